@@ -52,7 +52,7 @@ class Slow(Static, can_focus=True):
 
 
 async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_pane, "_LONGEST_PAUSE", 60.0)
+    monkeypatch.setattr(chat_pane, "_MAX_TYPING_DELAY_SECONDS", 60.0)
     async with running(tmp_path, server) as run:
         slow = Slow()
         await run.app.workbench.mount(slow)

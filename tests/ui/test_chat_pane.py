@@ -535,7 +535,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(
     async with whole.run_test(size=SIZE) as pilot:
         await pilot.pause()
         expected = whole.shown()
-    monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
+    monkeypatch.setattr(transcript_layout, "_LAYOUT_SLICE_SECONDS", 0.0)
     async with chatting(size=SIZE) as (app, pilot):
         for number in range(1000):
             app.pane.apply_update(CallStreamed(number, "read_file", 10))
@@ -548,7 +548,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(
 async def test_streamed_text_is_painted_before_its_layout_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
+    monkeypatch.setattr(transcript_layout, "_LAYOUT_SLICE_SECONDS", 0.0)
     async with chatting(size=SIZE) as (app, _pilot):
         transcript = app.pane.transcript
         paragraphs = [f"Paragraph {number}.\n\n" for number in range(100)]
@@ -605,7 +605,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
 async def test_a_word_after_a_pause_is_shown_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chat_pane, "_INTERVAL", 3600.0)
+    monkeypatch.setattr(chat_pane, "_MIN_REFRESH_SECONDS", 3600.0)
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.apply_update(TextStreamed("one"))
         await shows(app, "one")

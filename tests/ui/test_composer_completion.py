@@ -197,8 +197,8 @@ def test_an_index_finds_what_a_look_at_each_path_finds(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_index, "_LENGTH_STEP", lengths)
-        patch.setattr(path_index, "_BLOCK", block)
-        patch.setattr(path_index, "_PIECE", block)
+        patch.setattr(path_index, "_PATHS_PER_BLOCK", block)
+        patch.setattr(path_index, "_PATHS_PER_SLICE", block)
         patch.setattr(path_index, "MAX_MATCHES", 3)
         index = indexed(paths)
         for end in range(1, len(query) + 1):
@@ -235,8 +235,8 @@ def test_of_matches_of_a_length_the_first_are_kept_also_where_others_are_found_b
     ],
 )
 def test_paths_of_other_lengths_in_another_block_are_found(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_index, "_BLOCK", 100)
-    monkeypatch.setattr(path_index, "_PIECE", 100)
+    monkeypatch.setattr(path_index, "_PATHS_PER_BLOCK", 100)
+    monkeypatch.setattr(path_index, "_PATHS_PER_SLICE", 100)
     index = indexed(paths)
     for query in ("xq", "xqz"):
         assert index.find_paths(query) == best_by_hand(paths, query), query
@@ -245,8 +245,8 @@ def test_paths_of_other_lengths_in_another_block_are_found(paths: list[str], mon
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
 def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list[str], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_index, "_BLOCK", block)
-        patch.setattr(path_index, "_PIECE", block)
+        patch.setattr(path_index, "_PATHS_PER_BLOCK", block)
+        patch.setattr(path_index, "_PATHS_PER_SLICE", block)
         index = indexed(before)
         index.find_paths("a")
 

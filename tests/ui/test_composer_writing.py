@@ -84,7 +84,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
         await asyncio.Event().wait()
         return ()
 
-    monkeypatch.setattr(dropped, "_LOOKING", 0.001)
+    monkeypatch.setattr(dropped, "_MAX_IMAGE_CHECK_SECONDS", 0.001)
     looking = DroppedImages()
     looking.find_dropped_files = find
     assert await looking.mention_text("/far/away.png") == "/far/away.png"

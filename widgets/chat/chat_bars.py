@@ -21,16 +21,16 @@ from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_se
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_INTERVAL = 0.125
+_FRAME_SECONDS = 0.125
 """Seconds between two frames of the spinner; the timer runs only while the session is busy."""
 _CHARACTERS_PER_TOKEN = 4
-_COUNTED = 60.0
+_MAX_COUNTDOWN_SECONDS = 60.0
 """Maximum seconds of a wait that is shown as a countdown; a longer one also shows the time of day."""
 
-_INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
-_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
+_INTERRUPT_HINT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
+_PERMISSION_TEXT = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
 
-_MOVING = (
+_ACTIVE_PHASES = (
     SessionPhase.WAITING,
     SessionPhase.REQUESTING,
     SessionPhase.STREAMING,
@@ -67,18 +67,18 @@ class TurnStatusLine(Widget):
     ) -> None:
         super().__init__()
         self._clock = clock
-        self._now = local_time
+        self._local_time = local_time
         self._phase = SessionPhase.IDLE
         self._detail = ""
-        self._until = 0.0
-        self._since = 0.0
-        self._turn_since = 0.0
+        self._retry_at = 0.0
+        self._phase_started_at = 0.0
+        self._turn_started_at = 0.0
         self._characters = 0
-        self._ended = ""
-        self._continues = ""
-        self._unseen: int | None = None
-        self._permissions = 0
-        self._asked = 0.0
+        self._turn_end_text = ""
+        self._continue_effect = ""
+        self._unseen_count: int | None = None
+        self._waiting_permissions = 0
+        self._permission_asked_at = 0.0
         self._timer: Timer | None = None
 
     @property
@@ -89,16 +89,16 @@ class TurnStatusLine(Widget):
     def show_phase(self, phase: SessionPhase, detail: str = "", until: float = 0.0) -> None:
         """Show the current phase of the session; `until` as in `PhaseChanged`."""
         now = self._clock()
-        if self._phase not in _MOVING and phase in _MOVING:
-            self._turn_since = now
-        if phase in _MOVING:
-            self._ended = ""
+        if self._phase not in _ACTIVE_PHASES and phase in _ACTIVE_PHASES:
+            self._turn_started_at = now
+        if phase in _ACTIVE_PHASES:
+            self._turn_end_text = ""
         # There may be hundreds of calls per second: let the next tick show the latest one.
-        ticks = phase is self._phase and self.is_ticking
-        self._phase, self._detail, self._until, self._since = phase, detail, until, now
+        will_tick = phase is self._phase and self.is_ticking
+        self._phase, self._detail, self._retry_at, self._phase_started_at = phase, detail, until, now
         self._characters = 0
-        self._set_ticking(phase in _MOVING)
-        if not ticks:
+        self._set_timer_running(phase in _ACTIVE_PHASES)
+        if not will_tick:
             self.refresh()
 
     def add_characters(self, characters: int) -> None:
@@ -107,95 +107,104 @@ class TurnStatusLine(Widget):
 
     def show_turn_end(self, text: str, continue_effect: str = "") -> None:
         """Show how the last turn ended and what /continue does, until the next phase."""
-        self._ended, self._continues = text, continue_effect
+        self._turn_end_text, self._continue_effect = text, continue_effect
         self.refresh()
 
     def show_permissions(self, waiting: int) -> None:
         """Show how many tools wait for a permission."""
         now = self._clock()
-        if waiting and not self._permissions:
-            self._asked = now
-        elif self._permissions and not waiting:
+        if waiting and not self._waiting_permissions:
+            self._permission_asked_at = now
+        elif self._waiting_permissions and not waiting:
             # The shown time excludes the time that the user takes to answer.
-            self._turn_since += now - self._asked
-        self._permissions = waiting
+            self._turn_started_at += now - self._permission_asked_at
+        self._waiting_permissions = waiting
         self.refresh()
 
     def show_following(self, following: bool, unseen_entries: int) -> None:
         """Show whether the transcript follows its end, and how many entries were added since it stopped."""
-        self._unseen = None if following else unseen_entries
+        self._unseen_count = None if following else unseen_entries
         self.refresh()
 
-    def _set_ticking(self, wanted: bool) -> None:
+    def _set_timer_running(self, wanted: bool) -> None:
         if wanted and self._timer is None and self.is_mounted:
-            self._timer = self.set_interval(_INTERVAL, self.refresh)
+            self._timer = self.set_interval(_FRAME_SECONDS, self.refresh)
         elif not wanted and self._timer is not None:
             self._timer.stop()
             self._timer = None
 
     def render(self) -> Content:
         """Return the activity at the left, and the available actions at the right."""
-        left = self._activity()
-        right = self._way_out()
+        left = self._activity_text()
+        right = self._action_hints()
         width = self.content_size.width
         gap = width - cell_width(left.plain) - cell_width(right.plain)
         if gap < 1:
             return left.truncate(max(0, width - cell_width(right.plain) - 1), ellipsis=True) + Content(" ") + right
         return left + Content(" " * gap) + right
 
-    def _activity(self) -> Content:
-        elapsed = self._clock() - self._since
+    def _activity_text(self) -> Content:
+        elapsed = self._clock() - self._phase_started_at
         match self._phase:
             case SessionPhase.WAITING:
-                words = f"Waiting for {self._detail}"
+                activity = f"Waiting for {self._detail}"
             case SessionPhase.REQUESTING:
-                words = self._detail or "Waiting for the model"
+                activity = self._detail or "Waiting for the model"
             case SessionPhase.STREAMING:
                 tokens = self._characters // _CHARACTERS_PER_TOKEN
                 rate = tokens / elapsed if elapsed > 0.5 else 0.0
-                words = self._detail or "Writing"
-                words += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
-            case SessionPhase.RUNNING if self._permissions:
-                return _PERMISSION
+                activity = self._detail or "Writing"
+                activity += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
+            case SessionPhase.RUNNING if self._waiting_permissions:
+                return _PERMISSION_TEXT
             case SessionPhase.RUNNING:
-                words = _running(self._detail)
+                activity = _describe_running_tool(self._detail)
             case SessionPhase.RETRYING:
-                words = self._countdown()
-                words += f" · {self._detail}" if self._detail else ""
+                activity = self._countdown_text()
+                activity += f" · {self._detail}" if self._detail else ""
             case SessionPhase.COMPACTING:
-                words = "Making room: older messages are being summarised"
+                activity = "Making room: older messages are being summarised"
             case SessionPhase.ASKING:
                 return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
             case _:
                 # While the end of the transcript is visible, it shows this itself.
-                ended = self._ended if self._unseen is not None else ""
-                return Content.styled(f"  {escape_unsafe(ended)}", "$text-warning") if ended else Content("")
-        total = format_seconds(max(0.0, self._clock() - self._turn_since))
+                turn_end = self._turn_end_text if self._unseen_count is not None else ""
+                return Content.styled(f"  {escape_unsafe(turn_end)}", "$text-warning") if turn_end else Content("")
+        total = format_seconds(max(0.0, self._clock() - self._turn_started_at))
         spinner = (
-            "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
+            "·"
+            if self.app.animation_level == "none"
+            else _SPINNER[int(self._clock() / _FRAME_SECONDS) % len(_SPINNER)]
         )
-        text = shorten_text(escape_unsafe(words), 200) + (f" · {total}" if total else "")
+        text = shorten_text(escape_unsafe(activity), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
-    def _countdown(self) -> str:
-        if not self._until:
+    def _countdown_text(self) -> str:
+        if not self._retry_at:
             return "Retrying"
-        left = max(0.0, self._until - self._clock())
-        if left <= _COUNTED:
+        left = max(0.0, self._retry_at - self._clock())
+        if left <= _MAX_COUNTDOWN_SECONDS:
             return f"Retrying in {left:.0f} s"
-        return f"Retrying at {self._now() + timedelta(seconds=left):%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
+        return (
+            f"Retrying at {self._local_time() + timedelta(seconds=left):%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
+        )
 
-    def _way_out(self) -> Content:
+    def _action_hints(self) -> Content:
         parts: list[Content] = []
         if self._phase is SessionPhase.RETRYING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), " tries now"))
-        if self._unseen is not None:
-            what = f"{self._unseen} new" if self._unseen else "to the newest"
-            parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
-        if self._phase in _MOVING:
-            parts.append(_INTERRUPT)
-        elif self._ended and self._unseen is not None and self._continues and self._phase is not SessionPhase.ASKING:
-            parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
+        if self._unseen_count is not None:
+            label = f"{self._unseen_count} new" if self._unseen_count else "to the newest"
+            parts.append(Content.assemble(("↓ ", "$text-accent bold"), label))
+        if self._phase in _ACTIVE_PHASES:
+            parts.append(_INTERRUPT_HINT)
+        elif (
+            self._turn_end_text
+            and self._unseen_count is not None
+            and self._continue_effect
+            and self._phase is not SessionPhase.ASKING
+        ):
+            parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continue_effect}"))
         return Content("   ").join(parts)
 
     def on_click(self, event: events.Click) -> None:
@@ -203,20 +212,20 @@ class TurnStatusLine(Widget):
         offset = event.get_content_offset(self)
         if offset is None or event.button != MAIN_BUTTON:
             return
-        if self._phase in _MOVING and offset.x >= self.content_size.width - _INTERRUPT.cell_length:
+        if self._phase in _ACTIVE_PHASES and offset.x >= self.content_size.width - _INTERRUPT_HINT.cell_length:
             self.app.simulate_key("escape")
-        elif self._unseen is not None:
+        elif self._unseen_count is not None:
             self.post_message(self.NewestWanted())
 
 
-def _running(tool: str) -> str:
+def _describe_running_tool(tool: str) -> str:
     """Return the activity; a tool with a verb in the transcript is not named."""
     if tool == "run_command":
         return "Running a command"
     return f"Running {tool}" if tool and tool not in TOOL_VERBS else "Running tools"
 
 
-_MARKS = {
+_STATUS_STYLES = {
     "completed": ("✓ ", "$text-success", "$foreground 60%"),
     "in_progress": ("▸ ", "$text-accent bold", "$foreground"),
     "pending": ("· ", "$foreground 60%", "$foreground 80%"),
@@ -240,7 +249,7 @@ class TodoBar(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._todos: Sequence[Todo] = ()
-        self._most_rows = 10
+        self._max_rows = 10
         self.unfolded = False
 
     def show_todos(self, todos: Sequence[Todo]) -> None:
@@ -259,12 +268,12 @@ class TodoBar(Widget):
 
     def set_max_height(self, rows: int) -> None:
         """Set the maximum height in rows."""
-        self._most_rows = max(2, rows)
+        self._max_rows = max(2, rows)
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return one row; if unfolded, one more for each item."""
-        return min(self._most_rows, 1 + len(self._todos)) if self.unfolded else 1
+        return min(self._max_rows, 1 + len(self._todos)) if self.unfolded else 1
 
     def render(self) -> Content:
         """Return the progress of the list, and its items if it is unfolded."""
@@ -275,20 +284,20 @@ class TodoBar(Widget):
             (f"{count_done(self._todos)}/{len(self._todos)}", "$text-success"),
         )
         if not self.unfolded:
-            room = width - head.cell_length - 2
-            return head + "  " + (_words(now, room, "$foreground 80%") if now else Content(""))
-        return Content("\n").join([head, *self._rows(width)])
+            cells = width - head.cell_length - 2
+            return head + "  " + (_todo_text(now, cells, "$foreground 80%") if now else Content(""))
+        return Content("\n").join([head, *self._visible_rows(width)])
 
-    def _rows(self, width: int) -> list[Content]:
+    def _visible_rows(self, width: int) -> list[Content]:
         """Return the items that fit, beginning just above the current one."""
-        room, todos = self._most_rows - 1, self._todos
-        if len(todos) <= room:
-            return [_row(todo, width) for todo in todos]
-        now = current_or_next_todo(todos)
-        first = max(0, min(todos.index(now) - 1 if now else 0, len(todos) - room + 1))
-        shown = todos[first : first + room - 1]
+        max_items, todos = self._max_rows - 1, self._todos
+        if len(todos) <= max_items:
+            return [_todo_row(todo, width) for todo in todos]
+        current = current_or_next_todo(todos)
+        first = max(0, min(todos.index(current) - 1 if current else 0, len(todos) - max_items + 1))
+        shown = todos[first : first + max_items - 1]
         more = Content.styled(f"  … {len(todos) - len(shown)} more", "$foreground 60%")
-        return [*(_row(todo, width) for todo in shown), more]
+        return [*(_todo_row(todo, width) for todo in shown), more]
 
     def on_click(self, event: events.Click) -> None:
         """Fold or unfold the list."""
@@ -297,16 +306,16 @@ class TodoBar(Widget):
             self.toggle_folded()
 
 
-def _row(todo: Todo, width: int) -> Content:
-    mark, style, words = _MARKS[todo.status]
-    return Content.assemble("  ", (mark, style)) + _words(todo, width - 4, words)
+def _todo_row(todo: Todo, width: int) -> Content:
+    mark, style, text_style = _STATUS_STYLES[todo.status]
+    return Content.assemble("  ", (mark, style)) + _todo_text(todo, width - 4, text_style)
 
 
-def _words(todo: Todo, room: int, style: str) -> Content:
-    return Content.styled(shorten_text(escape_unsafe(" ".join(todo.content.split())), max(1, room)), style)
+def _todo_text(todo: Todo, cells: int, style: str) -> Content:
+    return Content.styled(shorten_text(escape_unsafe(" ".join(todo.content.split())), max(1, cells)), style)
 
 
-_LEAD = 5
+_OPTION_LEAD_CELLS = 5
 """Cells before an option: the mark of the selected option and the number."""
 
 
@@ -330,8 +339,8 @@ class QuestionBar(ClickTargets):
     def __init__(self) -> None:
         super().__init__()
         self._question: QuestionEntry | None = None
-        self._index = 0
-        self._most_rows = 10
+        self._selected_index = 0
+        self._max_rows = 10
 
     @property
     def question(self) -> QuestionEntry | None:
@@ -343,7 +352,7 @@ class QuestionBar(ClickTargets):
         if (question and question.call) == (self._question and self._question.call):
             return
         self._question = question
-        self._index = 0
+        self._selected_index = 0
         self.display = question is not None and bool(question.options)
         self.refresh(layout=True)
 
@@ -353,17 +362,17 @@ class QuestionBar(ClickTargets):
             return False
         count = len(self._question.options)
         if key in ("up", "down"):
-            self._index = (self._index + (1 if key == "down" else -1)) % count
+            self._selected_index = (self._selected_index + (1 if key == "down" else -1)) % count
             self.refresh()
         elif key == "enter":
-            self._pick(self._index)
+            self._select_option(self._selected_index)
         elif key.isdigit() and 1 <= int(key) <= count:
-            self._pick(int(key) - 1)
+            self._select_option(int(key) - 1)
         else:
             return False
         return True
 
-    def _pick(self, index: int) -> None:
+    def _select_option(self, index: int) -> None:
         assert self._question is not None
         self.post_message(self.OptionPicked(self._question.options[index]))
 
@@ -371,48 +380,52 @@ class QuestionBar(ClickTargets):
 
     def set_max_height(self, rows: int) -> None:
         """Set the maximum number of rows; more options scroll."""
-        self._most_rows = max(1, rows)
+        self._max_rows = max(1, rows)
         self.refresh(layout=True)
 
     def _option_rows(self, width: int) -> list[tuple[int, str]]:
         """Return the rows of all options, each with the index of its option."""
-        room = max(4, width - _LEAD)
+        room = max(4, width - _OPTION_LEAD_CELLS)
         return [
             (index, row.text)
             for index, option in enumerate(self._question.options if self._question else ())
             for row in wrap_text(escape_unsafe(option), TEXT_STYLE, room)
         ]
 
-    def _view(self, rows: Sequence[tuple[int, str]]) -> int:
+    def _first_visible_row(self, rows: Sequence[tuple[int, str]]) -> int:
         """Return the first visible row, so that the selected option is visible."""
-        chosen = [position for position, (index, _) in enumerate(rows) if index == self._index]
-        first = max(0, chosen[-1] + 1 - self._most_rows) if chosen else 0
+        chosen = [position for position, (index, _) in enumerate(rows) if index == self._selected_index]
+        first = max(0, chosen[-1] + 1 - self._max_rows) if chosen else 0
         return min(first, chosen[0]) if chosen else 0
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows of all options, up to the maximum."""
-        return min(self._most_rows, len(self._option_rows(width)))
+        return min(self._max_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
         rows = self._option_rows(self.content_size.width)
-        first = self._view(rows)
+        first = self._first_visible_row(rows)
         lines: list[Content] = []
-        for position in range(first, min(len(rows), first + self._most_rows)):
+        for position in range(first, min(len(rows), first + self._max_rows)):
             index, text = rows[position]
             begins = position == 0 or rows[position - 1][0] != index
-            chosen = index == self._index
-            number = f"{'›' if chosen else ' '} {index + 1:<{_LEAD - 2}}" if begins else " " * _LEAD
+            chosen = index == self._selected_index
+            number = (
+                f"{'›' if chosen else ' '} {index + 1:<{_OPTION_LEAD_CELLS - 2}}"
+                if begins
+                else " " * _OPTION_LEAD_CELLS
+            )
             style = "$text-accent bold" if chosen else "$foreground 60%"
             lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
         return Content("\n").join(lines)
 
     async def click_target(self, target: int) -> None:
         """Select the clicked option."""
-        self._pick(target)
+        self._select_option(target)
 
     def target_at(self, event: events.MouseEvent) -> int | None:
         """Return the option under the mouse; None if there is none."""
         offset = event.get_content_offset(self)
         rows = self._option_rows(self.content_size.width)
-        row = self._view(rows) + offset.y if offset is not None else len(rows)
+        row = self._first_visible_row(rows) + offset.y if offset is not None else len(rows)
         return rows[row][0] if row < len(rows) else None

@@ -38,23 +38,23 @@ from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
 
-_INTERVAL = 1 / 30
+_MIN_REFRESH_SECONDS = 1 / 30
 """Minimum seconds between two refreshes."""
 KEY_FIRST_SECONDS = 0.01
 """Seconds that streamed text waits after a key, so that the key is painted first."""
-_LONGEST_PAUSE = 0.1
+_MAX_TYPING_DELAY_SECONDS = 0.1
 """Maximum seconds of this delay while the user types without a pause."""
-_FLOOD, _EBB = 40_000, 20_000
-"""Characters per second from which a flood begins, and below which it ends; `_FLOOD` is twice the rate of the fastest
+_FLOOD_START_RATE, _FLOOD_END_RATE = 40_000, 20_000
+"""Characters per second at which a flood begins, and below which it ends; the first is twice the rate of the fastest
 models. A flood is drawn less often, because no user can read it. It ends at the lower rate, because text arrives more
 slowly while other programs use the CPU.
 """
-_LEAST = 0.05
+_MIN_RATE_SECONDS = 0.05
 """Minimum seconds over which the rate is computed: one chunk right after a refresh is not a flood."""
-_REST, _FLOOD_REST = 1.0, 16.0
+_REST_FACTOR, _FLOOD_REST_FACTOR = 1.0, 16.0
 """Pause after a refresh, as a multiple of its duration; leaves time to read updates and for other programs.
 """
-_LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
+_MAX_REST_SECONDS, _MAX_FLOOD_REST_SECONDS = 0.1, 0.4
 """Maximum seconds between two refreshes."""
 
 
@@ -67,43 +67,47 @@ class RefreshTimer:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting = 0
+        self._waiting_characters = 0
         """Characters received since the last refresh."""
-        self._written = 0
+        self._call_characters = 0
         """Characters of the tool call that the model is writing."""
-        self._taken = -math.inf
-        self._flooded = False
+        self._refreshed_at = -math.inf
+        self._was_flooded = False
         """Whether the last refresh was during a flood."""
-        self._picture_took = 0.0
-        self._typed = -math.inf
+        self._refresh_seconds = 0.0
+        self._key_pressed_at = -math.inf
 
     def add_characters(self, characters: int) -> None:
         """Count streamed characters."""
-        self._waiting += characters
+        self._waiting_characters += characters
 
     def set_call_length(self, characters: int) -> None:
         """Set the length of the tool call that the model is writing; a smaller number means a new call."""
-        self._waiting += characters - self._written if characters >= self._written else characters
-        self._written = characters
+        self._waiting_characters += (
+            characters - self._call_characters if characters >= self._call_characters else characters
+        )
+        self._call_characters = characters
 
     def start_refresh(self) -> None:
         """Record that a refresh with the collected text starts."""
-        self._flooded = self.is_flooded
-        self._waiting = 0
-        self._taken = self._clock()
+        self._was_flooded = self.is_flooded
+        self._waiting_characters = 0
+        self._refreshed_at = self._clock()
 
     def end_refresh(self) -> None:
         """Record that the refresh is on the screen."""
-        self._picture_took = self._clock() - self._taken
+        self._refresh_seconds = self._clock() - self._refreshed_at
 
     def record_key_press(self) -> None:
         """Record that the user pressed a key."""
-        self._typed = self._clock()
+        self._key_pressed_at = self._clock()
 
     @property
     def is_flooded(self) -> bool:
         """Return whether text arrives faster than anyone can read."""
-        return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
+        return self._waiting_characters > (_FLOOD_END_RATE if self._was_flooded else _FLOOD_START_RATE) * max(
+            _MIN_RATE_SECONDS, self._clock() - self._refreshed_at
+        )
 
     def should_yield_to_keys(self, *, is_handling_key: bool) -> bool:
         """Return whether the refresh must wait `KEY_FIRST_SECONDS` for keys.
@@ -112,23 +116,25 @@ class RefreshTimer:
             is_handling_key: Whether the app is handling a key now.
         """
         now = self._clock()
-        typing = is_handling_key or now - self._typed < KEY_FIRST_SECONDS
-        return typing and now - self._taken < _LONGEST_PAUSE
+        typing = is_handling_key or now - self._key_pressed_at < KEY_FIRST_SECONDS
+        return typing and now - self._refreshed_at < _MAX_TYPING_DELAY_SECONDS
 
     @property
     def seconds_left(self) -> float:
         """Return the seconds until the next check; 0 if a refresh is due."""
-        share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.is_flooded else (_REST, _LONGEST_REST)
-        between = max(_INTERVAL, min(self._picture_took * (1 + share), longest))
+        share, longest = (
+            (_FLOOD_REST_FACTOR, _MAX_FLOOD_REST_SECONDS) if self.is_flooded else (_REST_FACTOR, _MAX_REST_SECONDS)
+        )
+        between = max(_MIN_REFRESH_SECONDS, min(self._refresh_seconds * (1 + share), longest))
         # A burst is not a flood, so check again soon.
-        return min(max(0.0, self._taken + between - self._clock()), _INTERVAL)
+        return min(max(0.0, self._refreshed_at + between - self._clock()), _MIN_REFRESH_SECONDS)
 
 
-_SLICE_INTERVAL = 0.004
+_LAYOUT_PAUSE_SECONDS = 0.004
 """Seconds between two steps of a long layout, for key presses."""
-_END = 300
+_MAX_EVENTS_AT_ONCE = 300
 """Events of a long session that are shown at once; the earlier ones follow."""
-_SLICE_EVENTS = 50
+_EVENTS_PER_SLICE = 50
 """Events that are processed between two checks for keys, in about half a millisecond."""
 
 
@@ -174,9 +180,9 @@ class ChatPane(Column):
         self._sought = ""
         """Key of the entry to scroll to when the whole log is shown."""
         self._streamed: list[Update] = []
-        self._pace = RefreshTimer()
-        self._flush_due: asyncio.TimerHandle | None = None
-        self._reader: Worker[None] | None = None
+        self._refresh_timer = RefreshTimer()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._parser_loader: Worker[None] | None = None
         """Loads the Markdown parsers."""
 
     def compose(self) -> ComposeResult:
@@ -193,7 +199,7 @@ class ChatPane(Column):
     @property
     def has_more_to_show(self) -> bool:
         """Return whether changes wait that will be shown soon."""
-        return self._flush_due is not None or self._filling is not None
+        return self._flush_timer is not None or self._filling is not None
 
     def focus_composer(self) -> None:
         """Focus the composer."""
@@ -207,22 +213,22 @@ class ChatPane(Column):
         If its end is already shown, the visible part does not move.
         """
         self._stop_flushing()
-        self._take_streamed()
+        self._pop_streamed()
         self._filling, self._sought = None, ""
         self.status_line.show_phase(SessionPhase.IDLE)
         self.composer.set_queued_messages(())
-        if not self._shows_end_of(log):
-            end = log if len(log) <= _END else skip_to_first_turn(log[-_END:])
+        if not self._is_end_shown(log):
+            end = log if len(log) <= _MAX_EVENTS_AT_ONCE else skip_to_first_turn(log[-_MAX_EVENTS_AT_ONCE:])
             self._shown_from = end[0] if end else None
             self._entry_builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
             for change in self._entry_builder.changes_of_log(end):
                 layout.apply_change(change)
             self.transcript.show_layout(layout)
-            self._after_events()
+            self._update_question_and_todos()
             if len(end) == len(log):
                 return
         self._filling = []
-        fill: Callable[[], Awaitable[None]] = partial(self._fill, tuple(log), self._filling)
+        fill: Callable[[], Awaitable[None]] = partial(self._show_whole_log, tuple(log), self._filling)
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
@@ -236,16 +242,16 @@ class ChatPane(Column):
             self.transcript.go_to_entry(self._sought)
             self._sought = ""
 
-    def _shows_end_of(self, log: Sequence[Event]) -> bool:
+    def _is_end_shown(self, log: Sequence[Event]) -> bool:
         """Return whether the end of this log is shown."""
         first = self._shown_from
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
-    async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
+    async def _show_whole_log(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
         """Show the whole log above its end; `meanwhile` collects the updates that arrive during this."""
         builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
-        for at in range(0, len(log), _SLICE_EVENTS):
-            for change in builder.changes_of_log(log[at : at + _SLICE_EVENTS]):
+        for first in range(0, len(log), _EVENTS_PER_SLICE):
+            for change in builder.changes_of_log(log[first : first + _EVENTS_PER_SLICE]):
                 layout.apply_change(change)
             await asyncio.sleep(0)
         if self._filling is not meanwhile:
@@ -257,7 +263,7 @@ class ChatPane(Column):
         self._filling = None
         self._shown_from, self._entry_builder = log[0], builder
         self.transcript.extend_layout(layout)
-        self._after_events()
+        self._update_question_and_todos()
         self._go_to_sought()
 
     def apply_update(self, update: Update) -> None:
@@ -266,14 +272,14 @@ class ChatPane(Column):
             self._filling.append(update)
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
-                self._pace.add_characters(len(text))
-                self._collect(update)
+                self._refresh_timer.add_characters(len(text))
+                self._collect_streamed(update)
             case CallStreamed(characters=so_far):
-                self._pace.set_call_length(so_far)
-                self._collect(update)
+                self._refresh_timer.set_call_length(so_far)
+                self._collect_streamed(update)
             case PhaseChanged(phase, detail, until):
                 if phase is SessionPhase.REQUESTING:
-                    self._load_reader()
+                    self._load_parsers()
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queued_messages(texts)
@@ -281,16 +287,16 @@ class ChatPane(Column):
                 pass
             case EventRecorded(event):
                 self.show_streamed_text()
-                self._show(self._entry_builder.changes_of_event(event))
-                self._after_events()
+                self._apply_changes(self._entry_builder.changes_of_event(event))
+                self._update_question_and_todos()
                 if isinstance(event, TurnEnded):
-                    self._show_end(event)
+                    self._show_turn_end(event)
                     self.post_message(self.TurnFinished())
             case _:
                 self.show_streamed_text()
-                self._show(self._entry_builder.changes_of_update(update))
+                self._apply_changes(self._entry_builder.changes_of_update(update))
 
-    def _after_events(self) -> None:
+    def _update_question_and_todos(self) -> None:
         self.todo_bar.show_todos(self._entry_builder.todos)
         question = self._entry_builder.open_question
         self.question_bar.show_question(question)
@@ -301,7 +307,7 @@ class ChatPane(Column):
         else:
             self.composer.set_placeholder("Write your answer")
 
-    def _show_end(self, event: TurnEnded) -> None:
+    def _show_turn_end(self, event: TurnEnded) -> None:
         match event.stopped:
             case "aborted":
                 self.status_line.show_turn_end("Interrupted", "goes on")
@@ -314,47 +320,49 @@ class ChatPane(Column):
 
     # Streaming
 
-    def _load_reader(self) -> None:
+    def _load_parsers(self) -> None:
         """Load the Markdown parsers once, in a thread, because an answer may come soon."""
-        if self._reader is None:
-            self._reader = self.run_worker(
+        if self._parser_loader is None:
+            self._parser_loader = self.run_worker(
                 asyncio.to_thread(preload_parsers), exit_on_error=False, description="preload"
             )
 
-    def _collect(self, update: Update) -> None:
+    def _collect_streamed(self, update: Update) -> None:
         # Thousands of updates may arrive per second, so only store them here.
         self._streamed.append(update)
-        if self._flush_due is None:
-            self._flush_soon(self._pace.seconds_left)
+        if self._flush_timer is None:
+            self._flush_soon(self._refresh_timer.seconds_left)
 
-    def _take_streamed(self) -> list[Update]:
-        taken, self._streamed = merge_updates(self._streamed), []
-        self._pace.start_refresh()
-        return taken
+    def _pop_streamed(self) -> list[Update]:
+        updates, self._streamed = merge_updates(self._streamed), []
+        self._refresh_timer.start_refresh()
+        return updates
 
-    def _flush_and_go_on(self) -> None:
-        self._flush_due = None
-        loading = self._reader is not None and not self._reader.is_finished
-        if loading or self._pace.should_yield_to_keys(is_handling_key=is_handling_input(self.app)):
+    def _flush_streamed(self) -> None:
+        self._flush_timer = None
+        loading = self._parser_loader is not None and not self._parser_loader.is_finished
+        if loading or self._refresh_timer.should_yield_to_keys(is_handling_key=is_handling_input(self.app)):
             self._flush_soon(KEY_FIRST_SECONDS)
-        elif not (rest := self._pace.seconds_left):
+        elif not (rest := self._refresh_timer.seconds_left):
             self.show_streamed_text()
         elif not self.transcript.continue_layout():
-            self._flush_soon(_SLICE_INTERVAL)
+            self._flush_soon(_LAYOUT_PAUSE_SECONDS)
         elif self._streamed:
             self._flush_soon(rest)
 
     def show_streamed_text(self) -> None:
         """Show streamed text, or continue an unfinished layout."""
-        if updates := self._take_streamed():
-            self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
+        if updates := self._pop_streamed():
+            self.status_line.add_characters(
+                sum(len(update.text) for update in updates if isinstance(update, _STREAMED_TEXT_UPDATES))
+            )
             changes = [change for update in updates for change in self._entry_builder.changes_of_update(update)]
-            if self._show(changes, streams=True):
-                self.call_after_refresh(self._pace.end_refresh)
+            if self._apply_changes(changes, streams=True):
+                self.call_after_refresh(self._refresh_timer.end_refresh)
         elif not self.transcript.continue_layout():
-            self._flush_soon(_SLICE_INTERVAL)
+            self._flush_soon(_LAYOUT_PAUSE_SECONDS)
 
-    def _show(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
+    def _apply_changes(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
         # If an entry has several values, lay out only the last one.
         last = {change.entry.key: change for change in changes if isinstance(change, EntryAddedOrReplaced)}
         shown = [
@@ -364,21 +372,21 @@ class ChatPane(Column):
         ]
         done = self.transcript.apply_changes(shown, is_streaming=streams)
         if not done:
-            self._flush_soon(_SLICE_INTERVAL)
+            self._flush_soon(_LAYOUT_PAUSE_SECONDS)
         return done
 
     def _flush_soon(self, delay: float) -> None:
         # A one-shot timer of Textual is lost if the process is blocked for longer than its delay when it starts. Then
         # no text would ever be shown again.
-        if self._flush_due is None and self.is_mounted:
+        if self._flush_timer is None and self.is_mounted:
             loop = asyncio.get_running_loop()
-            self._flush_due = loop.call_later(delay, self.call_next, self._flush_and_go_on)
+            self._flush_timer = loop.call_later(delay, self.call_next, self._flush_streamed)
 
     @on(events.Unmount)
     def _stop_flushing(self) -> None:
-        if self._flush_due is not None:
-            self._flush_due.cancel()
-            self._flush_due = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
 
     # Handlers
 
@@ -388,17 +396,17 @@ class ChatPane(Column):
         question = self._entry_builder.open_question
         if question is not None:
             event.stop()
-            self.call_next(self._answer, question.call, event.text, event.mentions)
+            self.call_next(self._post_answer, question.call, event.text, event.mentions)
 
-    def _answer(self, call: str, text: str, mentions: tuple[Mention, ...]) -> None:
+    def _post_answer(self, call: str, text: str, mentions: tuple[Mention, ...]) -> None:
         # Called in a separate step: a message bubbles only up to the widget whose handler posts it.
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def record_typing(self) -> None:
         """Record the time of a key, and load the parsers, because the user may send a message soon."""
-        self._pace.record_key_press()
+        self._refresh_timer.record_key_press()
         if not self.composer.is_empty:
-            self._load_reader()
+            self._load_parsers()
 
     @on(QuestionBar.OptionPicked)
     def answer_with_option(self, event: QuestionBar.OptionPicked) -> None:
@@ -421,4 +429,4 @@ class ChatPane(Column):
         self.transcript.follow_end()
 
 
-_SPOKEN = (TextStreamed, ReasoningStreamed)
+_STREAMED_TEXT_UPDATES = (TextStreamed, ReasoningStreamed)

@@ -25,13 +25,13 @@ from widgets.common.containers import Column, Row
 if TYPE_CHECKING:
     from widgets.chat.path_index import PathIndex
 
-_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_COMMAND = re.compile(r"/([\w:-]*)$")
+_MENTION_PATTERN = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_COMMAND_PATTERN = re.compile(r"/([\w:-]*)$")
 
 _HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
-_NOTHING_FOUND = "history · nothing found, Esc leaves"
-_MAX_FOUND = 50
-_LISTING_PATIENCE = 0.04
+_NO_MATCH_TITLE = "history · nothing found, Esc leaves"
+_MAX_HISTORY_MATCHES = 50
+_LISTING_WAIT_SECONDS = 0.04
 """Seconds to wait for a complete list of files before a partial one is shown; doubled each time."""
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
@@ -138,25 +138,25 @@ class Composer(Column):
         super().__init__()
         self._files = files
         self._commands = list(commands)
-        self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
+        self._unlisted_commands: frozenset[str] | None = None if more_commands else frozenset()
         """Names of known commands that are not offered; None until `set_commands` is called."""
-        self._listing: asyncio.Task[None] | None = None
+        self._listing_task: asyncio.Task[None] | None = None
         """Lists the workspace's files, once for each mention."""
         self._mention_over = Event()
         self._history: list[str] = []
-        self._given = 0
+        self._given_count = 0
         """Number of texts that `set_history` added; the user sent the others since."""
         self._history_index = 0
-        self._unsent = ComposerDraft("")
+        self._unsent_draft = ComposerDraft("")
         """The draft before the user opened the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Handles keys of the empty composer first, for example for the options of a question."""
         self._placeholder = PLACEHOLDER
-        self._waits = False
+        self._is_review_pending = False
         """Whether an item waits in the review."""
         self.dropped = DroppedImages()
-        self.editor = ComposerField(self._steer, self.dropped.mention_text)
+        self.editor = ComposerField(self._handle_list_key, self.dropped.mention_text)
         self.popup = CompletionPopup()
         self._queue = QueuedMessages()
 
@@ -200,13 +200,13 @@ class Composer(Column):
     def set_placeholder(self, text: str) -> None:
         """Set the placeholder of the empty composer: the next action."""
         self._placeholder = text
-        waits = self._waits and text == PLACEHOLDER
+        waits = self._is_review_pending and text == PLACEHOLDER
         self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
 
     def set_review_pending(self, pending: bool) -> None:
         """Set whether an item waits for review; then Enter in the empty composer goes there."""
-        if pending != self._waits:
-            self._waits = pending
+        if pending != self._is_review_pending:
+            self._is_review_pending = pending
             self.set_placeholder(self._placeholder)
 
     def set_queued_messages(self, texts: Sequence[str]) -> None:
@@ -216,8 +216,8 @@ class Composer(Column):
     def set_history(self, texts: Sequence[str]) -> None:
         """Set the messages sent before, oldest first; keep those that the user sent since."""
         known = set(texts)
-        self._history = [*texts, *(text for text in self._history[self._given :] if text not in known)]
-        self._given = len(texts)
+        self._history = [*texts, *(text for text in self._history[self._given_count :] if text not in known)]
+        self._given_count = len(texts)
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
@@ -226,7 +226,7 @@ class Composer(Column):
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
         """Offer these commands, (name, title); `commands` and `unlisted` together are all known commands."""
-        self._unlisted = frozenset(unlisted)
+        self._unlisted_commands = frozenset(unlisted)
         if self._commands != list(commands):
             self._commands = list(commands)
             if self.popup.is_open and self.popup.source == "command":
@@ -234,9 +234,9 @@ class Composer(Column):
 
     def set_vim(self, on: bool) -> None:
         """Switch vim keys on or off; the border title shows the mode."""
-        self.editor.set_vim(on, self._tell_mode)
+        self.editor.set_vim(on, self._show_mode)
 
-    def _tell_mode(self, mode: str) -> None:
+    def _show_mode(self, mode: str) -> None:
         self.query_one("#composer-row").border_title = Content(mode)
 
     def set_max_height(self, rows: int) -> None:
@@ -249,41 +249,45 @@ class Composer(Column):
         """Accept the highlighted suggestion, or send the text."""
         choice = self.popup.highlighted_suggestion
         if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
-            self._accept(choice, enter=True)
+            self._accept_suggestion(choice, enter=True)
             return
         if self._searching_history:
             # The text is a search query, not a message.
             return
         text = self.draft.strip()
         if not text:
-            taken = self.steer_elsewhere is not None and self.steer_elsewhere("enter")
-            if not taken and self.editor.is_quiet:
+            was_handled = self.steer_elsewhere is not None and self.steer_elsewhere("enter")
+            if not was_handled and self.editor.is_quiet:
                 self.post_message(self.EmptySubmitted())
             return
-        if self._commands and (called := parse_slash_command(text)):
-            name, argument = called
-            if not self._knows(name):
+        if self._commands and (command := parse_slash_command(text)):
+            name, argument = command
+            if not self._is_known_command(name):
                 self.post_message(self.UnknownCommand(name))
                 return
-            self._sent(text)
+            self._record_sent(text)
             self.post_message(self.CommandEntered(name, argument))
             return
-        named = self.dropped.find_mentions(self.editor.text)
-        self._sent(text)
-        self.post_message(self.Submitted(text, named))
+        mentions = self.dropped.find_mentions(self.editor.text)
+        self._record_sent(text)
+        self.post_message(self.Submitted(text, mentions))
 
-    def _knows(self, name: str) -> bool:
+    def _is_known_command(self, name: str) -> bool:
         """Return whether a command with this name may exist."""
-        return self._unlisted is None or name in self._unlisted or any(name == known for known, _ in self._commands)
+        return (
+            self._unlisted_commands is None
+            or name in self._unlisted_commands
+            or any(name == known for known, _ in self._commands)
+        )
 
     def _is_command(self, name: str) -> bool:
         return self.editor.text.strip() == f"/{name}"
 
-    def _sent(self, text: str) -> None:
+    def _record_sent(self, text: str) -> None:
         if not self._history or self._history[-1] != text:
             self._history.append(text)
         self._history_index = len(self._history)
-        self._unsent = ComposerDraft("")
+        self._unsent_draft = ComposerDraft("")
         self._set_text("")
         if self.editor.vim is not None:
             self.editor.vim.restart_in_insert_mode()
@@ -307,10 +311,10 @@ class Composer(Column):
 
     # Keys for the lists
 
-    def _steer(self, key: str) -> bool:
+    def _handle_list_key(self, key: str) -> bool:
         if self.popup.is_open:
-            return self._steer_popup(key)
-        if key == "tab" and self._listing is not None and not self._listing.done():
+            return self._handle_popup_key(key)
+        if key == "tab" and self._listing_task is not None and not self._listing_task.done():
             # The key is for the list of files, which is still loading.
             return True
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
@@ -322,34 +326,36 @@ class Composer(Column):
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
             return True
         if key == "up" and self.editor.is_on_first_row:
-            return self._recall(-1)
+            return self._show_from_history(-1)
         if key == "down" and self.editor.is_on_last_row:
-            return self._recall(1)
+            return self._show_from_history(1)
         return False
 
-    def _steer_popup(self, key: str) -> bool:
+    def _handle_popup_key(self, key: str) -> bool:
         match key:
             case "up" | "down":
                 self.popup.move_highlight(1 if key == "down" else -1)
             case "tab" if self.popup.highlighted_suggestion is not None:
-                self._accept(self.popup.highlighted_suggestion, enter=False)
+                self._accept_suggestion(self.popup.highlighted_suggestion, enter=False)
             case "escape":
                 if self._searching_history:
-                    self.editor.show_draft(self._unsent)
+                    self.editor.show_draft(self._unsent_draft)
                 self._close_popup()
             case _:
                 return False
         return True
 
-    def _recall(self, step: int) -> bool:
+    def _show_from_history(self, step: int) -> bool:
         """Show an earlier or later message; return False at the ends of the history."""
         index = self._history_index + step
         if not 0 <= index <= len(self._history):
             return False
         if self._history_index == len(self._history):
-            self._unsent = self.editor.draft
+            self._unsent_draft = self.editor.draft
         self._history_index = index
-        self.editor.show_draft(ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent)
+        self.editor.show_draft(
+            ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent_draft
+        )
         if step > 0 and index < len(self._history):
             self.editor.move_cursor((0, 0))
         return True
@@ -362,24 +368,24 @@ class Composer(Column):
         event.stop()
         if self._searching_history:
             # A search query is not a draft.
-            self._offer_history()
+            self._offer_history_matches()
             return
         draft = self.editor.draft
         self.post_message(self.DraftChanged(draft.text, draft.folds))
         row, column = self.editor.cursor_location
         before = self.editor.document.get_line(row)[:column]
-        if row == 0 and (command := _COMMAND.fullmatch(before)):
+        if row == 0 and (command := _COMMAND_PATTERN.fullmatch(before)):
             if not command[1]:
                 self.post_message(self.CommandsWanted())
             self._offer_commands(command[1].lower())
-        elif mention := _MENTION.search(before):
+        elif mention := _MENTION_PATTERN.search(before):
             self._offer_files(mention[1])
         else:
             self._close_popup()
 
     def _close_popup(self) -> None:
         self._searching_history = False
-        self._listing = None
+        self._listing_task = None
         self._mention_over.set()
         self.workers.cancel_group(self, "files")
         self.popup.close()
@@ -395,12 +401,12 @@ class Composer(Column):
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
-        index = self._index
-        if self._listing is None:
+        index = self._path_index
+        if self._listing_task is None:
             self._mention_over = Event()
-            self._listing = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_over))
+            self._listing_task = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_over))
         # The next typed character cancels this search, but not the listing of files.
-        listing, patience, is_first = self._listing, _LISTING_PATIENCE, True
+        listing, patience, is_first = self._listing_task, _LISTING_WAIT_SECONDS, True
         while True:
             await asyncio.wait({listing}, timeout=patience)
             is_complete = listing.done()
@@ -420,7 +426,7 @@ class Composer(Column):
             patience, is_first = 2 * patience, False
 
     @cached_property
-    def _index(self) -> "PathIndex":
+    def _path_index(self) -> "PathIndex":
         from widgets.chat.path_index import PathIndex
 
         return PathIndex()
@@ -435,35 +441,37 @@ class Composer(Column):
         if self._searching_history:
             self.popup.move_highlight(1)
             return
-        self._unsent = self.editor.draft
+        self._unsent_draft = self.editor.draft
         self._searching_history = True
-        if self._found_in_history():
-            self._offer_history()
+        if self._search_history():
+            self._offer_history_matches()
         else:
             # No sent message contains the draft: select the draft, so that the first typed character replaces it.
             self.editor.select_all()
-            self.popup.show_suggestions("history", self._choices_of(self._history), _HISTORY_TITLE)
+            self.popup.show_suggestions("history", self._history_suggestions(self._history), _HISTORY_TITLE)
 
-    def _offer_history(self) -> None:
-        found = self._found_in_history()
-        self.popup.show_suggestions("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
+    def _offer_history_matches(self) -> None:
+        matches = self._search_history()
+        self.popup.show_suggestions(
+            "history", self._history_suggestions(matches), _HISTORY_TITLE if matches else _NO_MATCH_TITLE
+        )
 
-    def _found_in_history(self) -> list[str]:
+    def _search_history(self) -> list[str]:
         query = self.editor.text.lower()
         return [text for text in self._history if query in text.lower()]
 
-    def _choices_of(self, texts: Sequence[str]) -> list[Suggestion]:
+    def _history_suggestions(self, texts: Sequence[str]) -> list[Suggestion]:
         """Return suggestions without duplicates, latest first."""
-        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_FOUND)]
+        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_HISTORY_MATCHES)]
 
     @on(CompletionPopup.Chosen)
     def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:
         """Accept the clicked suggestion."""
         event.stop()
-        self._accept(event.choice, enter=True)
+        self._accept_suggestion(event.choice, enter=True)
         self.screen.set_focus(self.editor)
 
-    def _accept(self, choice: Suggestion, enter: bool) -> None:
+    def _accept_suggestion(self, choice: Suggestion, enter: bool) -> None:
         match self.popup.source:
             case "history":
                 self._set_text(choice.value)
@@ -476,10 +484,12 @@ class Composer(Column):
 
     def _complete_mention(self, path: str) -> None:
         row, column = self.editor.cursor_location
-        mention = _MENTION.search(self.editor.document.get_line(row)[:column])
+        mention = _MENTION_PATTERN.search(self.editor.document.get_line(row)[:column])
         if mention is None:
             return
-        named = f"{format_mention(path)} "
-        result = self.editor.replace(named, (row, mention.start()), (row, column), maintain_selection_offset=False)
+        mention_text = f"{format_mention(path)} "
+        result = self.editor.replace(
+            mention_text, (row, mention.start()), (row, column), maintain_selection_offset=False
+        )
         self.editor.move_cursor(result.end_location)
         self._close_popup()

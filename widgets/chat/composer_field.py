@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeys
 
 
-_LOOKING = 2.0
+_MAX_IMAGE_CHECK_SECONDS = 2.0
 """Maximum seconds to check whether a path is an image; the folder may be on a slow network."""
 
 
@@ -37,7 +37,7 @@ class DroppedImages:
             return pasted
         found: Sequence[Mention] = ()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LOOKING):
+            async with asyncio.timeout(_MAX_IMAGE_CHECK_SECONDS):
                 found = await self.find_dropped_files(pasted)
         self._paths.update(mention.path for mention in found)
         return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
@@ -50,21 +50,21 @@ class DroppedImages:
 Folds = tuple[tuple[int, int], ...]
 """Folded parts of a text in order, as (start, end)."""
 
-_FOLDED_LINES = 12
-_FOLDED_CHARACTERS = 2_000
+_MIN_FOLDED_LINES = 12
+_MIN_FOLDED_CHARACTERS = 2_000
 _MAX_SHOWN_LINES = 200
 _MAX_SHOWN_CHARACTERS = 20_000
 _EDGE_LINES = 3
 _EDGE_CHARACTERS = 400
-_REMEMBERED_PASTES = 20
-_REMEMBERED_CHARACTERS = 20_000_000
+_MAX_REMEMBERED_PASTES = 20
+_MAX_REMEMBERED_CHARACTERS = 20_000_000
 
-_KEPT = re.compile(r"folds((?: \d+-\d+)*)\n")
+_STORED_FOLDS_PATTERN = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
 def is_folded_paste(text: str) -> bool:
     """Return whether a paste is folded: 12 or more line breaks, or more than 2,000 characters."""
-    return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
+    return len(text) > _MIN_FOLDED_CHARACTERS or text.count("\n") >= _MIN_FOLDED_LINES
 
 
 class ComposerDraft(NamedTuple):
@@ -75,14 +75,14 @@ class ComposerDraft(NamedTuple):
 
     def dump(self) -> str:
         """Return the draft as one string for a store: a line with the folds, if any, and the text."""
-        if not self.folds and not _KEPT.match(self.text):
+        if not self.folds and not _STORED_FOLDS_PATTERN.match(self.text):
             return self.text
         return "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text
 
     @classmethod
     def load(cls, stored: str) -> Self:
         """Return the draft from the result of `dump`; any other string is a text without folds."""
-        head = _KEPT.match(stored)
+        head = _STORED_FOLDS_PATTERN.match(stored)
         if head is None:
             return cls(stored)
         text = stored[head.end() :]
@@ -100,9 +100,9 @@ class FoldedPastes:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+        self._texts_by_marker: dict[str, str] = {}
         """Texts of the current message by marker."""
-        self._pattern: re.Pattern[str] | None = None
+        self._marker_pattern: re.Pattern[str] | None = None
         self._remembered: list[str] = []
         """Oldest first."""
 
@@ -118,29 +118,29 @@ class FoldedPastes:
         name = f"{label}{lines:,} lines" if lines > 1 else f"{label}{len(text):,} characters"
         marker = f"[{name}]"
         number = 2
-        while marker in self._texts or marker in surrounding_text:
+        while marker in self._texts_by_marker or marker in surrounding_text:
             marker = f"[{name} #{number}]"
             number += 1
-        self._texts[marker] = text
-        self._pattern = re.compile("|".join(re.escape(known) for known in self._texts))
-        self._remember(text)
+        self._texts_by_marker[marker] = text
+        self._marker_pattern = re.compile("|".join(re.escape(known) for known in self._texts_by_marker))
+        self._remember_paste(text)
         return marker
 
-    def _remember(self, text: str) -> None:
+    def _remember_paste(self, text: str) -> None:
         others = [known for known in self._remembered if known != text]
-        while len(others) >= _REMEMBERED_PASTES or sum(map(len, others)) > _REMEMBERED_CHARACTERS:
+        while len(others) >= _MAX_REMEMBERED_PASTES or sum(map(len, others)) > _MAX_REMEMBERED_CHARACTERS:
             del others[0]
         self._remembered = [*others, text]
 
     def unfold(self, shown: str) -> ComposerDraft:
         """Return the text with all markers expanded, and the positions of the expanded parts."""
-        if self._pattern is None:
+        if self._marker_pattern is None:
             return ComposerDraft(shown)
         parts: list[str] = []
         folds: list[tuple[int, int]] = []
         position = length = 0
-        for match in self._pattern.finditer(shown):
-            whole = self._texts[match[0]]
+        for match in self._marker_pattern.finditer(shown):
+            whole = self._texts_by_marker[match[0]]
             start = length + match.start() - position
             parts += shown[position : match.start()], whole
             position, length = match.end(), start + len(whole)
@@ -149,43 +149,46 @@ class FoldedPastes:
 
     def marker_columns(self, line: str) -> list[tuple[int, int]]:
         """Return the (start, end) columns of the markers in a line."""
-        if self._pattern is None or "[" not in line:
+        if self._marker_pattern is None or "[" not in line:
             return []
-        return [match.span() for match in self._pattern.finditer(line)]
+        return [match.span() for match in self._marker_pattern.finditer(line)]
 
     def load_draft(self, draft: ComposerDraft) -> str:
         """Start another message; return the text to show, with markers for folded pastes.
 
         Pastes of earlier messages are folded too. If the rest is still very long, only its ends are shown.
         """
-        self._texts.clear()
-        self._pattern = None
+        self._texts_by_marker.clear()
+        self._marker_pattern = None
         parts: list[str] = []
         position = 0
         for start, end in draft.folds:
-            parts += self._folded_again(draft.text[position:start]), self._marker(draft.text[start:end], draft.text)
+            parts += (
+                self._fold_again(draft.text[position:start]),
+                self._find_or_fold(draft.text[start:end], draft.text),
+            )
             position = end
-        return "".join([*parts, self._folded_again(draft.text[position:])])
+        return "".join([*parts, self._fold_again(draft.text[position:])])
 
-    def _marker(self, text: str, beside: str) -> str:
-        known = next((marker for marker, whole in self._texts.items() if whole == text), None)
+    def _find_or_fold(self, text: str, beside: str) -> str:
+        known = next((marker for marker, whole in self._texts_by_marker.items() if whole == text), None)
         return known or self.fold(text, beside)
 
-    def _folded_again(self, text: str) -> str:
+    def _fold_again(self, text: str) -> str:
         if not is_folded_paste(text):
             return text
         for paste in sorted(self._remembered, key=len, reverse=True):
             before, found, after = text.partition(paste)
             if found:
-                return self._folded_again(before) + self._marker(paste, text) + self._folded_again(after)
+                return self._fold_again(before) + self._find_or_fold(paste, text) + self._fold_again(after)
         if len(text) <= _MAX_SHOWN_CHARACTERS and text.count("\n") < _MAX_SHOWN_LINES:
             return text
-        start = _edge(text)
-        end = len(text) - _edge(text[: start - 1 : -1])
+        start = _edge_length(text)
+        end = len(text) - _edge_length(text[: start - 1 : -1])
         return text[:start] + self.fold(text[start:end], text, label="") + text[end:]
 
 
-def _edge(text: str) -> int:
+def _edge_length(text: str) -> int:
     """Return how many characters are shown at the start of a long text: a few short lines, or else a fixed number."""
     position = 0
     for _ in range(_EDGE_LINES):
@@ -199,7 +202,7 @@ def _edge(text: str) -> int:
 TYPING_PAUSE_SECONDS = 1.0
 """Minimum seconds without a key before a key that is not treated as typing."""
 
-_STEERED = frozenset({"tab", "escape"})
+_LIST_KEYS = frozenset({"tab", "escape"})
 """Keys for the list above the composer, besides those that are actions of the text area."""
 
 
@@ -238,8 +241,8 @@ class ComposerField(TextArea):
         # A blinking cursor needs a timer that never stops and wakes the CPU twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
         self.folded_pastes = FoldedPastes()
-        self._steer = intercept_key
-        self._pasted = transform_paste
+        self._intercept_key = intercept_key
+        self._transform_paste = transform_paste
         self._last_cursor: Location = (0, 0)
         self.vim: VimKeys | None = None
         """The vim keys; None if the user does not use them."""
@@ -247,7 +250,7 @@ class ComposerField(TextArea):
         """Called first with each key; returns whether it handled the key."""
         self.is_quiet = True
         """Whether the latest key came alone: after a pause, and without other keys in the same read."""
-        self._key_at = -math.inf
+        self._last_key_at = -math.inf
         """Time of the latest key."""
 
     @property
@@ -276,16 +279,16 @@ class ComposerField(TextArea):
         would wait for the layout of the chat.
         """
         key, now = event.key, input_arrival_time(self.app)
-        self.is_quiet = now - self._key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
-        self._key_at = now
+        self.is_quiet = now - self._last_key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
+        self._last_key_at = now
         if self.before_key(event):
             event.stop()
             event.prevent_default()
             return
         # A digit that arrives together with other characters is text.
         chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
-        steers = key in _STEERED or chooses
-        done = steers and self._steer(key)
+        steers = key in _LIST_KEYS or chooses
+        done = steers and self._intercept_key(key)
         if not done and self.vim is not None:
             done = self.vim.handle_key(event)
         if not done and not steers and not event.is_printable:
@@ -304,7 +307,7 @@ class ComposerField(TextArea):
         """Fold a large paste, and convert line ends to newlines; keys typed meanwhile are inserted after it."""
         event.prevent_default()
         event.stop()
-        self.paste(event.text if self._pasted is None else await self._pasted(event.text))
+        self.paste(event.text if self._transform_paste is None else await self._transform_paste(event.text))
 
     def paste(self, text: str) -> None:
         """Insert pasted text at the cursor, folded if it is large."""
@@ -325,22 +328,22 @@ class ComposerField(TextArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Move the cursor up, unless a list or the history uses the key."""
-        if select or not self._steer("up"):
+        if select or not self._intercept_key("up"):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         """Move the cursor down, unless a list or the history uses the key."""
-        if select or not self._steer("down"):
+        if select or not self._intercept_key("down"):
             super().action_cursor_down(select)
 
     def action_cursor_page_up(self) -> None:
         """Move a page up; if the text has only one page, scroll the transcript."""
-        if not self._steer("page_up"):
+        if not self._intercept_key("page_up"):
             super().action_cursor_page_up()
 
     def action_cursor_page_down(self) -> None:
         """Move a page down; if the text has only one page, scroll the transcript."""
-        if not self._steer("page_down"):
+        if not self._intercept_key("page_down"):
             super().action_cursor_page_down()
 
     @property
@@ -358,7 +361,7 @@ class ComposerField(TextArea):
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeys
 
-            self.vim = VimKeys(self, on_mode, widen=self._whole_markers, on_edge=self._steer)
+            self.vim = VimKeys(self, on_mode, widen=self._whole_markers, on_edge=self._intercept_key)
         elif not on:
             self.vim = None
             on_mode("")

@@ -15,7 +15,7 @@ from widgets.chat.markdown.styled_lines import cell_width, shorten_text
 
 CompletionSource = Literal["file", "command", "history"]
 
-_ROWS = 8
+_MAX_SUGGESTION_ROWS = 8
 
 
 class Suggestion(NamedTuple):
@@ -95,23 +95,23 @@ class CompletionPopup(Widget):
             self.refresh()
 
     @property
-    def _first(self) -> int:
-        return max(0, min(self._index - _ROWS // 2, len(self._choices) - _ROWS))
+    def _first_visible_row(self) -> int:
+        return max(0, min(self._index - _MAX_SUGGESTION_ROWS // 2, len(self._choices) - _MAX_SUGGESTION_ROWS))
 
     def get_content_height(self, *_: object) -> int:
         """Return the number of rows: the visible suggestions and the title."""
-        return min(_ROWS, len(self._choices)) + bool(self._title)
+        return min(_MAX_SUGGESTION_ROWS, len(self._choices)) + bool(self._title)
 
     def render(self) -> Content:
         """Return the suggestions around the highlighted one."""
         width = max(10, self.content_size.width)
         rows: list[Content] = []
-        first = self._first
+        first = self._first_visible_row
         # Align the notes in one column for all scroll positions.
         column = (
             max((cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
         )
-        for index, choice in enumerate(self._choices[first : first + _ROWS], first):
+        for index, choice in enumerate(self._choices[first : first + _MAX_SUGGESTION_ROWS], first):
             label = shorten_text(escape_unsafe(choice.label), width - 2)
             room = width - 2 - column
             note = shorten_text(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
@@ -126,15 +126,15 @@ class CompletionPopup(Widget):
     def on_click(self, event: events.Click) -> None:
         """Select the clicked suggestion."""
         offset = event.get_content_offset(self)
-        index = self._first + (offset.y if offset else 0)
+        index = self._first_visible_row + (offset.y if offset else 0)
         if 0 <= index < len(self._choices):
             event.stop()
             self.post_message(self.Chosen(self._choices[index]))
 
 
-_MAX_ROWS = 4
-_LABEL = "queued  "
-_HINT = ("↑", " takes back")
+_MAX_QUEUE_ROWS = 4
+_QUEUE_LABEL = "queued  "
+_TAKE_BACK_HINT = ("↑", " takes back")
 
 
 class QueuedMessages(Widget):
@@ -163,18 +163,18 @@ class QueuedMessages(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return one row for each message, up to a maximum."""
-        return min(_MAX_ROWS, len(self._texts))
+        return min(_MAX_QUEUE_ROWS, len(self._texts))
 
     def render(self) -> Content:
         """Return the oldest messages, and the key that takes them back."""
         width = self.content_size.width
-        hint = Content.assemble((_HINT[0], "$text-accent bold"), (_HINT[1], "$foreground 60%"))
-        shown = self._texts if len(self._texts) <= _MAX_ROWS else self._texts[: _MAX_ROWS - 1]
+        hint = Content.assemble((_TAKE_BACK_HINT[0], "$text-accent bold"), (_TAKE_BACK_HINT[1], "$foreground 60%"))
+        shown = self._texts if len(self._texts) <= _MAX_QUEUE_ROWS else self._texts[: _MAX_QUEUE_ROWS - 1]
         rows = []
         for number, text in enumerate(shown):
-            room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
+            room = width - len(_QUEUE_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
             words = shorten_text(escape_unsafe(text), max(1, room))
-            row = Content.assemble((_LABEL, "$text-accent"), (words, "$foreground 60%"))
+            row = Content.assemble((_QUEUE_LABEL, "$text-accent"), (words, "$foreground 60%"))
             rows.append(row + " " * (room - cell_width(words) + 2) + hint if number == 0 else row)
         if len(shown) < len(self._texts):
             rows.append(Content.styled(f"… {len(self._texts) - len(shown)} more", "$foreground 60%"))

@@ -19,14 +19,14 @@ from app.concurrency import yield_to_event_loop
 
 MAX_MATCHES = 50
 """Maximum number of matches."""
-_BLOCK = 2048
+_PATHS_PER_BLOCK = 2048
 """Paths in a block. Between blocks, or groups of them, a search yields the CPU and can be cancelled."""
-_PIECE = 256
+_PATHS_PER_SLICE = 256
 """Paths that are listed before the thread yields the CPU."""
-_LONGEST_SCATTERED = 60
+_MAX_SCATTERED_CHARACTERS = 60
 """Maximum length of a query whose letters may match with other letters between them."""
-_LONGEST = 1 << 31
-_FEW = 2048
+_MAX_LENGTH = 1 << 31
+_MIN_COMPILED_CHARACTERS = 2048
 """Characters of names below which a search costs less than compiling an expression with a length limit."""
 _ROOM_STEP = 16
 """Step of the length limits in expressions, so that fewer expressions are compiled."""
@@ -78,7 +78,7 @@ class _Block:
         return folder + self.real_names[name_start : self.real_names.index("\n", name_start)]
 
 
-def _block(paths: Sequence[str]) -> _Block:
+def _make_block(paths: Sequence[str]) -> _Block:
     runs: list[tuple[int, int, str, list[str]]] = []
     for folder, group in groupby(paths, lambda path: path[: path.rfind("/") + 1]):
         names = [path[len(folder) :] for path in group]
@@ -115,7 +115,7 @@ _Place = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class _Best:
+class _BestMatches:
     """The best matches found so far."""
 
     found: dict[_Place, tuple[int, int]] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class _Best:
     def room(self, place: _Place) -> int:
         """Return the maximum length of a path at this place, or after it, that can still be among the best."""
         if self.last is None:
-            return _LONGEST
+            return _MAX_LENGTH
         length, last_place = self.last
         return length if place < last_place else length - 1
 
@@ -151,7 +151,7 @@ class _Best:
         return self.last is not None
 
 
-class _Group(NamedTuple):
+class _RunGroup(NamedTuple):
     """Neighbouring runs of a block whose shortest paths have similar lengths."""
 
     shortest: int
@@ -164,12 +164,12 @@ class _Group(NamedTuple):
     """The run after the last."""
 
 
-def _groups(blocks: Iterable[_Block]) -> Iterator[_Group]:
+def _make_groups(blocks: Iterable[_Block]) -> Iterator[_RunGroup]:
     for number, block in enumerate(blocks):
         first, lengths = 0, block.shortest_paths
         while first < len(lengths):
             end = bisect_left(lengths, lengths[first] + _LENGTH_STEP, first)
-            yield _Group(lengths[first], number, first, end)
+            yield _RunGroup(lengths[first], number, first, end)
             first = end
 
 
@@ -181,14 +181,14 @@ class _Candidates:
     query: str
     in_names: Sequence[int]
     """Numbers of the blocks that have the query in a name."""
-    scattered: dict[int, Sequence[_Group]] = field(default_factory=dict)
+    scattered: dict[int, Sequence[_RunGroup]] = field(default_factory=dict)
     """Groups that may match, by tier and sorted by shortest path; for a missing tier, all groups may match."""
 
-    def groups(self, tier: int) -> Sequence[_Group]:
+    def groups(self, tier: int) -> Sequence[_RunGroup]:
         """Return the groups that may have a match of a tier, sorted by shortest path."""
         if tier in self.scattered:
             return self.scattered[tier]
-        return sorted(_groups(self.blocks))
+        return sorted(_make_groups(self.blocks))
 
 
 class PathIndex:
@@ -208,7 +208,7 @@ class PathIndex:
         """
         new: list[_Block] = []
         old = list(self._blocks)
-        for block in _blocks_of(paths):
+        for block in _make_blocks(paths):
             if is_cancelled():
                 return
             new.append(block)
@@ -226,7 +226,7 @@ class PathIndex:
         """
         blocks, query = self._blocks, query.lower()
         if not query:
-            return list(islice(_all(blocks), MAX_MATCHES))
+            return list(islice(_all_candidates(blocks), MAX_MATCHES))
         # A previous search may still run in a thread, so its candidates are replaced, not changed.
         kept = self._candidates
         if kept.blocks is blocks and query.startswith(kept.query):
@@ -240,27 +240,27 @@ class PathIndex:
         return list(dict.fromkeys(blocks[number].path(start) for (number, _, start), _ in best.in_order()))
 
 
-def _blocks_of(paths: Iterable[str]) -> Iterator[_Block]:
+def _make_blocks(paths: Iterable[str]) -> Iterator[_Block]:
     paths = iter(paths)
     gathered: list[str] = []
-    while piece := list(islice(paths, _PIECE)):
+    while piece := list(islice(paths, _PATHS_PER_SLICE)):
         yield_to_event_loop()
         gathered += piece
-        if len(gathered) >= _BLOCK:
-            yield _block(gathered)
+        if len(gathered) >= _PATHS_PER_BLOCK:
+            yield _make_block(gathered)
             gathered = []
     if gathered:
-        yield _block(gathered)
+        yield _make_block(gathered)
 
 
-def _all(blocks: Iterable[_Block]) -> Iterator[str]:
+def _all_candidates(blocks: Iterable[_Block]) -> Iterator[str]:
     for block in blocks:
         for _, run in sorted((order, run) for run, order in enumerate(block.order)):
             start, end = block.name_starts[run], block.name_starts[run + 1]
             yield from (block.path(found.end()) for found in re.compile("\n").finditer(block.names, start, end))
 
 
-class _Wanted(NamedTuple):
+class _NameRequirement(NamedTuple):
     """Requirement for a matching name."""
 
     anywhere: re.Pattern[str]
@@ -269,7 +269,7 @@ class _Wanted(NamedTuple):
     """Minimum number of the name's letters up to the end of the match."""
 
 
-_ANY = _Wanted(re.compile(r"\n(?=[^\n])"), 0)
+_ANY = _NameRequirement(re.compile(r"\n(?=[^\n])"), 0)
 
 _NAME_START, _WORD_START, _IN_NAME, _IN_PATH, _SCATTERED_IN_NAME, _SCATTERED = range(6)
 """Tiers of matches, best first: by position of the query in the path, or only its letters in order."""
@@ -283,80 +283,82 @@ class _Search:
         self._blocks = candidates.blocks
         self._query = candidates.query
         self._is_cancelled = is_cancelled
-        self._best = _Best()
+        self._best = _BestMatches()
 
-    def run(self) -> _Best:
+    def run(self) -> _BestMatches:
         """Search and return the best matches.
 
         Raises:
             SearchCancelled: The search was cancelled.
         """
-        for _ in self._tiers():
+        for _ in self._search_tiers():
             if self._best.is_full:
                 break
         return self._best
 
-    def _tiers(self) -> Iterator[None]:
+    def _search_tiers(self) -> Iterator[None]:
         """Search one tier after each `next`."""
         query, literal = self._query, re.escape(self._query)
         in_name = "/" not in query
         if in_name:
-            start = _Wanted(re.compile(f"\n{literal}"), len(query))
-            self._in_names(_NAME_START, f"\n{query}", start)
+            start = _NameRequirement(re.compile(f"\n{literal}"), len(query))
+            self._search_names(_NAME_START, f"\n{query}", start)
             yield
             # A search for the text itself is many times faster than one that checks the character before it first.
-            word = _Wanted(re.compile(f"{literal}(?<={_BEFORE_WORD}{literal})"), len(query) + 1)
-            self._in_names(_WORD_START, query, word)
+            word = _NameRequirement(re.compile(f"{literal}(?<={_BEFORE_WORD}{literal})"), len(query) + 1)
+            self._search_names(_WORD_START, query, word)
             yield
-            self._in_names(_IN_NAME, query, _Wanted(re.compile(literal), len(query)))
+            self._search_names(_IN_NAME, query, _NameRequirement(re.compile(literal), len(query)))
             yield
-        self._in_folders()
+        self._search_folders()
         yield
-        if len(query) > _LONGEST_SCATTERED:
+        if len(query) > _MAX_SCATTERED_CHARACTERS:
             return
         if in_name:
-            self._in_groups(_SCATTERED_IN_NAME, partial(self._letters_in_names, _scattered(query)))
+            self._search_groups(
+                _SCATTERED_IN_NAME, partial(self._search_letters_in_names, _scattered_requirement(query))
+            )
             yield
         letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
         reach = re.compile(letters + ")?+" * len(query))
-        rests = [_scattered(query[count:]) for count in range(len(query) + 1)]
-        self._in_groups(_SCATTERED, partial(self._letters_in_paths, reach, rests))
+        rests = [_scattered_requirement(query[count:]) for count in range(len(query) + 1)]
+        self._search_groups(_SCATTERED, partial(self._search_letters_in_paths, reach, rests))
 
-    def _short_enough(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Block]]:
+    def _blocks_with_short_paths(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Block]]:
         """Yield the blocks with a path that is short enough to be among the best, with their numbers."""
         for number in numbers:
-            self._give_way()
+            self._yield_cpu()
             block = self._blocks[number]
             if block.shortest_paths[0] <= self._best.room((number, 0, 0)):
                 yield number, block
 
-    def _give_way(self) -> None:
+    def _yield_cpu(self) -> None:
         yield_to_event_loop()
         if self._is_cancelled():
             raise SearchCancelled
 
-    def _in_names(self, tier: int, needed: str, wanted: _Wanted) -> None:
+    def _search_names(self, tier: int, needed: str, wanted: _NameRequirement) -> None:
         """Search the names; only blocks that contain `needed` are scanned."""
         without = set()
-        for number, block in self._short_enough(self._candidates.in_names):
+        for number, block in self._blocks_with_short_paths(self._candidates.in_names):
             if self._query not in block.names:
                 without.add(number)
             elif needed in block.names:
-                self._take(tier, number, wanted, 0, len(block.order))
+                self._add_matches(tier, number, wanted, 0, len(block.order))
         self._candidates.in_names = [number for number in self._candidates.in_names if number not in without]
 
-    def _in_folders(self) -> None:
+    def _search_folders(self) -> None:
         """Search the folders; a query with a slash may also match at the border of folder and name."""
         before, slash, after = self._query.rpartition("/")
-        for number, block in self._short_enough(range(len(self._blocks))):
-            for run in _runs_with(block, self._query):
-                self._take(_IN_PATH, number, _ANY, run, run + 1)
+        for number, block in self._blocks_with_short_paths(range(len(self._blocks))):
+            for run in _runs_in_folders_with(block, self._query):
+                self._add_matches(_IN_PATH, number, _ANY, run, run + 1)
             if slash and after:
-                wanted = _Wanted(re.compile(f"\n{re.escape(after)}"), len(after))
-                for run in _runs_with(block, f"{before}/\n"):
-                    self._take(_IN_PATH, number, wanted, run, run + 1)
+                wanted = _NameRequirement(re.compile(f"\n{re.escape(after)}"), len(after))
+                for run in _runs_in_folders_with(block, f"{before}/\n"):
+                    self._add_matches(_IN_PATH, number, wanted, run, run + 1)
 
-    def _in_groups(self, tier: int, look: Callable[[int, int, int], bool]) -> None:
+    def _search_groups(self, tier: int, look: Callable[[int, int, int], bool]) -> None:
         """Search the groups that may have a match of a tier, shortest paths first.
 
         Args:
@@ -369,14 +371,14 @@ class _Search:
         has_letters = [
             all(letter in block.names or letter in block.folders for letter in self._query) for block in self._blocks
         ]
-        narrowed: list[_Group] = []
+        narrowed: list[_RunGroup] = []
         done = 0
         try:
             for group in groups:
                 shortest, number, first, end = group
                 if shortest > self._best.room((0, 0, 0)):
                     break
-                self._give_way()
+                self._yield_cpu()
                 done += 1
                 if has_letters[number]:
                     lengths = self._blocks[number].shortest_paths
@@ -386,16 +388,16 @@ class _Search:
         finally:
             self._candidates.scattered[tier] = [*narrowed, *groups[done:]]
 
-    def _letters_in_names(self, wanted: _Wanted, number: int, first: int, end: int) -> bool:
+    def _search_letters_in_names(self, wanted: _NameRequirement, number: int, first: int, end: int) -> bool:
         """Search for names that contain the letters of the query in order."""
         block = self._blocks[number]
         if not wanted.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
             return False
-        self._take(_SCATTERED_IN_NAME, number, wanted, first, end)
+        self._add_matches(_SCATTERED_IN_NAME, number, wanted, first, end)
         return True
 
-    def _letters_in_paths(
-        self, reach: re.Pattern[str], rests: Sequence[_Wanted], number: int, first: int, end: int
+    def _search_letters_in_paths(
+        self, reach: re.Pattern[str], rests: Sequence[_NameRequirement], number: int, first: int, end: int
     ) -> bool:
         """Search for paths that contain the letters of the query in order, the first of them in the folder.
 
@@ -415,10 +417,10 @@ class _Search:
                 continue
             if rests[count].anywhere.search(names, starts[run], starts[run + 1]):
                 has_match = True
-                self._take(_SCATTERED, number, rests[count], run, run + 1)
+                self._add_matches(_SCATTERED, number, rests[count], run, run + 1)
         return has_match
 
-    def _take(self, tier: int, number: int, wanted: _Wanted, first: int, end: int) -> None:
+    def _add_matches(self, tier: int, number: int, wanted: _NameRequirement, first: int, end: int) -> None:
         """Add the matching names of neighbouring runs that are short enough to be among the best.
 
         Args:
@@ -432,17 +434,17 @@ class _Search:
         starts, expression = block.name_starts, wanted.anywhere
         at = starts[first]
         if not best.is_full:
-            at = self._take_found(tier, number, expression, at, starts[end] + 1)
+            at = self._add_expression_matches(tier, number, expression, at, starts[end] + 1)
         if not best.is_full:
             return
         room = best.room((number, 0, 0))
         end = bisect_right(block.shortest_paths, room, first, end)
-        if starts[end] - at > _FEW:
+        if starts[end] - at > _MIN_COMPILED_CHARACTERS:
             least = min(block.folder_lengths[first:end]) + wanted.least
-            expression = _bounded(expression.pattern, max(0, room - least) // _ROOM_STEP + 1)
-        self._take_found(tier, number, expression, at, starts[end] + 1)
+            expression = _limit_length(expression.pattern, max(0, room - least) // _ROOM_STEP + 1)
+        self._add_expression_matches(tier, number, expression, at, starts[end] + 1)
 
-    def _take_found(self, tier: int, number: int, wanted: re.Pattern[str], start: int, end: int) -> int:
+    def _add_expression_matches(self, tier: int, number: int, wanted: re.Pattern[str], start: int, end: int) -> int:
         """Add the names that match an expression, until there are enough.
 
         Args:
@@ -468,21 +470,21 @@ class _Search:
 
 
 @lru_cache(maxsize=512)
-def _bounded(anywhere: str, steps: int) -> re.Pattern[str]:
+def _limit_length(anywhere: str, steps: int) -> re.Pattern[str]:
     """Return an expression that also limits the name's length after the match to some steps."""
     return re.compile(f"{anywhere}(?=[^\n]{{0,{steps * _ROOM_STEP}}}\n)")
 
 
-def _scattered(letters: str) -> _Wanted:
+def _scattered_requirement(letters: str) -> _NameRequirement:
     """Return the requirement for letters in order, with any letters between them."""
     if not letters:
         return _ANY
     first, *others = map(re.escape, letters)
     rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
-    return _Wanted(re.compile(f"{first}{rest}"), len(letters))
+    return _NameRequirement(re.compile(f"{first}{rest}"), len(letters))
 
 
-def _runs_with(block: _Block, text: str) -> list[int]:
+def _runs_in_folders_with(block: _Block, text: str) -> list[int]:
     """Return the runs, in order, whose folder contains a text; the line feed after the folder counts too."""
     runs = []
     at = block.folders.find(text)

@@ -24,7 +24,7 @@ from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, Tra
 from widgets.common.containers import StripView
 from widgets.common.text_colours import selection_style
 
-_STEP = 3
+_ROWS_PER_STEP = 3
 """Rows per step through an entry that is taller than the screen."""
 
 
@@ -71,7 +71,7 @@ class EntryCursor:
             return None
         top = self._slots.first_row(self.index)
         beyond = top + slot.gap + slot.height > row + height if direction > 0 else top < row
-        return row + _STEP * direction if beyond and slot.height > height // 2 else None
+        return row + _ROWS_PER_STEP * direction if beyond and slot.height > height // 2 else None
 
     def scroll_row_to_show(self, row: int, height: int) -> int | None:
         """Return the row to scroll to from `row` to show the entry; None if it is shown."""
@@ -86,7 +86,7 @@ class EntryCursor:
         return None
 
 
-_WORD = re.compile(r"[\w./:@-]+|\S")
+_WORD_PATTERN = re.compile(r"[\w./:@-]+|\S")
 
 
 def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
@@ -95,13 +95,13 @@ def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
     start = selection.start.y if selection.start is not None else 0
     end = selection.end.y if selection.end is not None else last
     spans = ((row, selection.get_span(row)) for row in range(max(0, start), min(end, last) + 1))
-    return _joined((layout.line(row), span) for row, span in spans if span is not None)
+    return _join_rows((layout.line(row), span) for row, span in spans if span is not None)
 
 
 def word_selection_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
     """Return the word at a column of a row, marks included; None if there is none."""
     text = " " * MARK_WIDTH + layout.line(row).text
-    word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
+    word = next((match for match in _WORD_PATTERN.finditer(text) if match.start() <= column < match.end()), None)
     return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
 
 
@@ -114,16 +114,16 @@ def entry_selection_at(layout: TranscriptLayout, row: int) -> Selection:
     return Selection(Offset(0, top), Offset(MARK_WIDTH + len(layout.line(last).text), last))
 
 
-def _joined(rows: Iterable[tuple[StyledLine, tuple[int, int]]]) -> str:
+def _join_rows(rows: Iterable[tuple[StyledLine, tuple[int, int]]]) -> str:
     parts: list[str] = []
     for line, span in rows:
         if parts:
             parts.append("\n" if line.joint is None else line.joint)
-        parts.append(_copied(line, *span))
+        parts.append(_copied_row(line, *span))
     return "".join(parts)
 
 
-def _copied(line: StyledLine, start: int, end: int) -> str:
+def _copied_row(line: StyledLine, start: int, end: int) -> str:
     """Return the text of a row between two characters of its strip (-1 for the end), without decoration."""
     begin = max(line.gutter, start - MARK_WIDTH)
     stop = len(line.text) if end < 0 else end - MARK_WIDTH
@@ -169,7 +169,7 @@ class Transcript(StripView, can_focus=True):
         self._layout = TranscriptLayout()
         self._slots = self._layout.slots
         self._cursor = EntryCursor(self._slots)
-        self._painter_now: TranscriptPainter | None = None
+        self._current_painter: TranscriptPainter | None = None
         self._width = 0
         self._following, self._moving = True, False
         self._unseen = 0
@@ -177,7 +177,7 @@ class Transcript(StripView, can_focus=True):
         self._link_under_mouse: object = None
         self._drawing = False
         self._greeting: Sequence[Content] = ()
-        self._loads_lexers = False
+        self._is_loading_lexers = False
 
     @property
     def is_following(self) -> bool:
@@ -212,26 +212,26 @@ class Transcript(StripView, can_focus=True):
     def show_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session instead of another, from the end; nothing above the screen is laid out."""
         layout.copy_settings(self._layout)
-        self._have(layout)
+        self._use_layout(layout)
         self._unseen, self._following = 0, True
-        self._settle()
+        self._settle_visible_rows()
 
     def extend_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session whose end is already shown, without moving the visible part."""
         layout.copy_settings(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt_layouts(self._layout, self.scroll_offset.y)
-        self._have(layout)
+        self._use_layout(layout)
         self._cursor.index = cursor + entries if cursor is not None else None
-        self._set_height()
-        self._move_to(self.scroll_offset.y + rows)
+        self._update_height()
+        self._move_to_row(self.scroll_offset.y + rows)
         if selection is not None:
             self.screen.selections = {**self.screen.selections, self: shift_selection(selection, rows)}
-        self._settle()
+        self._settle_visible_rows()
 
-    def _have(self, layout: TranscriptLayout) -> None:
+    def _use_layout(self, layout: TranscriptLayout) -> None:
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
-        self._painter_now = None
+        self._current_painter = None
 
     def apply_changes(self, changes: Iterable[EntryChange], *, is_streaming: bool = False) -> bool:
         """Apply changes; return False while layout work is left for `continue_layout`.
@@ -244,21 +244,21 @@ class Transcript(StripView, can_focus=True):
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
             return True
-        self._layout.lay_out_changed(changed, self._near)
+        self._layout.lay_out_changed(changed, self._nearby_rows)
         if held is not None and (shift := self._layout.rows_moved_since(held)):
-            self._set_height()
-            self._move_to(self.scroll_offset.y + shift)
+            self._update_height()
+            self._move_to_row(self.scroll_offset.y + shift)
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
         if behind or not self._layout.has_unfinished_layout:
-            self._settle(streams=is_streaming)
+            self._settle_visible_rows(streams=is_streaming)
         return not self._layout.has_unfinished_layout
 
     def continue_layout(self) -> bool:
         """Continue layout that exceeded its time budget; return True when nothing is left."""
-        if self._layout.has_unfinished_layout and self._layout.continue_layout(self._near):
-            self._settle(streams=True)
+        if self._layout.has_unfinished_layout and self._layout.continue_layout(self._nearby_rows):
+            self._settle_visible_rows(streams=True)
         return not self._layout.has_unfinished_layout
 
     def _take(self, change: EntryChange) -> int | None:
@@ -267,19 +267,19 @@ class Transcript(StripView, can_focus=True):
         return self._layout.apply_change(change)
 
     @property
-    def _near(self) -> range:
+    def _nearby_rows(self) -> range:
         """Return the rows that are laid out at once: those on the screen and nearby."""
         row, height = self.scroll_offset.y, self.size.height
         return range(row - height, row + 3 * height)
 
-    def _settle(self, *, streams: bool = False) -> None:
+    def _settle_visible_rows(self, *, streams: bool = False) -> None:
         """Make the visible rows exact without moving them; if the transcript follows its end, scroll there."""
         if not self._width:
             return
         if self._following:
             self._layout.lay_out_end(self.size.height)
-            self._set_height()
-            self._move_to(self._slots.total_rows - self.size.height)
+            self._update_height()
+            self._move_to_row(self._slots.total_rows - self.size.height)
         else:
             self._show_from(self.scroll_offset.y)
         if streams:
@@ -290,23 +290,23 @@ class Transcript(StripView, can_focus=True):
     def _show_from(self, row: int, anchor: int | None = None) -> None:
         """Make the screen that begins at `row` exact; the slot `anchor` keeps its position on the screen."""
         begins = self._layout.lay_out_screen_from(row, self.size.height, anchor)
-        self._set_height()
+        self._update_height()
         if begins != row:
-            self._move_to(begins)
+            self._move_to_row(begins)
 
-    def _set_height(self) -> None:
+    def _update_height(self) -> None:
         height = self._slots.total_rows
         if height != self.virtual_size.height or self.virtual_size.width != self.size.width:
             self.set_height(height)
 
-    def _move_to(self, row: int) -> None:
+    def _move_to_row(self, row: int) -> None:
         self._moving = True
         try:
             self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
         finally:
             self._moving = False
 
-    def _go_to(self, row: int) -> None:
+    def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, immediate=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -327,33 +327,33 @@ class Transcript(StripView, can_focus=True):
     def follow_end(self) -> None:
         """Scroll to the end and follow it."""
         self._set_following(True)
-        self._settle()
+        self._settle_visible_rows()
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out for the new width; keep the same text at the top, or the end at the bottom."""
         if event.size.width == self._width:
-            self._settle()
+            self._settle_visible_rows()
             return
         place = self._slots.relative_position(self.scroll_offset.y)
         self._width = event.size.width
-        self._painter_now = None
+        self._current_painter = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
         if not self._following and place is not None:
             self._layout.lay_out_exactly(place[0])
-            self._set_height()
-            self._move_to(self._slots.row_at_position(*place))
-        self._settle()
+            self._update_height()
+            self._move_to_row(self._slots.row_at_position(*place))
+        self._settle_visible_rows()
 
     @property
     def _painter(self) -> TranscriptPainter:
-        if self._painter_now is None:
-            self._painter_now = TranscriptPainter(self)
-        return self._painter_now
+        if self._current_painter is None:
+            self._current_painter = TranscriptPainter(self)
+        return self._current_painter
 
     def notify_style_update(self) -> None:
         """Discard strips and styles after a change of theme; the layout stays."""
         super().notify_style_update()
-        self._painter_now = None
+        self._current_painter = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of a region of the screen."""
@@ -364,8 +364,8 @@ class Transcript(StripView, can_focus=True):
             strips = super().render_lines(crop)
         finally:
             self._drawing = False
-        if self._painter.missing_lexers and not self._loads_lexers:
-            self._loads_lexers = True
+        if self._painter.missing_lexers and not self._is_loading_lexers:
+            self._is_loading_lexers = True
             self.run_worker(self._load_lexers(), exit_on_error=False, description="lexers")
         return strips
 
@@ -374,8 +374,8 @@ class Transcript(StripView, can_focus=True):
         try:
             await asyncio.to_thread(load_lexers, frozenset(self._painter.missing_lexers))
         finally:
-            self._loads_lexers = False
-        self._painter_now = None
+            self._is_loading_lexers = False
+        self._current_painter = None
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -418,7 +418,7 @@ class Transcript(StripView, can_focus=True):
         self._show_from(self._slots.first_row(index))
         row = self._cursor.scroll_row_to_show(self.scroll_offset.y, self.size.height)
         if row is not None:
-            self._go_to(row)
+            self._scroll_to_row(row)
         self.refresh()
 
     def go_to_entry(self, key: str) -> None:
@@ -428,40 +428,40 @@ class Transcript(StripView, can_focus=True):
             self.focus()
             self.move_cursor(index)
 
-    def _step(self, direction: int) -> None:
+    def _move_by_entry(self, direction: int) -> None:
         """Move to the next entry; scroll through an entry taller than the screen in small steps."""
         if self._cursor.slot is None:
             self.on_focus()
             return
         row = self._cursor.scroll_row_within_entry(direction, self.scroll_offset.y, self.size.height)
         if row is not None:
-            self._go_to(row)
+            self._scroll_to_row(row)
         elif (index := self._cursor.find_next_index(direction)) is not None:
             self.move_cursor(index)
         elif direction > 0:
             self.follow_end()
 
     def action_cursor_up(self) -> None:
-        self._step(-1)
+        self._move_by_entry(-1)
 
     def action_cursor_down(self) -> None:
-        self._step(1)
+        self._move_by_entry(1)
 
     def action_page_up(self) -> None:
-        self._page(-1)
+        self._move_by_page(-1)
 
     def action_page_down(self) -> None:
-        self._page(1)
+        self._move_by_page(1)
 
-    def _page(self, direction: int) -> None:
-        self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
+    def _move_by_page(self, direction: int) -> None:
+        self._scroll_to_row(self.scroll_offset.y + direction * max(1, self.size.height - 2))
         self._cursor.index = self._slots.index_at_row(
             self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1)
         )
         self.refresh()
 
     def action_top(self) -> None:
-        self._go_to(0)
+        self._scroll_to_row(0)
         self.move_cursor(0)
 
     def action_bottom(self) -> None:
@@ -472,7 +472,7 @@ class Transcript(StripView, can_focus=True):
     def action_open(self) -> None:
         """Open or fold the entry under the cursor; for a proposal's card, open the review."""
         if self._cursor.index is not None and self._cursor.slot is not None:
-            self._open(self._cursor.index)
+            self._toggle_entry(self._cursor.index)
 
     def action_copy_entry(self) -> None:
         """Copy the text of the entry under the cursor as it was written."""
@@ -483,9 +483,9 @@ class Transcript(StripView, can_focus=True):
     def action_toggle_interventions(self) -> None:
         """Hide or show signoff's messages to the model."""
         self._slots.toggle_interventions()
-        self._settle()
+        self._settle_visible_rows()
 
-    def _open(self, index: int) -> None:
+    def _toggle_entry(self, index: int) -> None:
         entry = self._slots.items[index].entry
         if isinstance(entry, ProposalEntry):
             self.post_message(self.ProposalOpened(entry.proposal))
@@ -494,7 +494,7 @@ class Transcript(StripView, can_focus=True):
                 # Keep the opened entry in place, although it pushes the end out of view.
                 self._set_following(False)
             self._layout.toggle_open(index)
-            self._settle()
+            self._settle_visible_rows()
             if self.scroll_offset.y >= self.max_scroll_y:
                 self._set_following(True)
 
@@ -509,7 +509,7 @@ class Transcript(StripView, can_focus=True):
         if row >= self._slots.total_rows:
             return
         if event.chain > 1:
-            self._select(event, row)
+            self._select_at_click(event, row)
             return
         selection = self.text_selection
         if selection is not None and selection.start != selection.end:
@@ -522,9 +522,9 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
         if self._layout.line(row).action or isinstance(self.cursor_entry, ProposalEntry):
             event.stop()
-            self._open(index)
+            self._toggle_entry(index)
 
-    def _select(self, event: events.Click, row: int) -> None:
+    def _select_at_click(self, event: events.Click, row: int) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         column = offset.x if offset is not None else 0
         selection = (

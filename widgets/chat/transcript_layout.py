@@ -31,7 +31,7 @@ class SlotLayout(NamedTuple):
     growing_rows: GrowingRows | None
 
 
-_NO_MARKS = EntryMarks()
+_NO_ENTRY_MARKS = EntryMarks()
 
 
 class EntrySlot:
@@ -43,7 +43,7 @@ class EntrySlot:
         self.entry = entry
         self.opened = False
         self.lines: list[StyledLine] | None = None
-        self.marks = _NO_MARKS
+        self.marks = _NO_ENTRY_MARKS
         """The marks at the latest layout."""
         self.gap = 0
         """Empty rows above."""
@@ -88,7 +88,7 @@ class EntrySlot:
     def drop_rows(self) -> None:
         """Drop the rows, keep the height."""
         self.lines = None
-        self.marks = _NO_MARKS
+        self.marks = _NO_ENTRY_MARKS
         self._growing = None
         self._before = None
 
@@ -242,11 +242,11 @@ class EntrySlots:
         self._valid = count
 
 
-_LAID_OUT = 128
+_MAX_LAID_OUT_SLOTS = 128
 """Maximum number of slots that keep their rows; the oldest ones keep only their heights."""
-_BUDGET = 0.004
+_LAYOUT_SLICE_SECONDS = 0.004
 """Seconds of layout work between two checks for keys while text streams in."""
-_LEAST_WIDTH, _FIRST_WIDTH = 10, 77
+_MIN_WIDTH, _INITIAL_WIDTH = 10, 77
 
 
 class TranscriptLayout:
@@ -254,7 +254,7 @@ class TranscriptLayout:
 
     def __init__(self) -> None:
         self.slots = EntrySlots()
-        self._width = _FIRST_WIDTH
+        self._width = _INITIAL_WIDTH
         self._laid_out: dict[int, EntrySlot] = {}
         """Slots that have rows, by identity; the least recently laid out first."""
         self._unfinished: set[str] = set()
@@ -311,7 +311,7 @@ class TranscriptLayout:
         The rows for the previous width are kept: when the review opens and closes, nothing is wrapped again. All
         other heights are estimates.
         """
-        old, self._width = self._width, max(_LEAST_WIDTH, width)
+        old, self._width = self._width, max(_MIN_WIDTH, width)
         if old == self._width:
             return
         self._unfinished.clear()
@@ -347,7 +347,7 @@ class TranscriptLayout:
         self.slots.mark_changed(index)
         self._laid_out.pop(id(slot), None)
         self._laid_out[id(slot)] = slot
-        if len(self._laid_out) > _LAID_OUT:
+        if len(self._laid_out) > _MAX_LAID_OUT_SLOTS:
             oldest = next(iter(self._laid_out))
             self._laid_out.pop(oldest).drop_rows()
 
@@ -356,7 +356,7 @@ class TranscriptLayout:
 
         Other entries are laid out when they become visible.
         """
-        deadline = time.thread_time() + _BUDGET
+        deadline = time.thread_time() + _LAYOUT_SLICE_SECONDS
         late = False
         for index in sorted(indices):
             if index >= len(self.slots):

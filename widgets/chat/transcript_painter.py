@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-_RULES: dict[str, str] = {
+_CSS_BY_ROLE: dict[str, str] = {
     "text": "color: $foreground;",
     "muted": "color: $text-muted;",
     "user": "color: $foreground;",
@@ -56,12 +56,12 @@ _RULES: dict[str, str] = {
 }
 """CSS of each role; the component class of a role is `chat--ROLE`."""
 
-COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
+COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _CSS_BY_ROLE}
 
-_QUIET = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program", "code-comment")
+_QUIET_ROLES = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program", "code-comment")
 
 
-_TRANSCRIPT = """{
+_TRANSCRIPT_CSS = """{
     height: 1fr;
     scrollbar-size-vertical: 1;
     scrollbar-background: $background;
@@ -77,17 +77,19 @@ _TRANSCRIPT = """{
 
 def transcript_css(selector: str) -> str:
     """Return the default CSS of the transcript for `selector`, with the CSS of all roles."""
-    return f"{selector} {_TRANSCRIPT}{_component_css(selector)}"
+    return f"{selector} {_TRANSCRIPT_CSS}{_component_css(selector)}"
 
 
 def _component_css(selector: str) -> str:
-    rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
+    rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _CSS_BY_ROLE.items()]
     # The colours of an ANSI theme cannot be mixed, so quiet text is dim.
-    rules += [f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET]
+    rules += [
+        f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET_ROLES
+    ]
     return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
 
 
-_KEPT_STYLES = 256
+_MAX_CACHED_STYLES = 256
 
 
 class TranscriptStyles:
@@ -105,19 +107,19 @@ class TranscriptStyles:
         key = (face, fill, cursor)
         style = self._styles.get(key)
         if style is None:
-            if len(self._styles) >= _KEPT_STYLES:
+            if len(self._styles) >= _MAX_CACHED_STYLES:
                 # Each link address has a separate style.
                 self._styles.clear()
-            style = self._styles[key] = self._resolve(face, fill, cursor)
+            style = self._styles[key] = self._resolve_style(face, fill, cursor)
         return style
 
-    def _resolve(self, face: TextStyle, fill: str, cursor: bool) -> Style:
+    def _resolve_style(self, face: TextStyle, fill: str, cursor: bool) -> Style:
         style = self.base
         if fill:
-            style += Style(bgcolor=self._component(fill).bgcolor)
+            style += Style(bgcolor=self._component_style(fill).bgcolor)
         if cursor:
-            style += Style(bgcolor=self._component("cursor").bgcolor)
-        component = self._component(face.role)
+            style += Style(bgcolor=self._component_style("cursor").bgcolor)
+        component = self._component_style(face.role)
         style += Style(
             color=component.color,
             bold=face.bold or component.bold or None,
@@ -130,17 +132,17 @@ class TranscriptStyles:
             style += Style.from_meta({"href": face.href})
         return style
 
-    def _component(self, role: str) -> Style:
+    def _component_style(self, role: str) -> Style:
         style = self._colours.get(role)
         if style is None:
             style = self._colours[role] = self._widget.get_component_rich_style(f"chat--{role}")
         return style
 
 
-_BESIDE_GREETING, _LEAST_GREETING = 2, 20
+_GREETING_MARGIN_CELLS, _MIN_GREETING_CELLS = 2, 20
 """Blank cells at each side of the greeting, and its minimum width."""
-_KEY_COLUMN = re.compile(r"\S+ {2,}(?=\S)")
-_KEPT_STRIPS = 256
+_KEY_COLUMN_PATTERN = re.compile(r"\S+ {2,}(?=\S)")
+_MAX_CACHED_STRIPS = 256
 """A few screens of rows."""
 RIGHT_MARGIN = 1
 """Cells between the rows and the scroll bar."""
@@ -155,7 +157,7 @@ class TranscriptPainter:
         self.missing_lexers: set[str] = set()
         """Languages of code that is painted plain because their lexers are not loaded."""
         # Entries of an LRUCache form reference cycles: the strips of a replaced painter would stay in memory.
-        self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[StyledLine, Strip]] = FIFOCache(_KEPT_STRIPS)
+        self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[StyledLine, Strip]] = FIFOCache(_MAX_CACHED_STRIPS)
 
     def paint_row(
         self,
@@ -177,40 +179,40 @@ class TranscriptPainter:
         index, offset = layout.slot_at_row(row)
         slot = layout.slots.items[index]
         if not 0 <= offset < slot.height:
-            return self._blank(width)
+            return self._blank_strip(width)
         lit = index == cursor
         if selected is None:
-            return self._cached(slot, offset, width, lit)
-        segments = _select(self._segments(slot, offset, lit), *selected[0], selected[1])
-        return self._strip(segments, slot, offset, width, lit)
+            return self._cached_row(slot, offset, width, lit)
+        segments = _style_selection(self._row_segments(slot, offset, lit), *selected[0], selected[1])
+        return self._row_strip(segments, slot, offset, width, lit)
 
-    def _blank(self, width: int) -> Strip:
+    def _blank_strip(self, width: int) -> Strip:
         return Strip.blank(width, self._palette.base)
 
-    def _cached(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
+    def _cached_row(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
         """Return a row, cached while its line is the same object, like the finished rows of a growing answer."""
         line = slot.line(offset)
         key = (id(line), slot.marks.mark_at(offset, slot.height), width, cursor)
         cached = self._strips.get(key)
         if cached is not None and cached[0] is line:
             return cached[1]
-        strip = self._strip(self._segments(slot, offset, cursor), slot, offset, width, cursor)
+        strip = self._row_strip(self._row_segments(slot, offset, cursor), slot, offset, width, cursor)
         self._strips[key] = (line, strip)
         return strip
 
     def paint_greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
         """Return a row of the greeting, a block of lines in the middle; lines are wrapped if needed."""
-        room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
-        lines = [piece for line in lines for piece in _wrapped(line, room)]
+        room = max(_MIN_GREETING_CELLS, width - 2 * _GREETING_MARGIN_CELLS)
+        lines = [piece for line in lines for piece in _wrap_line(line, room)]
         top = max(0, (height - len(lines)) // 2)
         if not 0 <= row - top < len(lines):
-            return self._blank(width)
-        left = max(_BESIDE_GREETING, (width - max(line.cell_length for line in lines)) // 2)
+            return self._blank_strip(width)
+        left = max(_GREETING_MARGIN_CELLS, (width - max(line.cell_length for line in lines)) // 2)
         line = Content(" " * left) + lines[row - top]
         segments = line.render_segments(self._widget.visual_style)
         return Strip(segments).adjust_cell_length(width, self._palette.base)
 
-    def _segments(self, slot: EntrySlot, offset: int, cursor: bool) -> list[Segment]:
+    def _row_segments(self, slot: EntrySlot, offset: int, cursor: bool) -> list[Segment]:
         line = slot.line(offset)
         text, face = slot.marks.mark_at(offset, slot.height)
         under = slot.entry.fill
@@ -223,13 +225,15 @@ class TranscriptPainter:
             # The code background begins at the code, not at the indentation of its list.
             inside = inside or part_face.role.startswith("code")
             if part:
-                style = self._palette.resolve_style(part_face, fill if inside else under, _lit(offset, cursor))
+                style = self._palette.resolve_style(
+                    part_face, fill if inside else under, _is_highlighted(offset, cursor)
+                )
                 segments.append(Segment(part, style))
         return segments
 
-    def _strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
+    def _row_strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
         rest = self._palette.resolve_style(
-            TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor)
+            TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _is_highlighted(offset, cursor)
         )
         room = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if room < 0:
@@ -241,22 +245,22 @@ class TranscriptPainter:
         return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
 
 
-def _wrapped(line: Content, width: int) -> Sequence[Content]:
+def _wrap_line(line: Content, width: int) -> Sequence[Content]:
     """Return the rows of a line for a width; wrapped text is aligned after the key column."""
     if line.cell_length <= width:
         return [line]
-    key = _KEY_COLUMN.match(line.plain)
+    key = _KEY_COLUMN_PATTERN.match(line.plain)
     indent = key.end() if key else 0
     first, *rest = line[indent:].wrap(width - indent)
     return [line[:indent] + first, *(Content(" " * indent) + piece for piece in rest)]
 
 
-def _lit(offset: int, cursor: bool) -> bool:
+def _is_highlighted(offset: int, cursor: bool) -> bool:
     """Return whether the cursor highlights a row: only the first row of an entry."""
     return cursor and offset == 0
 
 
-def _select(segments: list[Segment], start: int, end: int, style: Style) -> list[Segment]:
+def _style_selection(segments: list[Segment], start: int, end: int, style: Style) -> list[Segment]:
     chosen: list[Segment] = []
     position = 0
     for text, own, _ in segments:

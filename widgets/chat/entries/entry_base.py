@@ -17,18 +17,18 @@ from widgets.chat.markdown.styled_lines import (
     shorten_text,
 )
 
-_SIGN = "▣ "
-_SHORTEST_NAME = 12
+_IMAGE_SIGN = "▣ "
+_MIN_NAME_CELLS = 12
 """Minimum cells for the name of an image."""
 
 
 def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
     """Return the line of an image after `prefix`; the name is shortened to fit the width."""
-    room = width - sum(cell_width(text) for text, _ in prefix) - len(_SIGN)
-    facts = shorten_text(image.size_label, room - _SHORTEST_NAME - 2)
-    name = fit_path_end(make_safe_text(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
+    room = width - sum(cell_width(text) for text, _ in prefix) - len(_IMAGE_SIGN)
+    facts = shorten_text(image.size_label, room - _MIN_NAME_CELLS - 2)
+    name = fit_path_end(make_safe_text(image.name), max(_MIN_NAME_CELLS, room - 2 - len(facts)))
     return StyledLine(
-        (*prefix, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))
+        (*prefix, (_IMAGE_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))
     )
 
 

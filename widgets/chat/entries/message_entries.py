@@ -66,7 +66,7 @@ class PlainTextRows:
 
 MAX_MESSAGE_ROWS = 24
 """Maximum rows of a user message; the rest is folded."""
-_LONG_TEXT, _LONG_LINES = 400, 3
+_MIN_LONG_TEXT_CHARACTERS, _MIN_LONG_TEXT_LINES = 400, 3
 """Minimum characters or line breaks of a text that may be folded."""
 
 
@@ -82,9 +82,9 @@ class UserEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the rows of the text, folded if there are many, and a line for each image."""
-        return [*self._words(width, opened), *(image_line(image, width) for image in self.images)]
+        return [*self._text_lines(width, opened), *(image_line(image, width) for image in self.images)]
 
-    def _words(self, width: int, opened: bool) -> list[StyledLine]:
+    def _text_lines(self, width: int, opened: bool) -> list[StyledLine]:
         face = TextStyle("user")
         if opened:
             return wrap_text(make_safe_text(self.text), face, width)
@@ -94,7 +94,7 @@ class UserEntry(TranscriptEntry):
         if len(lines) <= MAX_MESSAGE_ROWS + 1:
             return lines
         kept = MAX_MESSAGE_ROWS - 4
-        return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
+        return [*lines[:kept], _more_line(lines[kept:], self.text.count("\n", looked_at))]
 
     def marks(self, opened: bool) -> EntryMarks:
         """Return the bar of the user's messages."""
@@ -159,7 +159,7 @@ class AnswerEntry(TranscriptEntry):
         """Return the rows of a discarded answer: the reason, and its beginning struck out."""
         head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED_STYLE),))
         struck = wrap_text(make_safe_text(self.text.strip()), TextStyle("muted", strike=True), width)
-        more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
+        more = [_more_line(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
@@ -172,11 +172,11 @@ class AnswerEntry(TranscriptEntry):
             document = MarkdownDocument(width, make_safe_text)
         document.append_source(self.text[len(document.source) :])
         if self.state != "streaming":
-            document.finish(self._note)
+            document.finish(self._note_lines)
         return document
 
     @property
-    def _note(self) -> list[StyledLine]:
+    def _note_lines(self) -> list[StyledLine]:
         """Return the lines below an incomplete answer."""
         match self.state:
             case "interrupted":
@@ -272,14 +272,14 @@ class QuestionEntry(TranscriptEntry):
 
 
 def _is_long(text: str) -> bool:
-    return len(text) > _LONG_TEXT or text.count("\n") > _LONG_LINES
+    return len(text) > _MIN_LONG_TEXT_CHARACTERS or text.count("\n") > _MIN_LONG_TEXT_LINES
 
 
-def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
+def _more_line(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
     return StyledLine(((hidden_lines_note(rows, further), MUTED_STYLE),), 0, None, action="toggle")
 
 
-_NOTHING = TokenTotals()
+_NO_TOKENS = TokenTotals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class TurnEndEntry(TranscriptEntry):
     message: str = ""
     duration: float = 0.0
     calls: int = 0
-    spent: TokenTotals = _NOTHING
+    spent: TokenTotals = _NO_TOKENS
     """Tokens and cost of its requests."""
 
     @property

@@ -81,9 +81,9 @@ def call_target(name: str, arguments: Mapping[str, Any]) -> str:
 
 MAX_DETAIL_ROWS = 300
 """Maximum rows of an argument or a result in an open entry."""
-_LEAST_TARGET = 8
+_MIN_TARGET_CELLS = 8
 """Minimum cells for the target of a call; the facts after it are shortened first."""
-_LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
+_MAX_LIVE_ROWS, _MAX_LIVE_CHARACTERS = 5, 4000
 """Rows of live output below a running command, and the characters of its end that they are taken from."""
 
 ToolStatus = Literal[
@@ -93,7 +93,7 @@ ToolStatus = Literal[
 finished call are those of `app.conversation.events.CallOutcome`.
 """
 
-_TOOL_WORDS = {
+_TOOL_STATUS_TEXTS = {
     "waiting": "waits",
     "running": "running",
     "asking": "needs your permission",
@@ -105,7 +105,7 @@ _TOOL_WORDS = {
 }
 
 
-_MARKS: dict[ToolStatus, Span] = {
+_TOOL_STATUS_SIGNS: dict[ToolStatus, Span] = {
     "writing": ("… ", TextStyle("muted")),
     "waiting": ("◌ ", TextStyle("muted")),
     "running": ("◐ ", TextStyle("warning")),
@@ -142,30 +142,30 @@ class ToolEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return tool, target, outcome and duration in one row; below it the details or the end of the output."""
-        head = self._head(width)
+        head = self._head_line(width)
         if opened:
-            return [head, *self._details(width)]
+            return [head, *self._detail_lines(width)]
         if self.status != "running" or not self.output:
             return [head]
-        shown = make_safe_text(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
+        shown = make_safe_text(self.output[-_MAX_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_MAX_LIVE_ROWS:]
         return [head, *(StyledLine(((shorten_text(row, width) or " ", TextStyle("tool")),)) for row in shown)]
 
-    def _head(self, width: int) -> StyledLine:
+    def _head_line(self, width: int) -> StyledLine:
         verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
         # The complete command is shown above the composer or in the review.
         target = (
             "a command" if self.status == "asking" and self.name == "run_command" else make_safe_text(self.target)
         )
         target = " ".join(target.split())
-        facts = [f" · {fact}" for fact in self._facts(width, width - cell_width(f"{verb} {target}")) if fact]
+        facts = [f" · {fact}" for fact in self._outcome_spans(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
         room = width - cell_width(verb) - 1 - cell_width(tail)
-        if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
+        if room < _MIN_TARGET_CELLS and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
             # Omit the duration first: a shortened number would be useless.
             tail = "".join(facts[:-1])
             room = width - cell_width(verb) - 1 - cell_width(tail)
-        if room < _LEAST_TARGET:
-            tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _LEAST_TARGET - 2))}"
+        if room < _MIN_TARGET_CELLS:
+            tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _MIN_TARGET_CELLS - 2))}"
             room = width - cell_width(verb) - 1 - cell_width(tail)
         target = shorten_path(target, room)
         fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
@@ -178,7 +178,7 @@ class ToolEntry(TranscriptEntry):
             action="toggle",
         )
 
-    def _facts(self, width: int, beside: int) -> list[str]:
+    def _outcome_spans(self, width: int, beside: int) -> list[str]:
         """Return the outcome of a call; `beside` is the number of cells beside verb and target."""
         if self.status == "writing":
             return [f"{self.characters:,} characters" if self.characters else "", format_seconds(self.duration)]
@@ -187,11 +187,13 @@ class ToolEntry(TranscriptEntry):
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         took = format_seconds(self.duration)
         left = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, took) if fact) - 3
-        told = shorten_text(make_safe_text(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
+        told = shorten_text(make_safe_text(summary), max(20, width // 2, left)) or _TOOL_STATUS_TEXTS.get(
+            self.status, ""
+        )
         # A command's summary ends with the proposal id, unless it was shortened.
         return [told, staged if f"→ {self.proposal}" not in told else "", took]
 
-    def _details(self, width: int) -> list[StyledLine]:
+    def _detail_lines(self, width: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
         arguments = {
             shorten_text(make_safe_text(name), width // 2): value for name, value in (self.arguments or {}).items()
@@ -202,21 +204,23 @@ class ToolEntry(TranscriptEntry):
             text = make_safe_text(text)
             if "\n" in text or cell_width(text) > width - column:
                 lines.append(StyledLine(((name, MUTED_STYLE),)))
-                lines.extend(_limited(lay_out_code(text.rstrip("\n"), "", width), MAX_DETAIL_ROWS))
+                lines.extend(_limit_lines(lay_out_code(text.rstrip("\n"), "", width), MAX_DETAIL_ROWS))
             else:
                 lines.append(
                     StyledLine(((name + " " * (column - cell_width(name)), MUTED_STYLE), (text, TEXT_STYLE)))
                 )
         if self.raw_arguments:
-            lines.extend(_limited(lay_out_code(make_safe_text(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
+            lines.extend(_limit_lines(lay_out_code(make_safe_text(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
         if self.output.strip():
             lines.append(StyledLine((("result", MUTED_STYLE),)))
-            lines.extend(_limited(lay_out_code(make_safe_text(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS))
+            lines.extend(
+                _limit_lines(lay_out_code(make_safe_text(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS)
+            )
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
         """Return the mark of the call's status."""
-        return EntryMarks(_MARKS[self.status])
+        return EntryMarks(_TOOL_STATUS_SIGNS[self.status])
 
     @property
     def can_open(self) -> bool:
@@ -228,7 +232,7 @@ class ToolEntry(TranscriptEntry):
         return self.output
 
 
-def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
+def _limit_lines(lines: list[StyledLine], limit: int) -> list[StyledLine]:
     if len(lines) <= limit:
         return lines
     return [*lines[:limit], StyledLine(((hidden_lines_note(lines[limit:]), MUTED_STYLE),))]
@@ -237,7 +241,7 @@ def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
 MAX_LISTED_FILES = 8
 """Maximum number of files listed on a proposal's card."""
 
-_STATE_FACES = {
+_STATE_STYLES = {
     "pending": TextStyle("warning"),
     "partly_approved": TextStyle("warning"),
     "applied": TextStyle("success"),
@@ -247,7 +251,7 @@ _STATE_FACES = {
     "failed": TextStyle("error"),
 }
 """Styles of a proposal's states; other states are muted."""
-_STATE_WORDS = {
+_STATE_TEXTS = {
     "pending": "waits for you",
     "partly_approved": "partly approved, the rest waits",
     "applied": "approved",
@@ -258,7 +262,7 @@ _STATE_WORDS = {
     "undone": "undone",
     "failed": "could not be applied",
 }
-_DECISION_WORDS: dict[DecisionKind, tuple[str, TextStyle]] = {
+_DECISION_TEXTS: dict[DecisionKind, tuple[str, TextStyle]] = {
     DecisionKind.APPROVED: ("Approved", TextStyle("success")),
     DecisionKind.PARTLY_APPROVED: ("Approved in part:", TextStyle("success")),
     DecisionKind.DENIED: ("Denied", TextStyle("error")),
@@ -267,14 +271,14 @@ _DECISION_WORDS: dict[DecisionKind, tuple[str, TextStyle]] = {
     DecisionKind.REDONE: ("Applied again:", TextStyle("success")),
     DecisionKind.EDITED: ("Edited", TextStyle("warning")),
 }
-_ON_DISK_WORDS = {
+_ON_DISK_DECISION_TEXTS = {
     DecisionKind.APPROVED: "Kept",
     DecisionKind.PARTLY_APPROVED: "Kept in part:",
     DecisionKind.DENIED: "Took off the disk:",
     DecisionKind.REOPENED: "Reopened",
 }
 """For changes that were on disk before the decision."""
-_DECISION_MARKS: dict[DecisionKind, Span] = {
+_DECISION_SIGNS: dict[DecisionKind, Span] = {
     DecisionKind.APPROVED: ("✓ ", TextStyle("success")),
     DecisionKind.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
     DecisionKind.DENIED: ("✗ ", TextStyle("error")),
@@ -283,8 +287,8 @@ _DECISION_MARKS: dict[DecisionKind, Span] = {
     DecisionKind.REDONE: ("↷ ", TextStyle("success")),
     DecisionKind.EDITED: ("✎ ", TextStyle("warning")),
 }
-_WAITING = ("pending", "partly_approved", "stale")
-_OP_WORDS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
+_WAITING_STATES = ("pending", "partly_approved", "stale")
+_OPERATION_TEXTS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +312,9 @@ class ProposalEntry(TranscriptEntry):
         head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {format_count(len(self.files), 'file')}"
-            command = _cut(make_safe_text(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
+            command = _shorten_to_width(
+                make_safe_text(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail)
+            )
             lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED_STYLE)), fill="card")]
         else:
             head.append((make_safe_text(" ".join(self.summary.split())), TextStyle("text", bold=True)))
@@ -319,13 +325,13 @@ class ProposalEntry(TranscriptEntry):
         lines.extend(_file_line(stat, width, "card") for stat in files)
         if len(files) < len(listed):
             lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED_STYLE),), fill="card"))
-        face = _STATE_FACES.get(self.state, MUTED_STYLE)
-        status: list[Span] = [(_STATE_WORDS.get(self.state, make_safe_text(self.state)), face)]
+        face = _STATE_STYLES.get(self.state, MUTED_STYLE)
+        status: list[Span] = [(_STATE_TEXTS.get(self.state, make_safe_text(self.state)), face)]
         if self.supersedes:
             status.append((f" · revises {make_safe_text(self.supersedes)}", MUTED_STYLE))
         if self.reason:
             status.append((f" · {make_safe_text(self.reason)}", MUTED_STYLE))
-        if self.state in _WAITING:
+        if self.state in _WAITING_STATES:
             status += [
                 (" · ", MUTED_STYLE),
                 ("Enter", TextStyle("key", bold=True)),
@@ -335,7 +341,7 @@ class ProposalEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        face = _STATE_FACES.get(self.state, MUTED_STYLE)
+        face = _STATE_STYLES.get(self.state, MUTED_STYLE)
         return EntryMarks(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
@@ -366,15 +372,15 @@ class DecisionEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the decision, and below it the user's feedback."""
-        word, face = _DECISION_WORDS[self.decision]
-        word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
+        word, face = _DECISION_TEXTS[self.decision]
+        word = _ON_DISK_DECISION_TEXTS.get(self.decision, word) if self.on_disk else word
         spans: list[Span] = [(word, face), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
         if self.hunks:
-            spans.append((f" · {self._hunk_words()}", MUTED_STYLE))
+            spans.append((f" · {self._hunk_outcome()}", MUTED_STYLE))
         elif self.files:
             names = f"{len(self.files)} files" if len(self.files) > 1 else make_safe_text(self.files[0].path)
             spans.append((f" · {names}", MUTED_STYLE))
-            numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
+            numbers = _change_counts(sum(s.added for s in self.files), sum(s.removed for s in self.files))
             if numbers and self.decision not in (DecisionKind.DENIED, DecisionKind.REOPENED):
                 spans += [(" ", TEXT_STYLE), *numbers]
         if self.still_pending:
@@ -396,23 +402,23 @@ class DecisionEntry(TranscriptEntry):
             )
         return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
-    def _hunk_words(self) -> str:
+    def _hunk_outcome(self) -> str:
         """Return the outcome of the hunks if the decision was about some of them."""
         count = len(self.hunks)
         if self.decision is not DecisionKind.DENIED:
             if self.on_disk and self.decision is DecisionKind.REOPENED:
                 return format_count(count, "hunk")
             if not self.still_pending and all(hunk.landed for hunk in self.hunks):
-                return _the_rest(count)
+                return _rest_line(count)
             verb = "kept" if self.on_disk else "written"
             return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
         if not self.still_pending:
-            return _the_rest(count)
+            return _rest_line(count)
         verb = "" if self.on_disk else " discarded"
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(_DECISION_MARKS[self.decision])
+        return EntryMarks(_DECISION_SIGNS[self.decision])
 
     def expected_height(self, width: int) -> int:
         """Return the estimated height, with the feedback."""
@@ -424,18 +430,18 @@ class DecisionEntry(TranscriptEntry):
         return self.feedback or self.proposal
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten_to_width(text: str, width: int) -> str:
     """Return the beginning of a text that fits, with an ellipsis if it is shortened; keep white space."""
     if cell_width(text) <= width:
         return text
     return f"{text[: find_fitting_end(text, 0, max(0, width - 1))]}…"
 
 
-def _the_rest(count: int) -> str:
+def _rest_line(count: int) -> str:
     return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
 
 
-def _numbers(added: int, removed: int) -> list[Span]:
+def _change_counts(added: int, removed: int) -> list[Span]:
     spans: list[Span] = []
     if added:
         spans.append((f"+{added}", TextStyle("added")))
@@ -446,9 +452,9 @@ def _numbers(added: int, removed: int) -> list[Span]:
 
 
 def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
-    numbers = _numbers(stat.added, stat.removed)
+    numbers = _change_counts(stat.added, stat.removed)
     tail: list[Span] = [("  ", TEXT_STYLE), *numbers] if numbers else []
-    if word := _OP_WORDS.get(stat.op):
+    if word := _OPERATION_TEXTS.get(stat.op):
         tail.append((f"  {word}", MUTED_STYLE))
     room = width - sum(cell_width(text) for text, _ in tail)
     return StyledLine(((shorten_path(make_safe_text(stat.path), room), TEXT_STYLE), *tail), fill=fill)

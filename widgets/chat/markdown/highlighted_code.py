@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _PLAIN = TextStyle("code")
-_OVERLAP = 4
+_OVERLAP_LINES = 4
 """Number of non-blank lines with known styles that are lexed again together with new lines."""
-_HANG = 4
+_HANGING_INDENT_CELLS = 4
 """Extra indentation, in cells, of the continuation rows of a cut line."""
 
 _ROLES: tuple[tuple[str, str], ...] = (
@@ -44,7 +44,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
 
 
 @lru_cache(maxsize=256)
-def _face(token: Any) -> TextStyle:
+def _token_style(token: Any) -> TextStyle:
     name = str(token).removeprefix("Token.")
     for prefix, role in _ROLES:
         if name.startswith(prefix):
@@ -82,16 +82,16 @@ class HighlightedCode:
         former: The shorter, previous state of the piece.
     """
 
-    __slots__ = ("_former", "_highlighted", "language", "lines")
+    __slots__ = ("_former_piece", "_highlight_lines", "language", "lines")
 
     def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
         self.lines = lines
         self.language = find_code_language(info)
-        self._highlighted: list[list[Span]] | None = None
+        self._highlight_lines: list[list[Span]] | None = None
         # If the former piece was never highlighted, use the one before it.
-        self._former: HighlightedCode | None = former
-        if former is not None and former._highlighted is None:
-            self._former = former._former
+        self._former_piece: HighlightedCode | None = former
+        if former is not None and former._highlight_lines is None:
+            self._former_piece = former._former_piece
 
     @property
     def missing_lexer(self) -> str:
@@ -102,34 +102,34 @@ class HighlightedCode:
         """Return the spans of line `index`."""
         if self.missing_lexer:
             return [(self.lines[index], _PLAIN)]
-        if self._highlighted is None:
-            self._highlighted = self._continued() or _highlighted(self.lines, self.language)
-            self._former = None
-        return self._highlighted[index]
+        if self._highlight_lines is None:
+            self._highlight_lines = self._continue_styles() or _highlight_lines(self.lines, self.language)
+            self._former_piece = None
+        return self._highlight_lines[index]
 
-    def _continued(self) -> list[list[Span]]:
+    def _continue_styles(self) -> list[list[Span]]:
         """Return the styles of the former piece plus those of the added text; empty if they cannot be combined.
 
         A lexer does not reveal its state at the end of a line, for example inside a string. Therefore, it begins some
         lines above the new text. If it finds the known styles there, it is in the correct state.
         """
-        former = self._former
-        if former is None or former._highlighted is None or former.language != self.language:
+        former = self._former_piece
+        if former is None or former._highlight_lines is None or former.language != self.language:
             return []
         # The last line of the former piece may have been incomplete.
         same = len(former.lines) - 1
         if self.lines[:same] != former.lines[:same]:
             return []
-        begin, left = same, _OVERLAP
+        begin, left = same, _OVERLAP_LINES
         while begin and left:
             begin -= 1
             left -= bool(self.lines[begin].strip())
-        rows = _highlighted(self.lines[begin:], self.language)
-        known = former._highlighted[:same]
+        rows = _highlight_lines(self.lines[begin:], self.language)
+        known = former._highlight_lines[:same]
         return [*known, *rows[same - begin :]] if begin and rows[: same - begin] == known[begin:] else []
 
 
-def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
+def _highlight_lines(lines: Sequence[str], language: str) -> list[list[Span]]:
     """Return the lines with their styles, lexed from the first line."""
     lexer = _lexers[language]
     if lexer is None:
@@ -137,7 +137,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     rows: list[list[Span]] = [[]]
     # Some lexers, for example that of diffs, need the end of a line.
     for token, value in lexer.get_tokens("\n".join([*lines, ""])):
-        face = _face(token)
+        face = _token_style(token)
         first, *others = value.split("\n")
         if first:
             rows[-1].append((first, face))
@@ -176,8 +176,8 @@ def lay_out_code(
     rows: list[StyledLine] = []
     for index, text in enumerate(texts):
         joint = "" if index in joined else None
-        hang = min(len(text) - len(text.lstrip(" ")) + _HANG, room // 2)
-        for start, end in _cuts(text, room, room - hang):
+        hang = min(len(text) - len(text.lstrip(" ")) + _HANGING_INDENT_CELLS, room // 2)
+        for start, end in _find_cuts(text, room, room - hang):
             lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter
             length = gutter_length + hang if start else gutter_length
             row = (*lead, (text[start:end], _PLAIN))
@@ -185,7 +185,7 @@ def lay_out_code(
     return rows
 
 
-def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
+def _find_cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
     """Return the cuts of a code line, at a space in the last third of the row if possible; keep all characters.
 
     The first row has `width` cells, the others `later`.

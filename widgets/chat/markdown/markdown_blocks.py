@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*\S.*$", re.MULTILINE)
-_URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
+_DEFINITION_PATTERN = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*\S.*$", re.MULTILINE)
+_URL_PATTERN = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 
 
 @lru_cache(maxsize=1)
@@ -38,7 +38,7 @@ def markdown_parser() -> "MarkdownIt":
 def link_references(source: str) -> dict[str, Any]:
     """Return the link references defined in a whole text, in the parser's form."""
     environment: dict[str, Any] = {}
-    if definitions := _DEFINITION.findall(source):
+    if definitions := _DEFINITION_PATTERN.findall(source):
         markdown_parser().parse("\n\n".join(definitions), environment)
     return environment
 
@@ -50,17 +50,17 @@ def inline_spans(tokens: Sequence["Token"], base: TextStyle) -> list[list[Span]]
     for token in tokens:
         face = faces[-1]
         if token.nesting == 1:
-            faces.append(_opened(token, face))
+            faces.append(_style_inside(token, face))
         elif token.nesting == -1:
             faces.pop()
         elif token.type == "hardbreak":
             rows.append([])
         else:
-            rows[-1].extend(_leaf(token, face))
+            rows[-1].extend(_leaf_spans(token, face))
     return rows
 
 
-def _opened(token: "Token", face: TextStyle) -> TextStyle:
+def _style_inside(token: "Token", face: TextStyle) -> TextStyle:
     match token.type:
         case "strong_open":
             return face._replace(bold=True)
@@ -73,7 +73,7 @@ def _opened(token: "Token", face: TextStyle) -> TextStyle:
     return face
 
 
-def _leaf(token: "Token", face: TextStyle) -> list[Span]:
+def _leaf_spans(token: "Token", face: TextStyle) -> list[Span]:
     match token.type:
         case "softbreak":
             return [(" ", face)]
@@ -83,14 +83,14 @@ def _leaf(token: "Token", face: TextStyle) -> list[Span]:
             address = str(token.attrs.get("src", ""))
             return [(token.content or address, face._replace(role="link", href=address))]
         case "text" if "://" in token.content and not face.href:
-            return _with_links(token.content, face)
+            return _link_spans(token.content, face)
     return [(token.content, face)] if token.content else []
 
 
-def _with_links(text: str, face: TextStyle) -> list[Span]:
+def _link_spans(text: str, face: TextStyle) -> list[Span]:
     spans: list[Span] = []
     position = 0
-    for url in _URL.finditer(text):
+    for url in _URL_PATTERN.finditer(text):
         if url.start() > position:
             spans.append((text[position : url.start()], face))
         spans.append((url[0], face._replace(role="link", href=url[0])))
@@ -104,7 +104,7 @@ TableCell = list[Span]
 TableRow = list[TableCell]
 
 _TABLE_RULE = TextStyle("table-rule")
-_GAP = 3
+_COLUMN_GAP_CELLS = 3
 """Cells between two columns: a space, a thin rule, a space."""
 
 
@@ -120,13 +120,13 @@ def table_column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
             text = "".join(part for part, _ in cell)
             wanted[index] = max(wanted[index], cell_width(text))
             least[index] = max([least[index], *map(cell_width, text.split())])
-    room = max(columns, width - _GAP * (columns - 1))
+    room = max(columns, width - _COLUMN_GAP_CELLS * (columns - 1))
     if sum(least) > room:
         least = [1] * columns
-    return _shared(wanted, least, room)
+    return _share_column_widths(wanted, least, room)
 
 
-def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _share_column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Return the widths of the columns within the room: wide columns get equal shares (max-min fairness)."""
     result = list(wanted)
     left, reserved = room, sum(least)
@@ -177,11 +177,11 @@ def _row_lines(
     return lines
 
 
-_MARK = TextStyle("list-mark")
+_LIST_MARK = TextStyle("list-mark")
 _QUOTE = TextStyle("quote")
 _RULE = TextStyle("rule")
 _BULLETS = ("•", "◦", "▪")
-_TASKS = {
+_TASK_BOXES = {
     "[ ] ": ("☐ ", TextStyle("list-mark")),
     "[x] ": ("☑ ", TextStyle("success")),
     "[X] ": ("☑ ", TextStyle("success")),
@@ -223,7 +223,7 @@ def render_chunk(
 ) -> list[StyledLine]:
     """Return the lines of a chunk; a `rest` removes the last line from `rows_above` and continues it."""
     if chunk.kind == "rest":
-        lines = _flow_on(chunk, width, rows_above, state)
+        lines = _continue_paragraph(chunk, width, rows_above, state)
     else:
         lines = _chunk_lines(chunk, width, state)
         if not lines:
@@ -242,20 +242,20 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -
             former = state.unfinished_code
             return lay_out_code(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
         case "table":
-            return _table(chunk, width, state)
+            return _table_lines(chunk, width, state)
         case "item_rest":
             indent = " " * state.item_indent
-            return _Blocks(chunk.text, width, state.environment).render(((indent, TEXT_STYLE),))
+            return _BlockRenderer(chunk.text, width, state.environment).render(((indent, TEXT_STYLE),))
         case "item":
-            blocks = _Blocks(chunk.text, width, state.environment, chunk.number)
+            blocks = _BlockRenderer(chunk.text, width, state.environment, chunk.number)
             lines = blocks.render()
             state.item_indent = blocks.item_indent
             return lines
         case _:
-            return _Blocks(chunk.text, width, state.environment).render()
+            return _BlockRenderer(chunk.text, width, state.environment).render()
 
 
-def _flow_on(
+def _continue_paragraph(
     chunk: MarkdownChunk, width: int, above: list[StyledLine], state: MarkdownRenderState
 ) -> list[StyledLine]:
     tokens = markdown_parser().parseInline(chunk.text.lstrip(), dict(state.environment))
@@ -272,11 +272,11 @@ def _flow_on(
     return lines
 
 
-def _table(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
+def _table_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
     source = chunk.header + chunk.text
     rows, aligns = _table_rows(markdown_parser().parse(source, dict(state.environment)))
     if not rows:
-        return _Blocks(source, width, state.environment).render()
+        return _BlockRenderer(source, width, state.environment).render()
     if chunk.begins:
         state.widths = table_column_widths(rows, width)
         return table_lines(rows, state.widths, aligns, (), heading=True)
@@ -305,7 +305,7 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[TableRow], list[str]]:
     return rows, aligns
 
 
-class _Blocks:
+class _BlockRenderer:
     """Renders block tokens recursively; containers extend the prefix of the rows inside them."""
 
     def __init__(self, source: str, width: int, environment: dict[str, Any], number: int | None = None) -> None:
@@ -318,14 +318,14 @@ class _Blocks:
 
     def render(self, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
         lines: list[StyledLine] = []
-        self._walk(self._tokens, prefix, prefix, 0, lines)
+        self._render_siblings(self._tokens, prefix, prefix, 0, lines)
         return lines
 
-    def _spaced(self, token: "Token") -> bool:
+    def _has_empty_line_above(self, token: "Token") -> bool:
         """Return whether an empty line, ignoring quote marks, is above the block."""
         return token.map is not None and not self._source[token.map[0] - 1].strip(" >")
 
-    def _walk(
+    def _render_siblings(
         self,
         tokens: Sequence["Token"],
         first: tuple[Span, ...],
@@ -339,32 +339,32 @@ class _Blocks:
         previous = ""
         while position < len(tokens):
             token = tokens[position]
-            end = _closing(tokens, position)
+            end = _closing_index(tokens, position)
             kind = token.type
             lead = rest if begun else first
-            if begun and previous != "heading_open" and (self._spaced(token) or kind == "heading_open"):
-                lines.append(StyledLine(rest, _length(rest)))
+            if begun and previous != "heading_open" and (self._has_empty_line_above(token) or kind == "heading_open"):
+                lines.append(StyledLine(rest, _prefix_cells(rest)))
             inner = tokens[position + 1 : end]
             match kind:
                 case "paragraph_open":
-                    self._paragraph(inner, lead, rest, lines)
+                    self._render_paragraph(inner, lead, rest, lines)
                 case "heading_open":
-                    self._heading(token, inner, lead, rest, lines)
+                    self._render_heading(token, inner, lead, rest, lines)
                 case "bullet_list_open" | "ordered_list_open":
-                    self._list(token, inner, lead, rest, depth, lines)
+                    self._render_list(token, inner, lead, rest, depth, lines)
                 case "blockquote_open":
                     bar = ("▎ ", _QUOTE)
-                    self._walk(inner, (*lead, bar), (*rest, bar), depth, lines)
+                    self._render_siblings(inner, (*lead, bar), (*rest, bar), depth, lines)
                 case "fence" | "code_block":
                     if lead != rest and not begun:
-                        lines.append(StyledLine(lead, _length(lead)))
+                        lines.append(StyledLine(lead, _prefix_cells(lead)))
                     lines.extend(lay_out_code(token.content.rstrip("\n"), token.info, self.width, rest))
                 case "hr":
-                    room = self.width - _length(rest)
-                    lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _length(lead)))
+                    room = self.width - _prefix_cells(rest)
+                    lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _prefix_cells(lead)))
                 case "table_open":
                     rows, aligns = _table_rows(inner)
-                    widths = table_column_widths(rows, self.width - _length(rest))
+                    widths = table_column_widths(rows, self.width - _prefix_cells(rest))
                     lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
                 case _ if token.content:
                     lines.extend(wrap_spans([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))
@@ -372,17 +372,17 @@ class _Blocks:
             previous = kind
             position = end + 1
 
-    def _paragraph(
+    def _render_paragraph(
         self, inner: Sequence["Token"], first: tuple[Span, ...], rest: tuple[Span, ...], lines: list[StyledLine]
     ) -> None:
-        face = _quoted(rest)
+        face = _paragraph_style(rest)
         for spans in inline_spans(inner[0].children or [], face):
-            if spans and first is not rest and first[-1] in _TASKS.values():
+            if spans and first is not rest and first[-1] in _TASK_BOXES.values():
                 spans[0] = (spans[0][0][4:], spans[0][1])
             lines.extend(wrap_spans(spans, self.width, first, rest))
             first = rest
 
-    def _heading(
+    def _render_heading(
         self,
         token: "Token",
         inner: Sequence["Token"],
@@ -395,7 +395,7 @@ class _Blocks:
             lines.extend(wrap_spans(spans, self.width, first, rest))
             first = rest
 
-    def _list(
+    def _render_list(
         self,
         token: "Token",
         inner: Sequence["Token"],
@@ -410,31 +410,31 @@ class _Blocks:
             number = self._number
         position = 0
         while position < len(inner):
-            end = _closing(inner, position)
+            end = _closing_index(inner, position)
             mark = f"{number}. " if ordered else f"{_BULLETS[min(depth, 2)]} "
             indent = (" " * len(mark), TEXT_STYLE)
             if depth == 0:
-                self.item_indent = _length(rest) + len(mark)
-            if position and self._spaced(inner[position]):
-                lines.append(StyledLine(rest, _length(rest)))
+                self.item_indent = _prefix_cells(rest) + len(mark)
+            if position and self._has_empty_line_above(inner[position]):
+                lines.append(StyledLine(rest, _prefix_cells(rest)))
             lead = first if position == 0 else rest
             children = inner[position + 1 : end]
             if box := _task_box(children):
-                self._walk(children, (*lead, box), (*rest, ("  ", TEXT_STYLE)), depth + 1, lines)
+                self._render_siblings(children, (*lead, box), (*rest, ("  ", TEXT_STYLE)), depth + 1, lines)
             elif children:
-                self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines)
+                self._render_siblings(children, (*lead, (mark, _LIST_MARK)), (*rest, indent), depth + 1, lines)
             else:
-                lines.append(StyledLine((*lead, (mark, _MARK)), _length(lead)))
+                lines.append(StyledLine((*lead, (mark, _LIST_MARK)), _prefix_cells(lead)))
             number += 1
             position = end + 1
 
 
 def _task_box(children: Sequence["Token"]) -> Span | None:
     """Return the box instead of the bullet if the item is a task; else None."""
-    return _TASKS.get(children[1].content[:4]) if len(children) > 1 and children[1].type == "inline" else None
+    return _TASK_BOXES.get(children[1].content[:4]) if len(children) > 1 and children[1].type == "inline" else None
 
 
-def _closing(tokens: Sequence["Token"], position: int) -> int:
+def _closing_index(tokens: Sequence["Token"], position: int) -> int:
     """Return the index of the token that closes the one at `position`; `position` if that opens nothing."""
     token = tokens[position]
     if token.nesting != 1:
@@ -445,10 +445,10 @@ def _closing(tokens: Sequence["Token"], position: int) -> int:
     return len(tokens) - 1
 
 
-def _length(prefix: tuple[Span, ...]) -> int:
+def _prefix_cells(prefix: tuple[Span, ...]) -> int:
     return sum(len(text) for text, _ in prefix)
 
 
-def _quoted(prefix: tuple[Span, ...]) -> TextStyle:
+def _paragraph_style(prefix: tuple[Span, ...]) -> TextStyle:
     """Return the style of a paragraph after this prefix: muted inside a quote."""
     return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT_STYLE

@@ -11,24 +11,24 @@ from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_refe
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
 
-_ONLY_MARKS = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
+_ONLY_MARKUP_PATTERN = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
 """A line that is only markup so far, with no visible text."""
-_CODE = re.compile(r"(?<!`)(`++)[^`]++\1(?!`)")
-_RUN = re.compile(r"\*+|_+|~~")
-_OPEN_LINK = re.compile(r"!?\[[^\[\]\n]*\]\([^()\s]*$")
-_PARAGRAPH = re.compile(r"\n[ \t>]*+\n|\n(?=[ \t>]*+(?:[-*+]|\d{1,9}[.)])\s)")
+_CODE_PATTERN = re.compile(r"(?<!`)(`++)[^`]++\1(?!`)")
+_EMPHASIS_RUN_PATTERN = re.compile(r"\*+|_+|~~")
+_OPEN_LINK_PATTERN = re.compile(r"!?\[[^\[\]\n]*\]\([^()\s]*$")
+_PARAGRAPH_PATTERN = re.compile(r"\n[ \t>]*+\n|\n(?=[ \t>]*+(?:[-*+]|\d{1,9}[.)])\s)")
 """Start of a paragraph in a list or a quote."""
-_LONGEST_EMPHASIS = 80
+_MAX_EMPHASIS_CHARACTERS = 80
 """Maximum characters of open emphasis with a single mark; in longer text, the mark is no markup. Bold has no limit.
 """
-_RULE_BELOW = re.compile(r"[|:\- \t]*$")
+_RULE_BELOW_PATTERN = re.compile(r"[|:\- \t]*$")
 
 
 def has_visible_text(line: str, fence: str) -> bool:
     """Return whether an unfinished line has visible text; `fence` closes its code block, or is empty."""
     if fence:
         return not fence.startswith(line.strip())
-    return _ONLY_MARKS.match(line) is None
+    return _ONLY_MARKUP_PATTERN.match(line) is None
 
 
 def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
@@ -42,34 +42,34 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
             return replace(chunk, text="\n".join([*rows, before + pipe + close_inline_marks(cell)]))
         case "table":
             heading, rule, _ = chunk.header.split("\n")
-            return chunk if _cells(heading) == _cells(rule) else _table(chunk, heading)
+            return chunk if _split_cells(heading) == _split_cells(rule) else _heading_only_table(chunk, heading)
         case "block" if chunk.text.startswith("|"):
             heading, _, rule = chunk.text.partition("\n")
-            return _table(chunk, heading) if _RULE_BELOW.match(rule) else chunk
+            return _heading_only_table(chunk, heading) if _RULE_BELOW_PATTERN.match(rule) else chunk
         case _:
             return replace(chunk, text=close_inline_marks(chunk.text))
 
 
 def close_inline_marks(text: str) -> str:
     """Return a cut-off text with open emphasis, code and link addresses closed."""
-    begins = max((found.end() for found in _PARAGRAPH.finditer(text)), default=0)
-    last = _CODE.sub(lambda code: "x" * len(code[0]), text[begins:])
+    begins = max((found.end() for found in _PARAGRAPH_PATTERN.finditer(text)), default=0)
+    last = _CODE_PATTERN.sub(lambda code: "x" * len(code[0]), text[begins:])
     if last.count("`") % 2:
         return text.rstrip("`") if last.endswith("`") else text + "`"
-    if _OPEN_LINK.search(last):
+    if _OPEN_LINK_PATTERN.search(last):
         return text + ")"
     opened: list[tuple[str, int, int]] = []
     """Open delimiters: the character, its count, and its position."""
-    for run in _RUN.finditer(last):
-        _take(run, last, opened)
+    for run in _EMPHASIS_RUN_PATTERN.finditer(last):
+        _apply_emphasis_run(run, last, opened)
     trimmed = text.rstrip("*_~")
     if len(trimmed) < len(text) and (not trimmed or trimmed[-1].isspace() or trimmed[-1] in "(["):
         text = trimmed
-    near = [(mark, count) for mark, count, at in opened if count > 1 or len(last) - at <= _LONGEST_EMPHASIS]
+    near = [(mark, count) for mark, count, at in opened if count > 1 or len(last) - at <= _MAX_EMPHASIS_CHARACTERS]
     return text + "".join(mark * count for mark, count in reversed(near))
 
 
-def _take(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> None:
+def _apply_emphasis_run(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> None:
     """Open or close emphasis, approximately by the rules of CommonMark."""
     mark, count = run[0][0], len(run[0])
     before, after = text[run.start() - 1 : run.start()] or " ", text[run.end() : run.end() + 1] or " "
@@ -83,13 +83,13 @@ def _take(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> 
         opened.append((mark, count, run.start()))
 
 
-def _cells(row: str) -> int:
+def _split_cells(row: str) -> int:
     return row.replace("\\|", "").strip().strip("|").count("|") + 1
 
 
-def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
+def _heading_only_table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
     """Return a table of which only the heading exists, with the rule that will follow."""
-    return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _cells(heading)}\n")
+    return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _split_cells(heading)}\n")
 
 
 class MarkdownDocument:
@@ -161,9 +161,9 @@ class MarkdownDocument:
             return
         self._finished = True
         if environment := link_references(self._clean(self.source)):
-            self._begin_again(environment)
+            self._restart_layout(environment)
 
-    def _begin_again(self, environment: dict[str, Any]) -> None:
+    def _restart_layout(self, environment: dict[str, Any]) -> None:
         """Start the layout again: references are usually defined at the end, after the links that use them."""
         self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
@@ -184,20 +184,20 @@ class MarkdownDocument:
             self._settled += 1
             self._held = None
         while self._position < len(self._waiting):
-            self._settle(self._splitter.feed_line(self._cleaned(self._waiting[self._position])))
+            self._settle_chunks(self._splitter.feed_line(self._clean_line(self._waiting[self._position])))
             self._position += 1
             if deadline is not None and time.thread_time() > deadline:
                 return False
         self._waiting.clear()
         self._position = 0
         if len(self._partial) > MAX_PARAGRAPH_CHARACTERS:
-            chunks, self._partial = self._splitter.split_long_line(self._cleaned(self._partial))
-            self._settle(chunks)
+            chunks, self._partial = self._splitter.split_long_line(self._clean_line(self._partial))
+            self._settle_chunks(chunks)
         if self._finished:
             if self._partial:
-                self._settle(self._splitter.feed_line(self._cleaned(self._partial)))
+                self._settle_chunks(self._splitter.feed_line(self._clean_line(self._partial)))
                 self._partial = ""
-            self._settle(self._splitter.finish())
+            self._settle_chunks(self._splitter.finish())
         else:
             self._render_open_end()
         return True
@@ -211,11 +211,11 @@ class MarkdownDocument:
         self._partial += held
         self._waiting.extend(lines)
 
-    def _cleaned(self, line: str) -> str:
+    def _clean_line(self, line: str) -> str:
         # The parser treats a lone carriage return as a line end, but a line must stay one line.
         return self._clean(line).replace("\t", "    ").replace("\r", " ")
 
-    def _settle(self, chunks: list[MarkdownChunk]) -> None:
+    def _settle_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
             self._lines += render_chunk(chunk, self._width, self._state, self._lines)
             self._settled = len(self._lines)
@@ -223,7 +223,7 @@ class MarkdownDocument:
     def _render_open_end(self) -> None:
         """Render the unfinished block; the next `advance` discards these rows."""
         probe = self._splitter.copy()
-        partial = self._cleaned(self._partial.rstrip("\r"))
+        partial = self._clean_line(self._partial.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
