@@ -35,12 +35,12 @@ class DroppedImages:
         """Return the text to insert for a paste: mentions if it consists of image paths, else the paste itself."""
         if self.find_dropped_files is None or not any(possible_pasted_paths(pasted)):
             return pasted
-        found: Sequence[Mention] = ()
+        mentions: Sequence[Mention] = ()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_MAX_IMAGE_CHECK_SECONDS):
-                found = await self.find_dropped_files(pasted)
-        self._paths.update(mention.path for mention in found)
-        return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
+                mentions = await self.find_dropped_files(pasted)
+        self._paths.update(mention.path for mention in mentions)
+        return "".join(f"{format_mention(mention.path)} " for mention in mentions) or pasted
 
     def find_mentions(self, text: str) -> tuple[Mention, ...]:
         """Return the files that a text mentions."""
@@ -178,8 +178,8 @@ class FoldedPastes:
         if not is_folded_paste(text):
             return text
         for paste in sorted(self._remembered, key=len, reverse=True):
-            before, found, after = text.partition(paste)
-            if found:
+            before, match, after = text.partition(paste)
+            if match:
                 return self._fold_again(before) + self._find_or_fold(paste, text) + self._fold_again(after)
         if len(text) <= _MAX_SHOWN_CHARACTERS and text.count("\n") < _MAX_SHOWN_LINES:
             return text
@@ -211,8 +211,7 @@ class ComposerField(TextArea):
 
     Args:
         intercept_key: Called with `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit; returns whether
-            it
-            used the key.
+            it used the key.
         transform_paste: Returns the text to insert for a paste; None inserts the paste itself.
     """
 

@@ -169,15 +169,15 @@ class QueuedMessages(Widget):
         """Return the oldest messages, and the key that takes them back."""
         width = self.content_size.width
         hint = Content.assemble((_TAKE_BACK_HINT[0], "$text-accent bold"), (_TAKE_BACK_HINT[1], "$foreground 60%"))
-        shown = self._texts if len(self._texts) <= _MAX_QUEUE_ROWS else self._texts[: _MAX_QUEUE_ROWS - 1]
+        shown_texts = self._texts if len(self._texts) <= _MAX_QUEUE_ROWS else self._texts[: _MAX_QUEUE_ROWS - 1]
         rows = []
-        for number, text in enumerate(shown):
-            room = width - len(_QUEUE_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
-            words = shorten_text(escape_unsafe(text), max(1, room))
-            row = Content.assemble((_QUEUE_LABEL, "$text-accent"), (words, "$foreground 60%"))
-            rows.append(row + " " * (room - cell_width(words) + 2) + hint if number == 0 else row)
-        if len(shown) < len(self._texts):
-            rows.append(Content.styled(f"… {len(self._texts) - len(shown)} more", "$foreground 60%"))
+        for number, text in enumerate(shown_texts):
+            cells = width - len(_QUEUE_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
+            short_text = shorten_text(escape_unsafe(text), max(1, cells))
+            row = Content.assemble((_QUEUE_LABEL, "$text-accent"), (short_text, "$foreground 60%"))
+            rows.append(row + " " * (cells - cell_width(short_text) + 2) + hint if number == 0 else row)
+        if len(shown_texts) < len(self._texts):
+            rows.append(Content.styled(f"… {len(self._texts) - len(shown_texts)} more", "$foreground 60%"))
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:

@@ -136,9 +136,9 @@ class _BestMatches:
             return
         self.found.setdefault(place, (tier, length))
         if len(self.found) >= (2 * MAX_MATCHES if self.is_full else MAX_MATCHES):
-            kept = self.in_order()
-            self.found = dict(kept)
-            place, (_, length) = kept[-1]
+            best = self.in_order()
+            self.found = dict(best)
+            place, (_, length) = best[-1]
             self.last = length, place
 
     def in_order(self) -> list[tuple[_Place, tuple[int, int]]]:
@@ -228,16 +228,16 @@ class PathIndex:
         if not query:
             return list(islice(_all_candidates(blocks), MAX_MATCHES))
         # A previous search may still run in a thread, so its candidates are replaced, not changed.
-        kept = self._candidates
-        if kept.blocks is blocks and query.startswith(kept.query):
-            candidates = _Candidates(blocks, query, kept.in_names, kept.scattered.copy())
+        previous = self._candidates
+        if previous.blocks is blocks and query.startswith(previous.query):
+            candidates = _Candidates(blocks, query, previous.in_names, previous.scattered.copy())
         else:
             candidates = _Candidates(blocks, query, range(len(blocks)))
         try:
-            best = _Search(candidates, is_cancelled).run()
+            matches = _Search(candidates, is_cancelled).run()
         finally:
             self._candidates = candidates
-        return list(dict.fromkeys(blocks[number].path(start) for (number, _, start), _ in best.in_order()))
+        return list(dict.fromkeys(blocks[number].path(start) for (number, _, start), _ in matches.in_order()))
 
 
 def _make_blocks(paths: Iterable[str]) -> Iterator[_Block]:
@@ -337,14 +337,14 @@ class _Search:
         if self._is_cancelled():
             raise SearchCancelled
 
-    def _search_names(self, tier: int, needed: str, wanted: _NameRequirement) -> None:
+    def _search_names(self, tier: int, needed: str, requirement: _NameRequirement) -> None:
         """Search the names; only blocks that contain `needed` are scanned."""
         without = set()
         for number, block in self._blocks_with_short_paths(self._candidates.in_names):
             if self._query not in block.names:
                 without.add(number)
             elif needed in block.names:
-                self._add_matches(tier, number, wanted, 0, len(block.order))
+                self._add_matches(tier, number, requirement, 0, len(block.order))
         self._candidates.in_names = [number for number in self._candidates.in_names if number not in without]
 
     def _search_folders(self) -> None:
@@ -354,46 +354,45 @@ class _Search:
             for run in _runs_in_folders_with(block, self._query):
                 self._add_matches(_IN_PATH, number, _ANY, run, run + 1)
             if slash and after:
-                wanted = _NameRequirement(re.compile(f"\n{re.escape(after)}"), len(after))
+                requirement = _NameRequirement(re.compile(f"\n{re.escape(after)}"), len(after))
                 for run in _runs_in_folders_with(block, f"{before}/\n"):
-                    self._add_matches(_IN_PATH, number, wanted, run, run + 1)
+                    self._add_matches(_IN_PATH, number, requirement, run, run + 1)
 
-    def _search_groups(self, tier: int, look: Callable[[int, int, int], bool]) -> None:
+    def _search_groups(self, tier: int, add_matches: Callable[[int, int, int], bool]) -> None:
         """Search the groups that may have a match of a tier, shortest paths first.
 
         Args:
             tier: Tier of the matches.
-            look: Adds the matches of a block (by number) from one run up to another; returns whether there are any,
-                even if
-                they are too long to be among the best.
+            add_matches: Adds the matches of a block (by number) from one run up to another; returns whether there
+                are any, even if they are too long to be among the best.
         """
         groups = self._candidates.groups(tier)
         has_letters = [
             all(letter in block.names or letter in block.folders for letter in self._query) for block in self._blocks
         ]
         narrowed: list[_RunGroup] = []
-        done = 0
+        searched_count = 0
         try:
             for group in groups:
                 shortest, number, first, end = group
                 if shortest > self._best.room((0, 0, 0)):
                     break
                 self._yield_cpu()
-                done += 1
+                searched_count += 1
                 if has_letters[number]:
                     lengths = self._blocks[number].shortest_paths
                     near = bisect_right(lengths, self._best.room((number, 0, 0)), first, end)
-                    if look(number, first, near) or near < end:
+                    if add_matches(number, first, near) or near < end:
                         narrowed.append(group)
         finally:
-            self._candidates.scattered[tier] = [*narrowed, *groups[done:]]
+            self._candidates.scattered[tier] = [*narrowed, *groups[searched_count:]]
 
-    def _search_letters_in_names(self, wanted: _NameRequirement, number: int, first: int, end: int) -> bool:
+    def _search_letters_in_names(self, requirement: _NameRequirement, number: int, first: int, end: int) -> bool:
         """Search for names that contain the letters of the query in order."""
         block = self._blocks[number]
-        if not wanted.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
+        if not requirement.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
             return False
-        self._add_matches(_SCATTERED_IN_NAME, number, wanted, first, end)
+        self._add_matches(_SCATTERED_IN_NAME, number, requirement, first, end)
         return True
 
     def _search_letters_in_paths(
@@ -412,45 +411,47 @@ class _Search:
         block, has_match = self._blocks[number], False
         names, starts, folders, folder_starts = block.names, block.name_starts, block.folders, block.folder_starts
         for run in range(first, end):
-            found = reach.match(folders, folder_starts[run])
-            if not found or not (count := found.lastindex):
+            match = reach.match(folders, folder_starts[run])
+            if not match or not (count := match.lastindex):
                 continue
             if rests[count].anywhere.search(names, starts[run], starts[run + 1]):
                 has_match = True
                 self._add_matches(_SCATTERED, number, rests[count], run, run + 1)
         return has_match
 
-    def _add_matches(self, tier: int, number: int, wanted: _NameRequirement, first: int, end: int) -> None:
+    def _add_matches(self, tier: int, number: int, requirement: _NameRequirement, first: int, end: int) -> None:
         """Add the matching names of neighbouring runs that are short enough to be among the best.
 
         Args:
             tier: Tier of the matches.
             number: Number of the block.
-            wanted: Requirement for the names.
+            requirement: Requirement for the names.
             first: The first run.
             end: The run after the last.
         """
         best, block = self._best, self._blocks[number]
-        starts, expression = block.name_starts, wanted.anywhere
-        at = starts[first]
+        starts, expression = block.name_starts, requirement.anywhere
+        next_name = starts[first]
         if not best.is_full:
-            at = self._add_expression_matches(tier, number, expression, at, starts[end] + 1)
+            next_name = self._add_expression_matches(tier, number, expression, next_name, starts[end] + 1)
         if not best.is_full:
             return
-        room = best.room((number, 0, 0))
-        end = bisect_right(block.shortest_paths, room, first, end)
-        if starts[end] - at > _MIN_COMPILED_CHARACTERS:
-            least = min(block.folder_lengths[first:end]) + wanted.least
-            expression = _limit_length(expression.pattern, max(0, room - least) // _ROOM_STEP + 1)
-        self._add_expression_matches(tier, number, expression, at, starts[end] + 1)
+        max_length = best.room((number, 0, 0))
+        end = bisect_right(block.shortest_paths, max_length, first, end)
+        if starts[end] - next_name > _MIN_COMPILED_CHARACTERS:
+            min_length = min(block.folder_lengths[first:end]) + requirement.least
+            expression = _limit_length(expression.pattern, max(0, max_length - min_length) // _ROOM_STEP + 1)
+        self._add_expression_matches(tier, number, expression, next_name, starts[end] + 1)
 
-    def _add_expression_matches(self, tier: int, number: int, wanted: re.Pattern[str], start: int, end: int) -> int:
+    def _add_expression_matches(
+        self, tier: int, number: int, expression: re.Pattern[str], start: int, end: int
+    ) -> int:
         """Add the names that match an expression, until there are enough.
 
         Args:
             tier: Tier of the matches.
             number: Number of the block.
-            wanted: The expression.
+            expression: The expression.
             start: Index of the line feed before the first name.
             end: Index of the end of the last name's line.
 
@@ -459,8 +460,8 @@ class _Search:
         """
         best, block = self._best, self._blocks[number]
         names, was_full = block.names, best.is_full
-        for found in wanted.finditer(names, start, end):
-            name = names.rfind("\n", 0, found.start() + 1) + 1
+        for match in expression.finditer(names, start, end):
+            name = names.rfind("\n", 0, match.start() + 1) + 1
             line_end = names.index("\n", name)
             run = block.run_of(name)
             best.take(tier, (number, block.order[run], name), block.folder_lengths[run] + line_end - name)
@@ -480,15 +481,15 @@ def _scattered_requirement(letters: str) -> _NameRequirement:
     if not letters:
         return _ANY
     first, *others = map(re.escape, letters)
-    rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
-    return _NameRequirement(re.compile(f"{first}{rest}"), len(letters))
+    other_letters = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
+    return _NameRequirement(re.compile(f"{first}{other_letters}"), len(letters))
 
 
 def _runs_in_folders_with(block: _Block, text: str) -> list[int]:
     """Return the runs, in order, whose folder contains a text; the line feed after the folder counts too."""
     runs = []
-    at = block.folders.find(text)
-    while at >= 0:
-        runs.append(bisect_right(block.folder_starts, at) - 1)
-        at = block.folders.find(text, block.folder_starts[runs[-1] + 1])
+    position = block.folders.find(text)
+    while position >= 0:
+        runs.append(bisect_right(block.folder_starts, position) - 1)
+        position = block.folders.find(text, block.folder_starts[runs[-1] + 1])
     return runs

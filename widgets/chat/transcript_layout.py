@@ -225,8 +225,8 @@ class EntrySlots:
             gap = 1
         else:
             above = self.items[previous]
-            one = type(above.entry) is type(slot.entry) and slot.entry.is_compact
-            gap = 0 if one and not above.opened else 1
+            is_same_group = type(above.entry) is type(slot.entry) and slot.entry.is_compact
+            gap = 0 if is_same_group and not above.opened else 1
         if gap != slot.gap:
             slot.gap = gap
         self.mark_changed(index)
@@ -291,19 +291,19 @@ class TranscriptLayout:
         """
         if not len(other.slots) or not len(self.slots):
             return 0, 0
-        held = other.slots.index_at_row(row)
-        key, top = other.slots.items[held].entry.key, other.slots.first_row(held)
+        other_index = other.slots.index_at_row(row)
+        key, top = other.slots.items[other_index].entry.key, other.slots.first_row(other_index)
         for slot in other.slots.items:
             if (index := self.slots.index_of_key(slot.entry.key)) is not None:
                 self.slots.replace_slot(index, slot)
                 if slot.lines is not None:
                     self._laid_out[id(slot)] = slot
         self._unfinished |= other._unfinished
-        here = self.slots.index_of_key(key)
-        if here is None:
+        own_index = self.slots.index_of_key(key)
+        if own_index is None:
             # If only the end of a turn was shown, the keys differ: use the entry with the same distance to the end.
-            here = max(0, len(self.slots) - len(other.slots) + held)
-        return here - held, self.slots.first_row(here) - top
+            own_index = max(0, len(self.slots) - len(other.slots) + other_index)
+        return own_index - other_index, self.slots.first_row(own_index) - top
 
     def resize(self, width: int) -> None:
         """Set the width in cells, without the marks.

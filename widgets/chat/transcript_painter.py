@@ -180,11 +180,11 @@ class TranscriptPainter:
         slot = layout.slots.items[index]
         if not 0 <= offset < slot.height:
             return self._blank_strip(width)
-        lit = index == cursor
+        is_under_cursor = index == cursor
         if selected is None:
-            return self._cached_row(slot, offset, width, lit)
-        segments = _style_selection(self._row_segments(slot, offset, lit), *selected[0], selected[1])
-        return self._row_strip(segments, slot, offset, width, lit)
+            return self._cached_row(slot, offset, width, is_under_cursor)
+        segments = _style_selection(self._row_segments(slot, offset, is_under_cursor), *selected[0], selected[1])
+        return self._row_strip(segments, slot, offset, width, is_under_cursor)
 
     def _blank_strip(self, width: int) -> Strip:
         return Strip.blank(width, self._palette.base)
@@ -202,8 +202,8 @@ class TranscriptPainter:
 
     def paint_greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
         """Return a row of the greeting, a block of lines in the middle; lines are wrapped if needed."""
-        room = max(_MIN_GREETING_CELLS, width - 2 * _GREETING_MARGIN_CELLS)
-        lines = [piece for line in lines for piece in _wrap_line(line, room)]
+        max_cells = max(_MIN_GREETING_CELLS, width - 2 * _GREETING_MARGIN_CELLS)
+        lines = [piece for line in lines for piece in _wrap_line(line, max_cells)]
         top = max(0, (height - len(lines)) // 2)
         if not 0 <= row - top < len(lines):
             return self._blank_strip(width)
@@ -232,16 +232,16 @@ class TranscriptPainter:
         return segments
 
     def _row_strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        rest = self._palette.resolve_style(
+        fill_style = self._palette.resolve_style(
             TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _is_highlighted(offset, cursor)
         )
-        room = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
-        if room < 0:
+        fill_cells = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
+        if fill_cells < 0:
             return (
                 Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)
             )
         # An intermediate strip would create caches that are never used.
-        padding = [Segment(" " * room, rest)] if room else []
+        padding = [Segment(" " * fill_cells, fill_style)] if fill_cells else []
         return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
 
 
@@ -263,14 +263,14 @@ def _is_highlighted(offset: int, cursor: bool) -> bool:
 def _style_selection(segments: list[Segment], start: int, end: int, style: Style) -> list[Segment]:
     chosen: list[Segment] = []
     position = 0
-    for text, own, _ in segments:
+    for text, segment_style, _ in segments:
         stop = len(text) if end < 0 else max(0, min(len(text), end - position))
         begin = max(0, min(len(text), start - position))
         if begin >= stop:
-            chosen.append(Segment(text, own))
+            chosen.append(Segment(text, segment_style))
         else:
-            combined = own + style if own else style
-            parts = ((text[:begin], own), (text[begin:stop], combined), (text[stop:], own))
+            combined = segment_style + style if segment_style else style
+            parts = ((text[:begin], segment_style), (text[begin:stop], combined), (text[stop:], segment_style))
             chosen.extend(Segment(part, part_style) for part, part_style in parts if part)
         position += len(text)
     return chosen

@@ -117,9 +117,9 @@ class StripView(ScrollView):
         bar, rows, height = self.vertical_scrollbar, self.virtual_size.height, self.size.height
         bar.set_reactive(ScrollBar.window_virtual_size, rows)
         bar.set_reactive(ScrollBar.position, self.scroll_y)
-        looks = bar.renderer.render_bar(height, rows, height if height < rows else 0, self.scroll_y).segments
-        if looks != self._bar_segments:
-            self._bar_segments = list(looks)
+        segments = bar.renderer.render_bar(height, rows, height if height < rows else 0, self.scroll_y).segments
+        if segments != self._bar_segments:
+            self._bar_segments = list(segments)
             bar.refresh()
 
     def notify_style_update(self) -> None:

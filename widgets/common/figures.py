@@ -25,10 +25,10 @@ def join_parts(parts: Sequence[LinePart], gap: str) -> Content:
 
 def select_fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
     """Return as many complete parts as fit, at least the most important one."""
-    kept = list(parts)
-    while len(kept) > 1 and join_parts(kept, gap).cell_length > width:
-        kept.remove(min(kept, key=lambda part: part.rank))
-    return kept
+    fitting = list(parts)
+    while len(fitting) > 1 and join_parts(fitting, gap).cell_length > width:
+        fitting.remove(min(fitting, key=lambda part: part.rank))
+    return fitting
 
 
 def format_short_number(number: int) -> str:

@@ -108,14 +108,14 @@ def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
     messages = list(read_messages)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if isinstance(message, events.Key) and (message.is_printable or message.key in _TEXT_KEYS):
-            run.append((at, message))
+            run.append((index, message))
         elif isinstance(message, events.Key | events.Paste):
             runs.append(run := [])
     for run in runs:
-        for number, (at, key) in enumerate(run if len(run) > 1 else ()):
-            messages[at] = joined = JoinedKey(key.key, key.character)
+        for number, (index, key) in enumerate(run if len(run) > 1 else ()):
+            messages[index] = joined = JoinedKey(key.key, key.character)
             joined.time = key.time
             joined.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages
@@ -168,8 +168,8 @@ class InputOrder:
         """Return when there was no input for a second, or after ten seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_MAX_PAUSE_WAIT_SECONDS):
-                while (rest := self._handled_at + _PAUSE_SECONDS - time.monotonic()) > 0:
-                    await asyncio.sleep(rest)
+                while (seconds_left := self._handled_at + _PAUSE_SECONDS - time.monotonic()) > 0:
+                    await asyncio.sleep(seconds_left)
                     await self._idle.wait()
 
     @staticmethod
@@ -292,12 +292,12 @@ class EventFollower:
     Args:
         app: The app that gets the event.
         event: The event.
-        done: Called once at the end, from the app's own task.
+        call_done: Called once at the end, from the app's own task.
     """
 
-    def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, app: App[Any], event: events.Event, call_done: Callable[[], Awaitable[None]]) -> None:
         self._app = app
-        self._call_done = done
+        self._call_done = call_done
         self.event = event
         self.focused = app.focused if app.screen_stack else None
         """The widget that had the focus when the event arrived."""

@@ -83,12 +83,12 @@ class KeyHint(NamedTuple):
 
     def content(self, *, hovered: bool = False) -> Content:
         """Return the keys and the label, which differ in weight and colour."""
-        key = "bold $footer-key-foreground" if self.enabled else "$foreground 40%"
-        words = "$footer-description-foreground" if self.enabled else "$foreground 40%"
+        key_style = "bold $footer-key-foreground" if self.enabled else "$foreground 40%"
+        label_style = "$footer-description-foreground" if self.enabled else "$foreground 40%"
         underline = " underline" if hovered and self.first_key else ""
         if not self.keys:
-            return Content.styled(self.label, words)
-        return Content.assemble((self.name, key + underline), " ", (self.label, words + underline))
+            return Content.styled(self.label, label_style)
+        return Content.assemble((self.name, key_style + underline), " ", (self.label, label_style + underline))
 
 
 PlacedHint = tuple[int, int, KeyHint]

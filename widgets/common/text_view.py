@@ -193,14 +193,14 @@ class TextView(ScrollView, can_focus=True):
         segments = [Segment("▌" if line.mark else " ", base)]
         position = 0
         query = self.query_text
-        lit = [(start, start + len(query)) for start in find_smartcase_matches(line.text, query)]
-        match = self.get_component_rich_style("text--match") if lit else base
+        highlights = [(start, start + len(query)) for start in find_smartcase_matches(line.text, query)]
+        match = self.get_component_rich_style("text--match") if highlights else base
         for text, role in line.pieces:
-            look = base if line.mark or not role else base + self._style(role)
+            style = base if line.mark or not role else base + self._style(role)
             for first, last, is_lit in _split_at_highlights(
-                lit, max(start, position), min(end, position + len(text))
+                highlights, max(start, position), min(end, position + len(text))
             ):
-                segments.append(Segment(text[first - position : last - position], match if is_lit else look))
+                segments.append(Segment(text[first - position : last - position], match if is_lit else style))
             position += len(text)
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -222,9 +222,11 @@ class TextView(ScrollView, can_focus=True):
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
 
-def _split_at_highlights(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+def _split_at_highlights(
+    highlights: Sequence[tuple[int, int]], start: int, end: int
+) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, end, whether it is highlighted) for stretches of characters."""
-    for first, last in lit:
+    for first, last in highlights:
         if start < min(first, end):
             yield start, min(first, end), False
         if max(start, first) < min(last, end):

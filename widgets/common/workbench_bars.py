@@ -222,10 +222,10 @@ class StatusBar(ClickTargets):
         status = self.status
         parts = []
         if status.asks:
-            words = "needs your permission" if status.asks == "permission" else "asks you"
-            asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
+            need = "needs your permission" if status.asks == "permission" else "asks you"
+            request = Content.assemble((f" The model {need} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
-            parts.append(LinePart(9, self._clickable_part(f"app.focus_{pane}", asked)))
+            parts.append(LinePart(9, self._clickable_part(f"app.focus_{pane}", request)))
         if status.follows:
             parts.append(LinePart(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
@@ -237,15 +237,15 @@ class StatusBar(ClickTargets):
                 LinePart(8, self._clickable_part("app.command('plan')", Content.styled("plan", "bold $accent")))
             )
         if status.waiting:
-            format_count = "" if status.waiting == 1 else "s"
-            waiting = Content.styled(f"{status.waiting} proposal{format_count} waiting", "bold $text-accent")
+            plural_suffix = "" if status.waiting == 1 else "s"
+            waiting = Content.styled(f"{status.waiting} proposal{plural_suffix} waiting", "bold $text-accent")
             parts.append(LinePart(7, self._clickable_part("app.focus_approvals", waiting)))
         if status.reading.lines:
             parts.append(LinePart(4, Content.styled(_reading_text(status.reading), _QUIET_STYLE)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
-            named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
-            parts.append(LinePart(5, self._clickable_part("app.command('model')", named)))
+            model_name = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
+            parts.append(LinePart(5, self._clickable_part("app.command('model')", model_name)))
         return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._ranked_figures())]
 
     def _clickable_part(self, action: str, part: Content) -> Content:
@@ -322,23 +322,23 @@ class KeyBar(HintLine):
         # A dialog has its own keys, so the dimmed line below it does not change.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            named = {
+            actions = {
                 action
                 for node in above
                 if isinstance(node, ShowsOwnActionKeys)
                 for action in node.actions_with_shown_keys
             }
-            self.hints = select_shown_keys(list(screen.active_bindings.values()), named)
+            self.hints = select_shown_keys(list(screen.active_bindings.values()), actions)
 
     def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return the pane's hints from the left and the app's from the right."""
-        kept = select_fitting_hints(self.hints, width)
+        fitting = select_fitting_hints(self.hints, width)
         placed: list[PlacedHint] = []
         column = 0
-        for hint in (hint for hint, _, everywhere in kept if not everywhere):
+        for hint in (hint for hint, _, everywhere in fitting if not everywhere):
             placed.append((0, column, hint))
             column += hint.width + _HINT_GAP_CELLS
-        everywhere = [hint for hint, _, everywhere in kept if everywhere]
+        everywhere = [hint for hint, _, everywhere in fitting if everywhere]
         column = max(column, width - sum(hint.width + _HINT_GAP_CELLS for hint in everywhere) + _HINT_GAP_CELLS)
         for hint in everywhere:
             placed.append((0, column, hint))
@@ -355,9 +355,9 @@ def select_shown_keys(
         bindings: The active bindings.
         shown_elsewhere: Handlers of actions whose keys are shown elsewhere on the screen.
     """
-    found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
+    shown_by_action: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
     for position, (node, binding, enabled, _tooltip) in enumerate(bindings):
-        if not binding.show or binding.action in found:
+        if not binding.show or binding.action in shown_by_action:
             continue
         order, action = _ACTIONS.get(binding.id or "", (position - len(bindings), None))
         if action is not None and action.handler in shown_elsewhere:
@@ -367,9 +367,10 @@ def select_shown_keys(
         if title is None:
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)
-        found[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
+        shown_by_action[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
     return tuple(
-        (hint, rank, everywhere) for _, hint, rank, everywhere in sorted(found.values(), key=lambda one: one[0])
+        (hint, rank, everywhere)
+        for _, hint, rank, everywhere in sorted(shown_by_action.values(), key=lambda shown: shown[0])
     )
 
 
@@ -377,10 +378,10 @@ def select_fitting_hints(
     hints: Sequence[tuple[KeyHint, int, bool]], width: int
 ) -> Sequence[tuple[KeyHint, int, bool]]:
     """Return as many hints as fit; drop those with the highest rank first."""
-    kept = list(hints)
-    while sum(hint.width + _HINT_GAP_CELLS for hint, _, _ in kept) - _HINT_GAP_CELLS > width:
-        highest = max(rank for _, rank, _ in kept)
+    fitting = list(hints)
+    while sum(hint.width + _HINT_GAP_CELLS for hint, _, _ in fitting) - _HINT_GAP_CELLS > width:
+        highest = max(rank for _, rank, _ in fitting)
         if highest <= 1:
             break
-        kept.pop(max(at for at, (_, rank, _) in enumerate(kept) if rank == highest))
-    return kept
+        fitting.pop(max(index for index, (_, rank, _) in enumerate(fitting) if rank == highest))
+    return fitting

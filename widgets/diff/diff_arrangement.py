@@ -292,8 +292,7 @@ def arrange_diffs(
         measure: Returns the number of terminal lines of a row. It is called for notes and comments, and for lines of
             source only if these wrap.
         fits: Returns whether every line of a source segment fits on one terminal line; None if lines do not wrap.
-            Only
-            segments that do not fit are measured row by row.
+            Only segments that do not fit are measured row by row.
     """
     builder = _SegmentBuilder(
         diffs, fold_state, _CommentsByLine(comments), measure, hidden_space or HiddenWhitespace(), notes or {}

@@ -203,8 +203,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             diffs: The files of the change.
             extra: Notes above the first file.
             versions: Whether the change is between two versions of the proposal; then the user can neither choose
-                hunks nor
-                comment.
+                hunks nor comment.
             seen: The lines of the proposal that were on screen before; newly seen lines are added to it.
         """
         is_same_proposal = self.model.is_showing(proposal)

@@ -89,12 +89,12 @@ class UserEntry(TranscriptEntry):
         if opened:
             return wrap_text(make_safe_text(self.text), face, width)
         # Long enough to exceed the row limit whenever more text follows.
-        looked_at = (MAX_MESSAGE_ROWS + 2) * width
-        lines = wrap_text(make_safe_text(self.text[:looked_at]), face, width)
+        wrapped_length = (MAX_MESSAGE_ROWS + 2) * width
+        lines = wrap_text(make_safe_text(self.text[:wrapped_length]), face, width)
         if len(lines) <= MAX_MESSAGE_ROWS + 1:
             return lines
-        kept = MAX_MESSAGE_ROWS - 4
-        return [*lines[:kept], _more_line(lines[kept:], self.text.count("\n", looked_at))]
+        shown_count = MAX_MESSAGE_ROWS - 4
+        return [*lines[:shown_count], _more_line(lines[shown_count:], self.text.count("\n", wrapped_length))]
 
     def marks(self, opened: bool) -> EntryMarks:
         """Return the bar of the user's messages."""
@@ -102,8 +102,8 @@ class UserEntry(TranscriptEntry):
 
     def expected_height(self, width: int) -> int:
         """Return an estimated height within the row limit."""
-        words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
-        return min(MAX_MESSAGE_ROWS + 1, words) + len(self.images)
+        row_count = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
+        return min(MAX_MESSAGE_ROWS + 1, row_count) + len(self.images)
 
     @property
     def can_open(self) -> bool:
@@ -129,8 +129,8 @@ class CommandEntry(UserEntry):
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
-        told = " · ".join(filter(None, (label, make_safe_text(self.wished))))
-        head = StyledLine(((shorten_text(told, width), MUTED_STYLE),), action="toggle")
+        head_text = " · ".join(filter(None, (label, make_safe_text(self.wished))))
+        head = StyledLine(((shorten_text(head_text, width), MUTED_STYLE),), action="toggle")
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
@@ -357,16 +357,19 @@ class TurnEndEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the outcome, the facts, and how to continue, as far as needed."""
-        said = make_safe_text(self.message)
+        message = make_safe_text(self.message)
         if self.stopped == "failed":
-            told = wrap_text(said or "The request failed.", TextStyle("error"), width)
-            return [*told, StyledLine(((shorten_text("/continue sends it again", width), MUTED_STYLE),))]
+            message_lines = wrap_text(message or "The request failed.", TextStyle("error"), width)
+            return [*message_lines, StyledLine(((shorten_text("/continue sends it again", width), MUTED_STYLE),))]
         if self.stopped == "aborted":
-            parts = ["interrupted", *filter(None, [" ".join(said.split())]), *self.facts, "/continue goes on"]
+            parts = ["interrupted", *filter(None, [" ".join(message.split())]), *self.facts, "/continue goes on"]
             return [StyledLine(((shorten_text(" · ".join(parts), width), TextStyle("warning")),))]
-        told = wrap_text(said, TextStyle("warning"), width) if said else []
-        parts = [*self.facts, "/continue goes on"] if said and self.stopped == "answer" else self.facts
-        return [*told, *([StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else [])]
+        message_lines = wrap_text(message, TextStyle("warning"), width) if message else []
+        parts = [*self.facts, "/continue goes on"] if message and self.stopped == "answer" else self.facts
+        return [
+            *message_lines,
+            *([StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else []),
+        ]
 
     def marks(self, opened: bool) -> EntryMarks:
         return EntryMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryMarks()

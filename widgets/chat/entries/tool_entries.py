@@ -147,8 +147,8 @@ class ToolEntry(TranscriptEntry):
             return [head, *self._detail_lines(width)]
         if self.status != "running" or not self.output:
             return [head]
-        shown = make_safe_text(self.output[-_MAX_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_MAX_LIVE_ROWS:]
-        return [head, *(StyledLine(((shorten_text(row, width) or " ", TextStyle("tool")),)) for row in shown)]
+        live_rows = make_safe_text(self.output[-_MAX_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_MAX_LIVE_ROWS:]
+        return [head, *(StyledLine(((shorten_text(row, width) or " ", TextStyle("tool")),)) for row in live_rows)]
 
     def _head_line(self, width: int) -> StyledLine:
         verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
@@ -159,15 +159,15 @@ class ToolEntry(TranscriptEntry):
         target = " ".join(target.split())
         facts = [f" · {fact}" for fact in self._outcome_spans(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
-        room = width - cell_width(verb) - 1 - cell_width(tail)
-        if room < _MIN_TARGET_CELLS and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
+        target_cells = width - cell_width(verb) - 1 - cell_width(tail)
+        if target_cells < _MIN_TARGET_CELLS and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
             # Omit the duration first: a shortened number would be useless.
             tail = "".join(facts[:-1])
-            room = width - cell_width(verb) - 1 - cell_width(tail)
-        if room < _MIN_TARGET_CELLS:
+            target_cells = width - cell_width(verb) - 1 - cell_width(tail)
+        if target_cells < _MIN_TARGET_CELLS:
             tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _MIN_TARGET_CELLS - 2))}"
-            room = width - cell_width(verb) - 1 - cell_width(tail)
-        target = shorten_path(target, room)
+            target_cells = width - cell_width(verb) - 1 - cell_width(tail)
+        target = shorten_path(target, target_cells)
         fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
             (
@@ -185,13 +185,13 @@ class ToolEntry(TranscriptEntry):
         # A failure's text begins with the path that the row already shows.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
-        took = format_seconds(self.duration)
-        left = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, took) if fact) - 3
-        told = shorten_text(make_safe_text(summary), max(20, width // 2, left)) or _TOOL_STATUS_TEXTS.get(
+        duration = format_seconds(self.duration)
+        outcome_cells = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, duration) if fact) - 3
+        outcome = shorten_text(make_safe_text(summary), max(20, width // 2, outcome_cells)) or _TOOL_STATUS_TEXTS.get(
             self.status, ""
         )
         # A command's summary ends with the proposal id, unless it was shortened.
-        return [told, staged if f"→ {self.proposal}" not in told else "", took]
+        return [outcome, staged if f"→ {self.proposal}" not in outcome else "", duration]
 
     def _detail_lines(self, width: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
@@ -384,8 +384,8 @@ class DecisionEntry(TranscriptEntry):
             if numbers and self.decision not in (DecisionKind.DENIED, DecisionKind.REOPENED):
                 spans += [(" ", TEXT_STYLE), *numbers]
         if self.still_pending:
-            rest = {DecisionKind.EDITED: "it still waits", DecisionKind.REOPENED: "it waits again"}
-            spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
+            pending_texts = {DecisionKind.EDITED: "it still waits", DecisionKind.REOPENED: "it waits again"}
+            spans.append((f" · {pending_texts.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
         lines = wrap_spans(spans, width)
         bar: tuple[Span, ...] = (USER_BAR,)
         if self.feedback.strip():

@@ -82,15 +82,15 @@ class HighlightedCode:
         former: The shorter, previous state of the piece.
     """
 
-    __slots__ = ("_former_piece", "_highlight_lines", "language", "lines")
+    __slots__ = ("_former_piece", "_highlighted_lines", "language", "lines")
 
     def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
         self.lines = lines
         self.language = find_code_language(info)
-        self._highlight_lines: list[list[Span]] | None = None
+        self._highlighted_lines: list[list[Span]] | None = None
         # If the former piece was never highlighted, use the one before it.
         self._former_piece: HighlightedCode | None = former
-        if former is not None and former._highlight_lines is None:
+        if former is not None and former._highlighted_lines is None:
             self._former_piece = former._former_piece
 
     @property
@@ -102,10 +102,10 @@ class HighlightedCode:
         """Return the spans of line `index`."""
         if self.missing_lexer:
             return [(self.lines[index], _PLAIN)]
-        if self._highlight_lines is None:
-            self._highlight_lines = self._continue_styles() or _highlight_lines(self.lines, self.language)
+        if self._highlighted_lines is None:
+            self._highlighted_lines = self._continue_styles() or _highlight_lines(self.lines, self.language)
             self._former_piece = None
-        return self._highlight_lines[index]
+        return self._highlighted_lines[index]
 
     def _continue_styles(self) -> list[list[Span]]:
         """Return the styles of the former piece plus those of the added text; empty if they cannot be combined.
@@ -114,7 +114,7 @@ class HighlightedCode:
         lines above the new text. If it finds the known styles there, it is in the correct state.
         """
         former = self._former_piece
-        if former is None or former._highlight_lines is None or former.language != self.language:
+        if former is None or former._highlighted_lines is None or former.language != self.language:
             return []
         # The last line of the former piece may have been incomplete.
         same = len(former.lines) - 1
@@ -125,7 +125,7 @@ class HighlightedCode:
             begin -= 1
             left -= bool(self.lines[begin].strip())
         rows = _highlight_lines(self.lines[begin:], self.language)
-        known = former._highlight_lines[:same]
+        known = former._highlighted_lines[:same]
         return [*known, *rows[same - begin :]] if begin and rows[: same - begin] == known[begin:] else []
 
 

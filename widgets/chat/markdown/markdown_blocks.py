@@ -114,27 +114,27 @@ def table_column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
     Wide columns are narrowed first. Words stay whole if the longest words of all columns fit.
     """
     columns = max((len(row) for row in rows), default=0)
-    wanted, least = [1] * columns, [1] * columns
+    wanted_widths, min_widths = [1] * columns, [1] * columns
     for row in rows:
         for index, cell in enumerate(row):
             text = "".join(part for part, _ in cell)
-            wanted[index] = max(wanted[index], cell_width(text))
-            least[index] = max([least[index], *map(cell_width, text.split())])
-    room = max(columns, width - _COLUMN_GAP_CELLS * (columns - 1))
-    if sum(least) > room:
-        least = [1] * columns
-    return _share_column_widths(wanted, least, room)
+            wanted_widths[index] = max(wanted_widths[index], cell_width(text))
+            min_widths[index] = max([min_widths[index], *map(cell_width, text.split())])
+    available = max(columns, width - _COLUMN_GAP_CELLS * (columns - 1))
+    if sum(min_widths) > available:
+        min_widths = [1] * columns
+    return _share_column_widths(wanted_widths, min_widths, available)
 
 
-def _share_column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return the widths of the columns within the room: wide columns get equal shares (max-min fairness)."""
-    result = list(wanted)
-    left, reserved = room, sum(least)
-    narrow_first = sorted(range(len(wanted)), key=lambda index: wanted[index])
+def _share_column_widths(wanted_widths: Sequence[int], min_widths: Sequence[int], available: int) -> list[int]:
+    """Return the widths of the columns within `available` cells: wide columns get equal shares (max-min fairness)."""
+    result = list(wanted_widths)
+    left, reserved = available, sum(min_widths)
+    narrow_first = sorted(range(len(wanted_widths)), key=lambda index: wanted_widths[index])
     for position, index in enumerate(narrow_first):
-        share = left // (len(wanted) - position)
-        reserved -= least[index]
-        result[index] = max(least[index], min(wanted[index], share, left - reserved))
+        share = left // (len(wanted_widths) - position)
+        reserved -= min_widths[index]
+        result[index] = max(min_widths[index], min(wanted_widths[index], share, left - reserved))
         left -= result[index]
     return result
 
@@ -335,40 +335,44 @@ class _BlockRenderer:
     ) -> None:
         """Render sibling blocks; the first row of the first one gets `first`, all others `rest`."""
         position = 0
-        begun = False
+        has_rendered = False
         previous = ""
         while position < len(tokens):
             token = tokens[position]
             end = _closing_index(tokens, position)
             kind = token.type
-            lead = rest if begun else first
-            if begun and previous != "heading_open" and (self._has_empty_line_above(token) or kind == "heading_open"):
+            prefix = rest if has_rendered else first
+            if (
+                has_rendered
+                and previous != "heading_open"
+                and (self._has_empty_line_above(token) or kind == "heading_open")
+            ):
                 lines.append(StyledLine(rest, _prefix_cells(rest)))
             inner = tokens[position + 1 : end]
             match kind:
                 case "paragraph_open":
-                    self._render_paragraph(inner, lead, rest, lines)
+                    self._render_paragraph(inner, prefix, rest, lines)
                 case "heading_open":
-                    self._render_heading(token, inner, lead, rest, lines)
+                    self._render_heading(token, inner, prefix, rest, lines)
                 case "bullet_list_open" | "ordered_list_open":
-                    self._render_list(token, inner, lead, rest, depth, lines)
+                    self._render_list(token, inner, prefix, rest, depth, lines)
                 case "blockquote_open":
                     bar = ("▎ ", _QUOTE)
-                    self._render_siblings(inner, (*lead, bar), (*rest, bar), depth, lines)
+                    self._render_siblings(inner, (*prefix, bar), (*rest, bar), depth, lines)
                 case "fence" | "code_block":
-                    if lead != rest and not begun:
-                        lines.append(StyledLine(lead, _prefix_cells(lead)))
+                    if prefix != rest and not has_rendered:
+                        lines.append(StyledLine(prefix, _prefix_cells(prefix)))
                     lines.extend(lay_out_code(token.content.rstrip("\n"), token.info, self.width, rest))
                 case "hr":
-                    room = self.width - _prefix_cells(rest)
-                    lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _prefix_cells(lead)))
+                    rule_cells = self.width - _prefix_cells(rest)
+                    lines.append(StyledLine((*prefix, ("─" * max(3, rule_cells), _RULE)), _prefix_cells(prefix)))
                 case "table_open":
                     rows, aligns = _table_rows(inner)
                     widths = table_column_widths(rows, self.width - _prefix_cells(rest))
                     lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
                 case _ if token.content:
-                    lines.extend(wrap_spans([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))
-            begun = True
+                    lines.extend(wrap_spans([(token.content.strip(), TEXT_STYLE)], self.width, prefix, rest))
+            has_rendered = True
             previous = kind
             position = end + 1
 

@@ -52,7 +52,7 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
 
 def close_inline_marks(text: str) -> str:
     """Return a cut-off text with open emphasis, code and link addresses closed."""
-    begins = max((found.end() for found in _PARAGRAPH_PATTERN.finditer(text)), default=0)
+    begins = max((match.end() for match in _PARAGRAPH_PATTERN.finditer(text)), default=0)
     last = _CODE_PATTERN.sub(lambda code: "x" * len(code[0]), text[begins:])
     if last.count("`") % 2:
         return text.rstrip("`") if last.endswith("`") else text + "`"
@@ -65,7 +65,11 @@ def close_inline_marks(text: str) -> str:
     trimmed = text.rstrip("*_~")
     if len(trimmed) < len(text) and (not trimmed or trimmed[-1].isspace() or trimmed[-1] in "(["):
         text = trimmed
-    near = [(mark, count) for mark, count, at in opened if count > 1 or len(last) - at <= _MAX_EMPHASIS_CHARACTERS]
+    near = [
+        (mark, count)
+        for mark, count, position in opened
+        if count > 1 or len(last) - position <= _MAX_EMPHASIS_CHARACTERS
+    ]
     return text + "".join(mark * count for mark, count in reversed(near))
 
 
@@ -75,10 +79,10 @@ def _apply_emphasis_run(run: re.Match[str], text: str, opened: list[tuple[str, i
     before, after = text[run.start() - 1 : run.start()] or " ", text[run.end() : run.end() + 1] or " "
     if not before.isspace() and not (mark == "_" and after.isalnum()):
         while count and opened and opened[-1][0] == mark:
-            _, held, at = opened.pop()
-            count, held = max(0, count - held), max(0, held - count)
-            if held:
-                opened.append((mark, held, at))
+            _, open_count, position = opened.pop()
+            count, open_count = max(0, count - open_count), max(0, open_count - count)
+            if open_count:
+                opened.append((mark, open_count, position))
     if count and not after.isspace() and not (mark == "_" and before.isalnum()):
         opened.append((mark, count, run.start()))
 

@@ -84,14 +84,14 @@ def cell_width(text: str) -> int:
 
 def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     """Return the characters from `start` up to `end`, with their styles."""
-    taken: list[Span] = []
+    result: list[Span] = []
     position = 0
     for text, face in spans:
         after = position + len(text)
         if after > start and position < end:
-            taken.append((text[max(0, start - position) : end - position], face))
+            result.append((text[max(0, start - position) : end - position], face))
         position = after
-    return tuple(taken)
+    return tuple(result)
 
 
 def find_row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
@@ -193,8 +193,8 @@ def shorten_text(text: str, width: int) -> str:
     if cell_width(flat) <= width:
         return flat
     end = find_fitting_end(flat, 0, width - 1) if width > 1 else 0
-    kept = flat[:end]
-    return kept + "…" if cell_width(kept) < width else "…"
+    beginning = flat[:end]
+    return beginning + "…" if cell_width(beginning) < width else "…"
 
 
 def shorten_path(text: str, width: int) -> str:
@@ -220,5 +220,5 @@ def format_seconds(duration: float) -> str:
         return f"{duration:.1f} s"
     if duration < 59.5:
         return f"{duration:.0f} s"
-    minutes, rest = divmod(round(duration), 60)
-    return f"{minutes} min {rest:02d} s"
+    minutes, seconds = divmod(round(duration), 60)
+    return f"{minutes} min {seconds:02d} s"
