@@ -16,9 +16,9 @@ from app.llm.response.bounded_stream import ResponseTooLarge
 
 ACCEPTED = {"Accept-Encoding": "identity"}
 """Header that requests uncompressed bodies."""
-_PIECE = 2**16
+_PIECE_BYTES = 2**16
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
-_RAW = -zlib.MAX_WBITS
+_RAW_DEFLATE = -zlib.MAX_WBITS
 
 
 async def limit_body_size(response: httpx2.Response) -> None:
@@ -37,10 +37,10 @@ async def limit_body_size(response: httpx2.Response) -> None:
         del response.headers["content-encoding"]
     response.encoding = "utf-8"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, *_bound(response), packed=bool(packed))
+    response.stream = _LimitedStream(response.stream, *_choose_limit(response), packed=bool(packed))
 
 
-def _bound(response: httpx2.Response) -> tuple[int, str]:
+def _choose_limit(response: httpx2.Response) -> tuple[int, str]:
     if response.status_code >= 300:
         return bounded_stream.MAX_ERROR, f"an error ({response.status_code})"
     return (
@@ -50,34 +50,34 @@ def _bound(response: httpx2.Response) -> tuple[int, str]:
     )
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _LimitedStream(httpx2.AsyncByteStream):
     """The decompressed bytes of a body; raises `ResponseTooLarge` at the limit."""
 
     def __init__(self, raw: httpx2.AsyncByteStream, limit: int, what: str, *, packed: bool) -> None:
         self._raw = raw
         self._limit = limit
-        self._what = what
-        self._unpack = _Unpacker().feed if packed else None
+        self._description = what
+        self._decompress = _Decompressor().feed if packed else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for piece in self._raw:
-            for part in (piece,) if self._unpack is None else self._unpack(piece):
+            for part in (piece,) if self._decompress is None else self._decompress(piece):
                 size += len(part)
                 if size > self._limit:
-                    raise ResponseTooLarge(self._what, self._limit)
+                    raise ResponseTooLarge(self._description, self._limit)
                 yield part
 
     async def aclose(self) -> None:
         await self._raw.aclose()
 
 
-class _Unpacker:
+class _Decompressor:
     """Decompresses gzip, zlib and raw deflate in pieces of limited size."""
 
     def __init__(self) -> None:
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
-        self._begun = False
+        self._has_started = False
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
         """Yield the next decompressed bytes. Raises `httpx2.DecodingError`."""
@@ -93,12 +93,12 @@ class _Unpacker:
 
     def _inflate(self, packed: bytes) -> bytes:
         try:
-            return self._inflater.decompress(packed, _PIECE)
+            return self._inflater.decompress(packed, _PIECE_BYTES)
         except zlib.error:
-            if self._begun:
+            if self._has_started:
                 raise
             # By the standard, "deflate" means zlib format, but some servers send raw deflate.
-            self._inflater = zlib.decompressobj(_RAW)
-            return self._inflater.decompress(packed, _PIECE)
+            self._inflater = zlib.decompressobj(_RAW_DEFLATE)
+            return self._inflater.decompress(packed, _PIECE_BYTES)
         finally:
-            self._begun = True
+            self._has_started = True

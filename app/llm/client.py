@@ -54,7 +54,7 @@ class ResponseReader:
     def __init__(self, assembly: ResponseAssembly, decoder: ResponseDecoder, describer: FailureDescriber) -> None:
         self._assembly = assembly
         self._decoder = decoder
-        self._reader = describer
+        self._describer = describer
 
     @property
     def is_finished(self) -> bool:
@@ -63,44 +63,44 @@ class ResponseReader:
 
     def read_events(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
         """Yield the updates from these events. Raises `AttemptFailed` if the response is an error or broken."""
-        return self._fed(map(self._chunk, events))
+        return self._feed_chunks(map(self._read_chunk, events))
 
     def read_unframed(self, text: str) -> Iterator[Delta]:
         """Yield the updates from a body that is not an event stream: a completion, an error, or other text."""
-        return self._fed(self._whole(text))
+        return self._feed_chunks(self._read_document(text))
 
-    def _fed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
+    def _feed_chunks(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
         deltas = DeltaCollector()
         failed: AttemptFailed | None = None
         try:
             for chunk in chunks:
                 self._assembly.feed(chunk, deltas)
-                if not self.is_finished and (error := _error_in(chunk)) is not None:
-                    failed = AttemptFailed(self._reader.describe_stream_error(error))
+                if not self.is_finished and (error := _find_error(chunk)) is not None:
+                    failed = AttemptFailed(self._describer.describe_stream_error(error))
                     break
         except AttemptFailed as failure:
             failed = failure
         except ResponseTooLarge as endless:
-            failed = AttemptFailed(self._reader.describe_oversized_response(endless))
+            failed = AttemptFailed(self._describer.describe_oversized_response(endless))
         yield from deltas.pop_all()
         if failed is not None:
             raise failed
 
-    def _chunk(self, event: ServerSentEvent) -> Mapping[str, Any]:
+    def _read_chunk(self, event: ServerSentEvent) -> Mapping[str, Any]:
         body = parse_body(event.data)
         if event.name == "error":
-            raise AttemptFailed(self._reader.describe_stream_error(body))
+            raise AttemptFailed(self._describer.describe_stream_error(body))
         if not isinstance(body, dict):
             raise AttemptFailed(
-                self._reader.describe_broken_response("contains something that is no JSON object", event.data)
+                self._describer.describe_broken_response("contains something that is no JSON object", event.data)
             )
         chunk = self._decoder.read_event(body)
         if event.damaged and _has_call(chunk):
             # U+FFFD is acceptable in text for the user, but not in the arguments of a tool.
-            raise AttemptFailed(self._reader.describe_broken_response("has a tool call that is damaged"))
+            raise AttemptFailed(self._describer.describe_broken_response("has a tool call that is damaged"))
         return chunk
 
-    def _whole(self, text: str) -> Iterator[Mapping[str, Any]]:
+    def _read_document(self, text: str) -> Iterator[Mapping[str, Any]]:
         if not text.strip():
             return
         body = parse_body(text)
@@ -109,7 +109,7 @@ class ResponseReader:
         if isinstance(body, dict):
             yield self._decoder.read_document(body)
         elif self._assembly.is_empty:
-            raise AttemptFailed(self._reader.describe_non_stream(text))
+            raise AttemptFailed(self._describer.describe_non_stream(text))
 
 
 def _has_call(chunk: Mapping[str, Any]) -> bool:
@@ -121,7 +121,7 @@ def _has_call(chunk: Mapping[str, Any]) -> bool:
     )
 
 
-def _error_in(chunk: Mapping[str, Any]) -> Any:
+def _find_error(chunk: Mapping[str, Any]) -> Any:
     """Return the object with the error of a chunk, in any of the known formats; None if there is no error."""
     if chunk.get("error"):
         return chunk
@@ -135,19 +135,19 @@ def _error_in(chunk: Mapping[str, Any]) -> Any:
     return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None
 
 
-_LARGE = 24_000
+_LONG_PAYLOAD_CHARACTERS = 24_000
 """Characters of a request from which the context window matters: some models have only 8,192 tokens."""
-_LISTING = 3.0
+_LISTING_SECONDS = 3.0
 """Seconds to wait for the list of models."""
 NO_FINISH_TOLERATED = 2
 """Number of clean ends without a finish reason after which they count as normal for the server."""
-_RENDERING = 10.0
+_TEMPLATE_CHECK_SECONDS = 10.0
 """Seconds for the check of the chat template, which runs beside other requests."""
-_RENDERING_AWAITED = 2.0
+_TEMPLATE_WAIT_SECONDS = 2.0
 """Seconds that a closing request waits for that check."""
-_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+_LIMIT_FIELDS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Names of the output limit on the wires."""
-_NONE: tuple[Any, ...] = ("none", {"type": "none"})
+_NO_TOOL_CHOICES: tuple[Any, ...] = ("none", {"type": "none"})
 """Values of `tool_choice` that forbid tool calls on the wires."""
 
 
@@ -172,29 +172,31 @@ class ModelClient:
         trials: TrialBuilder | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self._another = another
-        self._others: dict[tuple[str, str], ModelClient] = {}
+        self._make_other_client = another
+        self._other_clients: dict[tuple[str, str], ModelClient] = {}
         """Clients for single turns, by model and effort."""
-        self._beliefs = LearnedProfile(endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache)
+        self._learned_profile = LearnedProfile(
+            endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache
+        )
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
-        self._reader = FailureDescriber(endpoint)
-        self._transport = Transport(endpoint, self._timeouts, self._reader)
-        self._heedless = False
+        self._describer = FailureDescriber(endpoint)
+        self._transport = Transport(endpoint, self._timeouts, self._describer)
+        self._ignores_closing_instruction = False
         """The model calls tools in closing requests, wherever the instruction is placed."""
-        self._unfinished = 0
-        self._listed = False
+        self._responses_without_reason = 0
+        self._models_listed = False
         """The list of models was requested."""
-        self._hurried = asyncio.Event()
+        self._retry_requested = asyncio.Event()
         self._trials = trials
-        self._template: asyncio.Task[ChatTemplateChecked] | None = None
+        self._template_check: asyncio.Task[ChatTemplateChecked] | None = None
         """The check of the chat template; started with the first response, at most once."""
-        self._template_awaited = self._template_told = False
+        self._waited_for_template = self._template_reported = False
 
     @property
     def profile(self) -> Profile:
         """Return the known profile of the endpoint, including learned corrections."""
-        return self._beliefs.profile
+        return self._learned_profile.profile
 
     def preload_sdk(self) -> "Future[Sdk]":
         """Start loading the SDK on a thread, because a request is expected soon; return at once."""
@@ -206,41 +208,41 @@ class ModelClient:
 
     async def list_models(self) -> list[ListedModel]:
         """Return the models that the endpoint offers, and learn facts about the current one. Raises RequestError."""
-        self._listed = True
+        self._models_listed = True
         try:
             models = await self._transport.fetch_models(wire_for(self.profile))
         except AttemptFailed as failed:
-            raise self._final(failed.failure, None) from failed
+            raise self._make_request_error(failed.failure, None) from failed
         facts = listed_profile_fields(models, self.endpoint.model)
         for known in ("context_window", "images_supported"):
             if getattr(self.profile, known) is not None:
                 facts.pop(known, None)
-        self._beliefs.learn(**facts)
+        self._learned_profile.learn(**facts)
         return models
 
     def with_model_and_effort(self, model: str, effort: str) -> "ModelClient":
         """Return the client for one turn with another model or effort; an empty effort is that model's default."""
-        own = self.endpoint.model, self.endpoint.options.effort
-        wanted = model or own[0], effort
-        if wanted in (own, (own[0], "")) or self._another is None:
+        current = self.endpoint.model, self.endpoint.options.effort
+        requested = model or current[0], effort
+        if requested in (current, (current[0], "")) or self._make_other_client is None:
             return self
-        if wanted not in self._others:
-            self._others[wanted] = self._another(*wanted)
-        return self._others[wanted]
+        if requested not in self._other_clients:
+            self._other_clients[requested] = self._make_other_client(*requested)
+        return self._other_clients[requested]
 
     def retry_now(self) -> None:
         """Retry a request at once that waits for its retry time."""
-        self._hurried.set()
-        for other in self._others.values():
+        self._retry_requested.set()
+        for other in self._other_clients.values():
             other.retry_now()
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
-        for other in self._others.values():
+        for other in self._other_clients.values():
             await other.aclose()
-        if self._template is not None:
-            self._template.cancel()
-            await asyncio.wait({self._template})
+        if self._template_check is not None:
+            self._template_check.cancel()
+            await asyncio.wait({self._template_check})
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager
@@ -255,7 +257,7 @@ class ModelClient:
             whole_closing=self._timeouts.whole,
         )
         other = ModelClient(self.endpoint, self.profile, retry=NO_RETRY, timeouts=patience)
-        other._listed = self._listed
+        other._models_listed = self._models_listed
         try:
             yield other
         finally:
@@ -276,13 +278,13 @@ class ModelClient:
         """
         started = time.monotonic()
         attempt = 0
-        self._beliefs.forget_expired()
-        if closing and (checked := await self._template_checked()) is not None:
+        self._learned_profile.forget_expired()
+        if closing and (checked := await self._take_template_result()) is not None:
             yield checked
         lessons = CorrectionTrial(self.profile)
         while True:
             payload = await asyncio.to_thread(build, lessons.profile)
-            if await self._ask_list(payload, lessons):
+            if await self._fetch_missing_facts(payload, lessons):
                 yield ProfileCorrected(self.profile, NO_IMAGES)
                 payload = await asyncio.to_thread(build, lessons.profile)
             request = SentRequest(self.endpoint.model, lessons.profile, payload)
@@ -290,18 +292,18 @@ class ModelClient:
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
-                async with aclosing(self._attempt(wire, fields, assembly, closing=closing)) as updates:
+                async with aclosing(self._send_attempt(wire, fields, assembly, closing=closing)) as updates:
                     async for update in updates:
                         # Now the server has loaded its model and answers quickly.
-                        self._check_template()
+                        self._start_template_check()
                         if isinstance(update, ResponseCompleted):
-                            for correction in self._cured(lessons):
+                            for correction in self._learn_confirmed_corrections(lessons):
                                 yield correction
                         yield update
                 return
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
-            self._note(failure, lessons)
+            self._learn_from_failure(failure, lessons)
             if lessons.try_correction(failure, payload):
                 attempt -= 1
                 if not assembly.is_empty:
@@ -309,34 +311,34 @@ class ModelClient:
                 continue
             delay = self._retry.delay(failure, attempt, time.monotonic() - started, closing=closing)
             if delay is None:
-                raise self._final(failure, assembly) from cause
+                raise self._make_request_error(failure, assembly) from cause
             if not assembly.is_empty:
                 yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
             yield RetryScheduled(attempt, delay, failure.message)
-            await self._pause(delay)
+            await self._wait_for_retry(delay)
 
-    async def _ask_list(self, payload: Payload, lessons: CorrectionTrial) -> bool:
+    async def _fetch_missing_facts(self, payload: Payload, lessons: CorrectionTrial) -> bool:
         """Learn the endpoint's limits before a long request or one with images; return True if images are refused."""
-        if self._listed:
+        if self._models_listed:
             return False
         long = self.profile.context_window is None and not payload.images and _is_long(payload)
         unsure = bool(payload.images) and self.profile.images_supported is None
         if not (unsure or long):
             return False
         with contextlib.suppress(RequestError, TimeoutError):
-            async with asyncio.timeout(_LISTING):
+            async with asyncio.timeout(_LISTING_SECONDS):
                 await self.model_ids()
         lessons.add_confirmed_fields(
             context_window=self.profile.context_window, images_supported=self.profile.images_supported
         )
         return unsure and not self.profile.accepts_images
 
-    def _check_template(self) -> None:
+    def _start_template_check(self) -> None:
         """Start the check of the server's chat template if it is needed and has not started."""
-        if self._trials is not None and self._template is None and self.profile.wire == "chat":
-            self._template = asyncio.create_task(self._learn_template(self._trials))
+        if self._trials is not None and self._template_check is None and self.profile.wire == "chat":
+            self._template_check = asyncio.create_task(self._run_template_check(self._trials))
 
-    async def _learn_template(self, trials: TrialBuilder) -> ChatTemplateChecked:
+    async def _run_template_check(self, trials: TrialBuilder) -> ChatTemplateChecked:
         """Run the check of the chat template, and learn its placement if that differs from the last check's.
 
         While the template is unchanged, corrections learned after the last check are kept.
@@ -346,7 +348,7 @@ class ModelClient:
         finding: TemplateFinding | None = None
         # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(_RENDERING):
+            async with asyncio.timeout(_TEMPLATE_CHECK_SECONDS):
                 finding = await check_template(
                     self.endpoint,
                     self.profile,
@@ -356,32 +358,32 @@ class ModelClient:
         if finding is None:
             return ChatTemplateChecked("", None)
         if finding.placement is not None and finding.placement != self.profile.rendered:
-            self._beliefs.learn(**finding.changes, rendered=finding.placement)
+            self._learned_profile.learn(**finding.changes, rendered=finding.placement)
         return ChatTemplateChecked(finding.server, finding.placement)
 
-    async def _template_checked(self) -> ChatTemplateChecked | None:
+    async def _take_template_result(self) -> ChatTemplateChecked | None:
         """Return the finding of the check, after a short wait; None if it is not ready or was returned before."""
-        self._check_template()
-        if self._template is None or self._template_told:
+        self._start_template_check()
+        if self._template_check is None or self._template_reported:
             return None
-        await asyncio.wait({self._template}, timeout=0 if self._template_awaited else _RENDERING_AWAITED)
-        self._template_awaited = True
-        if not self._template.done() or self._template.cancelled():
+        await asyncio.wait({self._template_check}, timeout=0 if self._waited_for_template else _TEMPLATE_WAIT_SECONDS)
+        self._waited_for_template = True
+        if not self._template_check.done() or self._template_check.cancelled():
             return None
-        self._template_told = True
-        return self._template.result()
+        self._template_reported = True
+        return self._template_check.result()
 
-    async def _pause(self, seconds: float) -> None:
-        self._hurried.clear()
+    async def _wait_for_retry(self, seconds: float) -> None:
+        self._retry_requested.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._hurried.wait()
+                await self._retry_requested.wait()
 
-    async def _attempt(
+    async def _send_attempt(
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
         """Send the request once and parse the response into `assembly`; raise `AttemptFailed`."""
-        reading = ResponseReader(assembly, wire.make_decoder(), self._reader)
+        reading = ResponseReader(assembly, wire.make_decoder(), self._describer)
         done = False
         try:
             # The time for loading the SDK does not count as silence of the server.
@@ -404,87 +406,89 @@ class ModelClient:
                 if isinstance(problem, AttemptFailed):
                     raise
                 # Handle a defect in our parsing like any other failure.
-                raise AttemptFailed(self._reader.describe_unexpected(problem)) from problem
+                raise AttemptFailed(self._describer.describe_unexpected(problem)) from problem
         for late in assembly.flush():
             yield late
-        completed = self._judged(assembly, fields, done=done)
+        completed = self._complete_response(assembly, fields, done=done)
         if closing and completed.calls and not completed.text.strip():
-            self._placed_in_vain()
+            self._learn_ignored_placement()
         yield completed
 
-    def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> ResponseCompleted:
+    def _complete_response(
+        self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool
+    ) -> ResponseCompleted:
         """Return the completed response; raise `AttemptFailed` if the received data is not a response."""
         if assembly.is_empty:
-            limited = not _LIMITS.isdisjoint(fields)
+            limited = not _LIMIT_FIELDS.isdisjoint(fields)
             reason = assembly.finish_reason
             if reason == "model_context_window_exceeded" or (reason == "length" and not limited):
-                raise AttemptFailed(self._reader.describe_overflow())
+                raise AttemptFailed(self._describer.describe_overflow())
             if assembly.finish_reason is None:
-                raise AttemptFailed(self._reader.describe_broken_response("is empty"))
-        ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
-        completed = self._priced(assembly.complete(ended=ended))
-        if completed.calls and fields.get("tool_choice") in _NONE:
-            self._beliefs.learn(tool_choice_none="ignored")
+                raise AttemptFailed(self._describer.describe_broken_response("is empty"))
+        ended = assembly.finish_reason is not None or self._is_end_without_reason_accepted(assembly, done=done)
+        completed = self._add_cost(assembly.complete(ended=ended))
+        if completed.calls and fields.get("tool_choice") in _NO_TOOL_CHOICES:
+            self._learned_profile.learn(tool_choice_none="ignored")
         return completed
 
-    def _priced(self, completed: ResponseCompleted) -> ResponseCompleted:
+    def _add_cost(self, completed: ResponseCompleted) -> ResponseCompleted:
         """Return the response with its cost, if the price is known."""
         if completed.usage is None:
             return completed
-        return replace(completed, usage=add_cost(completed.usage, self._price))
+        return replace(completed, usage=add_cost(completed.usage, self._known_price))
 
     @property
-    def _price(self) -> PriceTable | None:
+    def _known_price(self) -> PriceTable | None:
         listed = PriceTable.model_validate(self.profile.price) if self.profile.price is not None else None
         return self.endpoint.price or listed
 
     async def find_price(self) -> PriceTable | None:
         """Return the price of the model: the user's, else that of the endpoint's list; None if neither has it."""
-        if self._price is None and not self._listed:
+        if self._known_price is None and not self._models_listed:
             with contextlib.suppress(RequestError, TimeoutError):
-                async with asyncio.timeout(_LISTING):
+                async with asyncio.timeout(_LISTING_SECONDS):
                     await self.list_models()
-        return self._price
+        return self._known_price
 
-    def _placed_in_vain(self) -> None:
+    def _learn_ignored_placement(self) -> None:
         """Learn that the closing instruction had no effect: the model called a tool instead.
 
         Many chat templates drop a system message in mid-conversation. The next closing request uses the next
         placement. If the model ignores the instruction in every placement, it stays a system message instead of
         becoming a part of a user message.
         """
-        if self._heedless or self.profile.rendered == self.profile.mid_system:
+        if self._ignores_closing_instruction or self.profile.rendered == self.profile.mid_system:
             # The server's rendered prompt contains the instruction, so the model has read it.
             return
         placement = NEXT_PLACEMENT.get(self.profile.mid_system)
-        if placement is None and self._beliefs.is_learned("mid_system"):
-            self._heedless = True
+        if placement is None and self._learned_profile.is_learned("mid_system"):
+            self._ignores_closing_instruction = True
             placement = seed_profile(self.endpoint.base_url, self.endpoint.model, self.profile.wire).mid_system
         if placement is not None:
-            self._beliefs.learn(mid_system=placement)
+            self._learned_profile.learn(mid_system=placement)
 
-    def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
+    def _is_end_without_reason_accepted(self, assembly: ResponseAssembly, *, done: bool) -> bool:
         """Return whether a response without a finish reason is complete; learn if the server never sends one."""
         if any(call.invalid for call in assembly.calls()):
             return False
         if self.profile.finish_optional:
             # If learned, the server ends each response with [DONE]; if set by the user, it may not.
-            return done or not self._beliefs.is_learned("finish_optional")
+            return done or not self._learned_profile.is_learned("finish_optional")
         if not done:
             return False
-        self._unfinished += 1
-        if self._unfinished < NO_FINISH_TOLERATED:
+        self._responses_without_reason += 1
+        if self._responses_without_reason < NO_FINISH_TOLERATED:
             return False
-        self._beliefs.learn(finish_optional=True)
+        self._learned_profile.learn(finish_optional=True)
         return True
 
-    def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
+    def _learn_confirmed_corrections(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
         """Store the corrections that led to the response; return the notices for the user."""
         changes, corrections = lessons.pop_confirmed()
-        self._beliefs.learn(**changes)
+        self._learned_profile.learn(**changes)
         return corrections
 
-    def _note(self, failure: Failure, lessons: CorrectionTrial) -> None:
+    def _learn_from_failure(self, failure: Failure, lessons: CorrectionTrial) -> None:
         """Learn facts from a failure."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
@@ -492,9 +496,9 @@ class ModelClient:
         if failure.context_window is not None:
             facts["context_window"] = failure.context_window
         lessons.add_confirmed_fields(**facts)
-        self._beliefs.learn(**facts)
+        self._learned_profile.learn(**facts)
 
-    def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:
+    def _make_request_error(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:
         partial = None
         if assembly is not None and not assembly.is_empty:
             partial = assembly.complete(ended=False)
@@ -513,10 +517,10 @@ def _tool_names(payload: Payload) -> list[str]:
 
 
 def _is_long(payload: Payload) -> bool:
-    """Return whether a request has at least `_LARGE` characters; does not read further than that."""
+    """Return whether a request has at least `_LONG_PAYLOAD_CHARACTERS` characters; reads no further."""
     length = len(str(payload.system)) + len(str(payload.tools))
     for message in payload.messages:
-        if length >= _LARGE:
+        if length >= _LONG_PAYLOAD_CHARACTERS:
             break
         length += len(str(message))
-    return length >= _LARGE
+    return length >= _LONG_PAYLOAD_CHARACTERS

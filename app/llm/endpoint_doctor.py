@@ -36,8 +36,8 @@ USUAL_PORTS = (11434, 1234, 8080, 8000)
 PATIENCE = 0.5
 """Seconds for the whole search."""
 _LOOPBACK = "127.0.0.1"
-_LARGEST_ANSWER = 2**20
-_OWNERS = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
+_MAX_ANSWER_BYTES = 2**20
+_KINDS_BY_OWNER = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
 """Kinds of servers by the field `owned_by` in the list of models."""
 
 
@@ -72,15 +72,15 @@ async def _identify(port: int) -> LocalServer | None:
         return None
     cards = [card for card in entries if isinstance(card, Mapping) and isinstance(card.get("id"), str)]
     owners = {str(card.get("owned_by")) for card in cards}
-    kind = next((_OWNERS[owner] for owner in sorted(owners) if owner in _OWNERS), None)
+    kind = next((_KINDS_BY_OWNER[owner] for owner in sorted(owners) if owner in _KINDS_BY_OWNER), None)
     return LocalServer(
-        kind=kind or await _kind_by_greeting(port),
+        kind=kind or await _identify_by_greeting(port),
         base_url=f"http://{_LOOPBACK}:{port}/v1",
         models=tuple(str(card["id"]) for card in cards if "embed" not in str(card["id"]).lower()),
     )
 
 
-async def _kind_by_greeting(port: int) -> str:
+async def _identify_by_greeting(port: int) -> str:
     """Return the kind by LM Studio's greeting or Ollama's version; both answer unknown paths: check the content."""
     greeting, version = await asyncio.gather(_get(port, "/lmstudio-greeting"), _get(port, "/api/version"))
     if isinstance(greeting, Mapping) and greeting.get("lmstudio") is True:
@@ -99,16 +99,16 @@ async def _get(port: int, path: str) -> Any:
             writer.write(request.encode())
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             body = bytearray()
-            while len(body) < _LARGEST_ANSWER and (piece := await reader.read(2**16)):
+            while len(body) < _MAX_ANSWER_BYTES and (piece := await reader.read(2**16)):
                 body += piece
         if head.split(b"\r\n", 1)[0].split(b" ")[1:2] != [b"200"]:
             return None
-        return json.loads(_unchunked(bytes(body)) if b"transfer-encoding: chunked" in head else bytes(body))
+        return json.loads(_decode_chunked(bytes(body)) if b"transfer-encoding: chunked" in head else bytes(body))
     except (OSError, ValueError, EOFError, RecursionError, asyncio.LimitOverrunError):
         return None
 
 
-def _unchunked(body: bytes) -> bytes:
+def _decode_chunked(body: bytes) -> bytes:
     """Return the content of a chunked body (RFC 9112, section 7.1); some servers send it to HTTP/1.0 clients too."""
     content = io.BytesIO()
     rest = io.BytesIO(body)
@@ -133,7 +133,7 @@ _TOOL: dict[str, Any] = {
         "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
     },
 }
-_FIRST = "You are taking part in a short technical check. Follow instructions exactly."
+_SYSTEM_PROMPT = "You are taking part in a short technical check. Follow instructions exactly."
 
 
 @dataclass(slots=True)
@@ -173,8 +173,8 @@ async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -
 
 def probe_payload(profile: Profile, text: str, *, tools: bool = False, forbids_calls: bool = False) -> Payload:
     """Return a payload of one user message, with or without a tool, and with or without permission to call it."""
-    items = _opened(profile, _FIRST, text)
-    return _payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
+    items = _opening_items(profile, _SYSTEM_PROMPT, text)
+    return _make_payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
 
 
 def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
@@ -187,32 +187,34 @@ def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
         # Google's documented placeholder for the signature of a call that Gemini did not make.
         extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
     )
-    told = "Report the word ok."
-    exchange: list[Item] = [ModelTurn("ok"), UserText(told)]
+    instruction_text = "Report the word ok."
+    exchange: list[Item] = [ModelTurn("ok"), UserText(instruction_text)]
     if profile.tools_supported:
         exchange = [ModelTurn("", (call,), OpaqueResponseBlocks(same_model=True))]
     match profile.mid_system:
         case "inline":
-            items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
+            items = [*_opening_items(profile, _SYSTEM_PROMPT, instruction_text), *exchange, SystemText(instruction)]
         case "fold_first":
-            items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
+            items = [*_opening_items(profile, f"{_SYSTEM_PROMPT}\n\n{instruction}", instruction_text), *exchange]
         case _:
             items = [
-                *_opened(profile, _FIRST, told),
+                *_opening_items(profile, _SYSTEM_PROMPT, instruction_text),
                 *exchange,
                 ModelTurn("Done."),
                 UserText(mark_program_text(instruction)),
             ]
-    return _payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
+    return _make_payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
 
 
-def _opened(profile: Profile, system: str, user: str) -> list[Item]:
+def _opening_items(profile: Profile, system: str, user: str) -> list[Item]:
     if profile.mid_system == "fold_user":
         return [UserText(f"<system>{system}</system>\n\n{user}")]
     return [SystemText(system), UserText(user)]
 
 
-def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool) -> Payload:
+def _make_payload(
+    profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool
+) -> Payload:
     wire = wire_for(profile)
     messages, system = wire.make_messages(items, wire.adapt_profile(profile))
     return Payload(messages, tools, "none" if forbids_calls and tools else None, _ANSWER_TOKENS, system)
@@ -221,26 +223,26 @@ def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *
 CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
 """Checks of every examination, in the order of the report."""
 
-_ASSUMPTIONS = {
+_PROFILE_FIELDS = {
     "usage": "stream_usage",
     "tools": "tools_supported",
     "tool_choice": "tool_choice_none",
     "mid_system": "mid_system",
 }
 """Profile fields for which the probes start with the best value, by the check that confirms each."""
-_BEST: dict[str, Any] = {
+_BEST_ASSUMPTIONS: dict[str, Any] = {
     "stream_usage": True,
     "tools_supported": True,
     "tool_choice_none": "honoured",
     "mid_system": "inline",
     "images_supported": None,
 }
-_PLACES: dict[Placement, str] = {
+_PLACEMENT_TEXTS: dict[Placement, str] = {
     "fold_first": "they are joined to the first one",
     "fold_user": "they are marked as such in the user's messages",
 }
-_TAKEN = "taken, but the model did not call one when told to"
-_GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
+_ACCEPTED_WITHOUT_CALL = "taken, but the model did not call one when told to"
+_CHECK_RETRY = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,27 +274,30 @@ def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> Endpo
     beliefs = read_valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
-    said = (f"{one.field} = {json.dumps(one.value)} ({_ago(time.time() - one.since)})" for one in beliefs)
-    return EndpointCheck("learned", True, f"{', '.join(said)}; [profile] in the configuration goes over it")
+    descriptions = (
+        f"{belief.field} = {json.dumps(belief.value)} ({_format_age(time.time() - belief.since)})"
+        for belief in beliefs
+    )
+    return EndpointCheck("learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it")
 
 
-def _ago(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     days = int(seconds // 86_400)
     return "today" if days < 1 else format_count(days, "day") + " ago"
 
 
 async def examine_endpoint(
-    endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
+    endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _CHECK_RETRY
 ) -> AsyncGenerator[EndpointCheck | Diagnosis]:
     """Examine an endpoint; yield each `EndpointCheck` as soon as it is known, and the `Diagnosis` at the end.
 
     The probes cost some hundred tokens. They start with the best assumptions, whatever `profile` has; fields that
     they neither confirm nor refute keep the values of `profile`.
     """
-    client = ModelClient(endpoint, profile.model_copy(update=_BEST), retry=retry, timeouts=timeouts)
+    client = ModelClient(endpoint, profile.model_copy(update=_BEST_ASSUMPTIONS), retry=retry, timeouts=timeouts)
     checks: list[EndpointCheck] = []
     try:
-        async with aclosing(_checks(client)) as found:
+        async with aclosing(_run_checks(client)) as found:
             async for check in found:
                 checks.append(check)
                 yield check
@@ -303,10 +308,10 @@ async def examine_endpoint(
     forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
         forgotten["images_supported"] = profile.images_supported
-    yield _diagnosis(checks, final.model_copy(update=forgotten))
+    yield _make_diagnosis(checks, final.model_copy(update=forgotten))
 
 
-async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
+async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     names: list[str] | None = None
     listing: RequestError | None = None
     try:
@@ -315,7 +320,7 @@ async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
         yield EndpointCheck("reachable", False, listing.message)
-        async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
+        async for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
     hello = await send_probe(client, lambda profile: probe_payload(profile, "Answer with the single word ok."))
@@ -324,29 +329,29 @@ async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     yield EndpointCheck(
         "reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message
     )
-    yield _key(client, hello)
-    yield _model(client, hello, names)
-    yield _wire(client, hello)
+    yield _check_key(client, hello)
+    yield _check_model(client, hello, names)
+    yield _check_wire(client, hello)
     if failed is not None:
         detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
         yield EndpointCheck("streaming", False if detail else None, detail or "not checked: the request was refused")
-        async for check in _unknown(CHECKS[5:], "the request was refused"):
+        async for check in _unchecked(CHECKS[5:], "the request was refused"):
             yield check
         return
     yield EndpointCheck("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
-    yield _usage(client, hello)
-    async with aclosing(_tool_checks(client)) as found:
+    yield _check_usage(client, hello)
+    async with aclosing(_check_tools(client)) as found:
         async for check in found:
             yield check
-    yield await _mid_system(client)
+    yield await _check_mid_system(client)
 
 
-async def _unknown(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointCheck]:
+async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointCheck]:
     for name in names:
         yield EndpointCheck(name, None, f"not checked: {reason}")
 
 
-def _key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return EndpointCheck("key", False, hello.failed.message)
     if hello.failed is not None:
@@ -356,7 +361,7 @@ def _key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     return EndpointCheck("key", True, accepted if endpoint.api_key is not None else "none needed")
 
 
-def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
+def _check_model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
     offered = redacted_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
@@ -364,18 +369,18 @@ def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) ->
         return EndpointCheck(
             "model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else "")
         )
-    told = f", from {origin}" if origin else ""
+    origin_text = f", from {origin}" if origin else ""
     if hello.failed is not None and names is not None and wanted in names:
-        return EndpointCheck("model", True, f"{wanted} is listed{told}")
+        return EndpointCheck("model", True, f"{wanted} is listed{origin_text}")
     if hello.failed is not None:
-        return EndpointCheck("model", None, f"{wanted}{told}; not checked")
+        return EndpointCheck("model", None, f"{wanted}{origin_text}; not checked")
     if names and wanted not in names:
         served = redacted_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
-    return EndpointCheck("model", True, f"{wanted}{told}")
+    return EndpointCheck("model", True, f"{wanted}{origin_text}")
 
 
-def _wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     title = wire_for(client.profile).title
     others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
     if hello.failed is not None:
@@ -383,14 +388,14 @@ def _wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     return EndpointCheck("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
 
 
-def _usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     if hello.completed is not None and hello.completed.usage is not None:
         return EndpointCheck("usage", True, "token counts come with the stream")
     refused = "refused" if not client.profile.stream_usage else "not sent"
     return EndpointCheck("usage", False, f"token counts are {refused}; they are estimated")
 
 
-async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
+async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     tempted = await send_probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
         yield EndpointCheck(
@@ -406,14 +411,14 @@ async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     if tempted.has_call:
         yield EndpointCheck("tools", not bad, bad or "the model calls them")
     else:
-        yield EndpointCheck("tools", None, _TAKEN)
+        yield EndpointCheck("tools", None, _ACCEPTED_WITHOUT_CALL)
     refrained = await send_probe(
         client, lambda profile: probe_payload(profile, CALL_IT, tools=True, forbids_calls=True)
     )
-    yield _tool_choice(client, tempted, refrained)
+    yield _check_tool_choice(client, tempted, refrained)
 
 
-def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOutcome) -> EndpointCheck:
+def _check_tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOutcome) -> EndpointCheck:
     held = "the gate holds by the instruction and the executor"
     match client.profile.tool_choice_none:
         case "rejected":
@@ -435,32 +440,34 @@ def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOut
     return EndpointCheck("tool_choice", True, "“none” is honoured")
 
 
-async def _mid_system(client: ModelClient) -> EndpointCheck:
+async def _check_mid_system(client: ModelClient) -> EndpointCheck:
     """Check whether the model follows an instruction in mid-conversation to answer with a certain word.
 
     If the instruction is accepted without effect, the chat template may have dropped it: try the other placements.
     """
-    told = await send_probe(client, lambda profile: tool_exchange_payload(profile, SAY_IT))
+    outcome = await send_probe(client, lambda profile: tool_exchange_payload(profile, SAY_IT))
     placement = client.profile.mid_system
-    if told.failed is not None:
-        return EndpointCheck("mid_system", None, told.failed.message)
+    if outcome.failed is not None:
+        return EndpointCheck("mid_system", None, outcome.failed.message)
     refused = placement != "inline"
-    how = "refused" if refused else "taken, but lost"
-    tried: Placement | None = placement
-    while tried is not None and WORD not in told.text.lower():
-        tried = NEXT_PLACEMENT.get(tried)
-        if tried is not None:
-            told = await send_probe(client, partial(_after_a_call_in, tried))
-    if tried is None:
-        tried = placement if refused else None
-    if tried == "inline":
+    acceptance = "refused" if refused else "taken, but lost"
+    current_placement: Placement | None = placement
+    while current_placement is not None and WORD not in outcome.text.lower():
+        current_placement = NEXT_PLACEMENT.get(current_placement)
+        if current_placement is not None:
+            outcome = await send_probe(client, partial(_exchange_payload_with_placement, current_placement))
+    if current_placement is None:
+        current_placement = placement if refused else None
+    if current_placement == "inline":
         return EndpointCheck("mid_system", True, "taken and followed in mid-conversation")
-    if tried is None:
+    if current_placement is None:
         return EndpointCheck("mid_system", None, "taken; whether the model reads them cannot be told")
-    return EndpointCheck("mid_system", False, f"{how} in mid-conversation; {_PLACES[tried]}")
+    return EndpointCheck(
+        "mid_system", False, f"{acceptance} in mid-conversation; {_PLACEMENT_TEXTS[current_placement]}"
+    )
 
 
-def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
+def _exchange_payload_with_placement(placement: Placement, profile: Profile) -> Payload:
     return tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
@@ -470,27 +477,29 @@ def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, 
     results = {check.name: check for check in checks}
     placement = results["mid_system"]
     if placement.ok is False:
-        best = next((place for place, words in _PLACES.items() if placement.detail.endswith(words)), found.mid_system)
+        best = next(
+            (place for place, words in _PLACEMENT_TEXTS.items() if placement.detail.endswith(words)), found.mid_system
+        )
         found = found.model_copy(update={"mid_system": best})
     elif placement.ok and found.mid_system == "inline" and found.wire == "chat":
         # On the other wires inline is best if it works: it keeps the earlier messages in the prompt cache.
         found = found.model_copy(update={"mid_system": known.mid_system})
     unconfirmed = {
         assumption: getattr(given, assumption)
-        for name, assumption in _ASSUMPTIONS.items()
+        for name, assumption in _PROFILE_FIELDS.items()
         if results[name].ok is not True
-        and results[name].detail != _TAKEN
-        and getattr(found, assumption) == _BEST[assumption]
+        and results[name].detail != _ACCEPTED_WITHOUT_CALL
+        and getattr(found, assumption) == _BEST_ASSUMPTIONS[assumption]
     }
     return found.model_copy(update=unconfirmed)
 
 
-def _diagnosis(checks: list[EndpointCheck], profile: Profile) -> Diagnosis:
-    found = {check.name: check for check in checks}
-    fatal = [name for name in ("reachable", "key", "model", "streaming") if found[name].ok is False]
+def _make_diagnosis(checks: list[EndpointCheck], profile: Profile) -> Diagnosis:
+    checks_by_name = {check.name: check for check in checks}
+    fatal = [name for name in ("reachable", "key", "model", "streaming") if checks_by_name[name].ok is False]
     if fatal:
-        return Diagnosis(tuple(checks), profile, False, found[fatal[0]].detail)
-    if found["tools"].ok is False:
+        return Diagnosis(tuple(checks), profile, False, checks_by_name[fatal[0]].detail)
+    if checks_by_name["tools"].ok is False:
         return Diagnosis(
             tuple(checks), profile, False, "Talks, but without tools it can neither read files nor edit."
         )

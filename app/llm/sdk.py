@@ -16,15 +16,15 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-_LATER = ("openai.lib", "openai.types", "httpcore2")
+_LAZY_PACKAGES = ("openai.lib", "openai.types", "httpcore2")
 """Packages that import their modules lazily, together with `openai` itself."""
-_CLIENT = ("AsyncOpenAI", "DefaultAsyncHttpxClient", "Omit", "APIStatusError")
-_CONNECTIONS = ("AsyncConnectionPool", "default_ssl_context", "TimeoutException")
+_CLIENT_NAMES = ("AsyncOpenAI", "DefaultAsyncHttpxClient", "Omit", "APIStatusError")
+_CONNECTION_NAMES = ("AsyncConnectionPool", "default_ssl_context", "TimeoutException")
 """Names of `openai` and `httpcore2` that every request needs."""
-_filling = threading.RLock()
+_namespace_lock = threading.RLock()
 
 
-class _LaterPackage(SourceFileLoader):
+class _LazyPackageLoader(SourceFileLoader):
     """Loader for a package that imports its attributes on first access."""
 
     def exec_module(self, module: ModuleType) -> None:
@@ -35,7 +35,7 @@ class _LaterPackage(SourceFileLoader):
 
         def __getattr__(name: str) -> Any:
             nonlocal sources, ran
-            with _filling:
+            with _namespace_lock:
                 if sources is None:
                     sources = _imported_names(package, self.get_data(self.path))
                 if name in sources:
@@ -44,7 +44,7 @@ class _LaterPackage(SourceFileLoader):
                     module.__dict__[name] = getattr(found, original) if original else found
                 elif not ran and find_spec(f"{package}.{name}") is None:
                     ran = True
-                    super(_LaterPackage, self).exec_module(module)
+                    super(_LazyPackageLoader, self).exec_module(module)
             # A missing name may be a submodule: `from package import name` imports it after this AttributeError.
             try:
                 return module.__dict__[name]
@@ -54,33 +54,33 @@ class _LaterPackage(SourceFileLoader):
         module.__dict__["__getattr__"] = __getattr__
 
 
-class _LaterPackages(MetaPathFinder):
+class _LazyPackageFinder(MetaPathFinder):
     """Finds the lazily loaded packages of the SDK."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return a spec with a lazy loader for these packages; None for all others, which are imported normally."""
-        if name == "openai" or f"{name}.".startswith(tuple(f"{one}." for one in _LATER)):
+        if name == "openai" or f"{name}.".startswith(tuple(f"{one}." for one in _LAZY_PACKAGES)):
             spec = PathFinder.find_spec(name, path, target)
             if spec and spec.submodule_search_locations is not None and type(spec.loader) is SourceFileLoader:
-                spec.loader = _LaterPackage(spec.loader.name, spec.loader.path)
+                spec.loader = _LazyPackageLoader(spec.loader.name, spec.loader.path)
             return spec
         return None
 
 
 def import_openai() -> ModuleType:
     """Return the package `openai`; its modules are imported when they are used."""
-    return _import("openai", _CLIENT)
+    return _import("openai", _CLIENT_NAMES)
 
 
 def import_network_modules() -> None:
     """Import everything that opens connections, including modules that would be imported on the event loop."""
-    _import("httpcore2", _CONNECTIONS)
+    _import("httpcore2", _CONNECTION_NAMES)
     importlib.import_module("httpcore2._backends.anyio")
     importlib.import_module("anyio._backends._asyncio")
 
 
 def _import(package: str, names: Sequence[str]) -> ModuleType:
-    finder = _LaterPackages()
+    finder = _LazyPackageFinder()
     sys.meta_path.insert(0, finder)
     try:
         module = importlib.import_module(package)
@@ -96,13 +96,13 @@ def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
 
     An empty name means the module itself. Conditional imports are not included.
     """
-    found = {}
+    origins = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
-            for one in node.names:
-                origin = (f"{package}.{node.module}", one.name) if node.module else (f"{package}.{one.name}", "")
-                found[one.asname or one.name] = origin
-    return found
+            for alias in node.names:
+                origin = (f"{package}.{node.module}", alias.name) if node.module else (f"{package}.{alias.name}", "")
+                origins[alias.asname or alias.name] = origin
+    return origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Sdk:
     ssl_context: ssl.SSLContext
 
 
-_OWN = (
+_OWN_MODULES = (
     "app.llm.bounded_bodies",
     "app.llm.capabilities.corrections",
     "app.llm.failures.classification",
@@ -138,7 +138,9 @@ def start_loading_sdk(*, encrypted: bool = True) -> "Future[Sdk]":
             future = _loading[encrypted] = Future()
             # Mark it as running, so that no waiter can cancel it for the others.
             future.set_running_or_notify_cancel()
-            threading.Thread(target=_settle, args=(future, encrypted), name="load-openai", daemon=True).start()
+            threading.Thread(
+                target=_load_into_future, args=(future, encrypted), name="load-openai", daemon=True
+            ).start()
         return future
 
 
@@ -148,7 +150,7 @@ async def wait_for_sdk(*, encrypted: bool = True) -> Sdk:
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 
-def _settle(future: "Future[Sdk]", encrypted: bool) -> None:
+def _load_into_future(future: "Future[Sdk]", encrypted: bool) -> None:
     try:
         future.set_result(_load(encrypted))
     except BaseException as problem:
@@ -160,7 +162,7 @@ def _load(encrypted: bool) -> Sdk:
     openai = import_openai()
     import_network_modules()
     httpx2 = importlib.import_module("httpx2")
-    for own in _OWN:
+    for own in _OWN_MODULES:
         importlib.import_module(own)
     if is_first:
         # The modules stay until the program ends. Scanning them in garbage collections would block everything

@@ -27,15 +27,15 @@ from app.llm.values.endpoint import is_local
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
 
-_SLICE = 0.002
+_SLICE_SECONDS = 0.002
 """Longest time slice in seconds that a response takes of the event loop at once, however much data has arrived."""
-_TURNS = 64
+_MAX_TURNS = 64
 """Maximum number of event loop iterations for other tasks between slices: twice as many as a key press needs."""
-_IDLE = 2
+_IDLE_FACTOR = 2
 """An iteration longer than this many times the shortest one means that other tasks had work."""
-_PIECE = 2**13
+_MAX_PIECE_BYTES = 2**13
 """Approximate bytes processed at once; processing them takes half a slice."""
-_PIECES = 64
+_MAX_BUFFERED_PIECES = 64
 """Maximum number of pieces that are buffered; reading them takes a quarter of a slice."""
 
 
@@ -44,47 +44,47 @@ class BackgroundBodyReader:
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         self._pieces = pieces
-        self._read: deque[bytes] = deque()
+        self._buffer: deque[bytes] = deque()
         """Buffered pieces. Not an asyncio.Queue: that would cost as much time as processing a piece."""
-        self._more, self._room = asyncio.Event(), asyncio.Event()
+        self._data_arrived, self._space_freed = asyncio.Event(), asyncio.Event()
         """Set when a piece or the end has arrived; set when the buffer has room again."""
         self._ended = False
-        self._failure: Exception | None = None
+        self._describe_failure: Exception | None = None
         """The exception that ended the body early."""
-        self._others = TaskYielder()
-        self._since = 0.0
+        self._task_yielder = TaskYielder()
+        self._slice_start = 0.0
 
     async def __aenter__(self) -> Self:
-        self._reading = asyncio.create_task(self._fill(), name="read response")
-        self._since = time.thread_time()
+        self._reading_task = asyncio.create_task(self._fill_buffer(), name="read response")
+        self._slice_start = time.thread_time()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._reading.cancel()
-        await asyncio.wait({self._reading})
+        self._reading_task.cancel()
+        await asyncio.wait({self._reading_task})
 
     async def read_available(self) -> bytes:
         """Return the bytes received since the last call, or wait for the next ones; empty at the end. Raises the
         error of reading the body."""
-        if time.thread_time() - self._since > _SLICE:
-            await self._others.let_others_run()
-            self._since = time.thread_time()
-        while not self._read:
-            if self._failure is not None:
-                raise self._failure
+        if time.thread_time() - self._slice_start > _SLICE_SECONDS:
+            await self._task_yielder.let_others_run()
+            self._slice_start = time.thread_time()
+        while not self._buffer:
+            if self._describe_failure is not None:
+                raise self._describe_failure
             if self._ended:
                 return b""
-            self._more.clear()
-            await self._more.wait()
-        taken: list[bytes] = []
+            self._data_arrived.clear()
+            await self._data_arrived.wait()
+        pieces: list[bytes] = []
         size = 0
-        while self._read and size < _PIECE:
-            taken.append(self._read.popleft())
-            size += len(taken[-1])
-        self._room.set()
-        return b"".join(taken)
+        while self._buffer and size < _MAX_PIECE_BYTES:
+            pieces.append(self._buffer.popleft())
+            size += len(pieces[-1])
+        self._space_freed.set()
+        return b"".join(pieces)
 
     async def wait_for_end(self, seconds: float) -> None:
         """Wait for the end of the body or an error, at most this many seconds."""
@@ -93,46 +93,49 @@ class BackgroundBodyReader:
                 while await self.read_available():
                     pass
 
-    async def _fill(self) -> None:
+    async def _fill_buffer(self) -> None:
         try:
             async with contextlib.aclosing(self._pieces) as pieces:
                 async for piece in pieces:
-                    if len(piece) <= _PIECE:
-                        self._read.append(piece)
+                    if len(piece) <= _MAX_PIECE_BYTES:
+                        self._buffer.append(piece)
                     else:
-                        self._read.extend(piece[start : start + _PIECE] for start in range(0, len(piece), _PIECE))
-                    self._more.set()
-                    while len(self._read) >= _PIECES:
-                        self._room.clear()
-                        await self._room.wait()
+                        self._buffer.extend(
+                            piece[start : start + _MAX_PIECE_BYTES]
+                            for start in range(0, len(piece), _MAX_PIECE_BYTES)
+                        )
+                    self._data_arrived.set()
+                    while len(self._buffer) >= _MAX_BUFFERED_PIECES:
+                        self._space_freed.clear()
+                        await self._space_freed.wait()
         except Exception as problem:
-            self._failure = problem
+            self._describe_failure = problem
         self._ended = True
-        self._more.set()
+        self._data_arrived.set()
 
 
 class TaskYielder:
     """Lets other tasks of the event loop run before the next piece of a stream."""
 
     def __init__(self) -> None:
-        self._shortest = math.inf
+        self._shortest_turn = math.inf
         """Seconds of the shortest iteration so far, in which no other task did anything."""
 
     async def let_others_run(self) -> None:
-        """Return when no other task has work, or after `_TURNS` iterations of the loop."""
-        for _ in range(_TURNS):
-            begun = time.thread_time()
+        """Return when no other task has work, or after `_MAX_TURNS` iterations of the loop."""
+        for _ in range(_MAX_TURNS):
+            started = time.thread_time()
             await asyncio.sleep(0)
-            took = time.thread_time() - begun
-            self._shortest = min(self._shortest, took)
-            if took < _IDLE * self._shortest:
+            duration = time.thread_time() - started
+            self._shortest_turn = min(self._shortest_turn, duration)
+            if duration < _IDLE_FACTOR * self._shortest_turn:
                 return
 
 
 DRAIN = 0.1
 """Seconds for reading the rest of a body after its last event, so that the connection can be reused."""
-_NO_KEY = "none"
-_ENCODED_AT_ONCE = 16
+_PLACEHOLDER_KEY = "none"
+_ITEMS_ENCODED_AT_ONCE = 16
 """Messages encoded as JSON in one call, during which no other thread runs."""
 
 
@@ -172,30 +175,30 @@ class ProgressTimeout:
         self._timeouts = timeouts
         self._closing = closing
         self._now = asyncio.get_running_loop().time
-        self._whole = timeouts.whole_closing if closing else timeouts.whole
-        self._end = self._now() + self._whole
+        self._max_seconds = timeouts.whole_closing if closing else timeouts.whole
+        self._last_deadline = self._now() + self._max_seconds
         self._waiting_for = "its first token"
-        self._allow(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
+        self._set_deadline(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
 
     def extend_for_progress(self) -> None:
         """Extend the timeout: a token was received."""
-        self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
+        self._set_deadline(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
         self._waiting_for = "the next token"
 
     def shorten_after_finish(self) -> None:
         """Shorten the timeout: the finish reason was received."""
-        self._allow(self._timeouts.linger)
+        self._set_deadline(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
     def describe_expiry(self, describer: FailureDescriber) -> Failure:
         """Return the failure for an expired timeout."""
-        if self.deadline == self._end:
-            return describer.describe_slow_response(self._whole)
+        if self.deadline == self._last_deadline:
+            return describer.describe_slow_response(self._max_seconds)
         return describer.describe_silence(self._limit, self._waiting_for)
 
-    def _allow(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         self._limit = seconds
-        self.deadline = min(self._now() + seconds, self._end)
+        self.deadline = min(self._now() + seconds, self._last_deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ class Transport:
     def __init__(self, endpoint: Endpoint, timeouts: Timeouts, describer: FailureDescriber) -> None:
         self._endpoint = endpoint
         self._timeouts = timeouts
-        self._reader = describer
+        self._describer = describer
         self._client: Any = None
         # A remote server may be reached through an encrypted proxy, whatever its scheme.
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
@@ -239,7 +242,7 @@ class Transport:
             AttemptFailed: There was no response with status 200 whose body ended properly.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
-        client = self._connected(sdk)
+        client = self._get_client(sdk)
         response: Any = None
         try:
             async with asyncio.timeout_at(patience.deadline):
@@ -249,16 +252,16 @@ class Transport:
                     wire.request_path(self._endpoint.base_url),
                     cast_to=sdk.httpx2.Response,
                     content=await asyncio.to_thread(encode_body, fields),
-                    options={"headers": self._headers(sdk, wire)},
+                    options={"headers": self._make_headers(sdk, wire)},
                     stream=True,
                 )
-            async with contextlib.aclosing(self._events(response, patience)) as items:
+            async with contextlib.aclosing(self._read_events(response, patience)) as items:
                 async for item in items:
                     yield item
         except TimeoutError as silence:
-            raise AttemptFailed(patience.describe_expiry(self._reader)) from silence
+            raise AttemptFailed(patience.describe_expiry(self._describer)) from silence
         except Exception as problem:
-            raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, begun=response is not None)) from problem
         finally:
             if response is not None:
                 await response.aclose()
@@ -270,23 +273,23 @@ class Transport:
             AttemptFailed: The endpoint does not return a list of models.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
-        client = self._connected(sdk)
+        client = self._get_client(sdk)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
                 response = await client.get(
                     wire.request_path(self._endpoint.base_url, "models"),
                     cast_to=sdk.httpx2.Response,
-                    options={"headers": self._headers(sdk, wire)},
+                    options={"headers": self._make_headers(sdk, wire)},
                 )
         except TimeoutError as silence:
             raise AttemptFailed(
-                self._reader.describe_silence(self._timeouts.write, "the list of models")
+                self._describer.describe_silence(self._timeouts.write, "the list of models")
             ) from silence
         except Exception as problem:
-            raise AttemptFailed(self._failure(problem, sdk, begun=False)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, begun=False)) from problem
         models = parse_model_list(parse_body(response.text))
         if models is None:
-            raise AttemptFailed(self._reader.describe_non_stream(response.text))
+            raise AttemptFailed(self._describer.describe_non_stream(response.text))
         return models
 
     async def send_request_to_url(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
@@ -301,8 +304,8 @@ class Transport:
             AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED`.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
-        client = self._connected(sdk)
-        options = {"headers": self._headers(sdk, wire)}
+        client = self._get_client(sdk)
+        options = {"headers": self._make_headers(sdk, wire)}
         response: Any = None
         try:
             if body is None:
@@ -320,7 +323,7 @@ class Transport:
         except sdk.openai.APIStatusError as refused:
             return refused.status_code, refused.response.text
         except Exception as problem:
-            raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, begun=response is not None)) from problem
         finally:
             if response is not None:
                 await response.aclose()
@@ -331,22 +334,22 @@ class Transport:
         if client is not None:
             await client.close()
 
-    def _connected(self, sdk: Sdk) -> Any:
+    def _get_client(self, sdk: Sdk) -> Any:
         if self._client is None:
-            if unusable := self._reader.find_settings_fault():
+            if unusable := self._describer.find_settings_fault():
                 raise AttemptFailed(unusable)
             try:
-                self._client = self._made(sdk)
+                self._client = self._make_client(sdk)
             except sdk.httpx2.InvalidURL as problem:
-                raise AttemptFailed(self._reader.describe_unusable_address(problem)) from problem
+                raise AttemptFailed(self._describer.describe_unusable_address(problem)) from problem
             except (ImportError, ValueError) as problem:
                 # The HTTP library does not support this kind of proxy, or needs another package for it.
                 raise AttemptFailed(
-                    self._reader.describe_unusable_proxy("it has to be http:// or https://")
+                    self._describer.describe_unusable_proxy("it has to be http:// or https://")
                 ) from problem
         return self._client
 
-    def _made(self, sdk: Sdk) -> Any:
+    def _make_client(self, sdk: Sdk) -> Any:
         # Imports the HTTP library, which is loaded by now.
         from app.llm.bounded_bodies import ACCEPTED, limit_body_size
 
@@ -356,7 +359,7 @@ class Transport:
         return sdk.openai.AsyncOpenAI(
             # Always passed, because the SDK reads missing values from the environment: that key may be for
             # another host.
-            api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
+            api_key=(key.get_secret_value().strip() if key is not None else "") or _PLACEHOLDER_KEY,
             base_url=self._endpoint.address.url_without_query,
             default_query=self._endpoint.address.query,
             default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
@@ -373,7 +376,7 @@ class Transport:
             ),
         )
 
-    def _headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
+    def _make_headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
         """Return the headers of a request, without some defaults of the SDK, which can only be omitted per request.
 
         OpenAI's account headers are sent to OpenAI only. The bearer token is omitted if there is no key, or if the
@@ -392,7 +395,7 @@ class Transport:
             headers["Authorization"] = sdk.openai.Omit()
         return headers | {name: value for name, value in own.items() if name not in named}
 
-    async def _events(
+    async def _read_events(
         self, response: Any, patience: ProgressTimeout
     ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
         decoder = ServerSentEventDecoder()
@@ -409,28 +412,30 @@ class Transport:
                     yield StreamEnd(done=done is not None, unframed=decoder.unframed)
                     return
 
-    def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
+    def _describe_failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
         if endless := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
-            return self._reader.describe_oversized_response(endless)
+            return self._describer.describe_oversized_response(endless)
         if isinstance(problem, openai.APIStatusError):
-            return self._reader.describe_response(
+            return self._describer.describe_response(
                 problem.status_code, problem.response.headers, problem.response.text
             )
         causes = list(exception_chain(problem))
         if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
-            return self._reader.describe_connect_timeout(self._timeouts.connect)
+            return self._describer.describe_connect_timeout(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
-            return self._reader.describe_silence(self._timeouts.read, "the response" if begun else "its first byte")
+            return self._describer.describe_silence(
+                self._timeouts.read, "the response" if begun else "its first byte"
+            )
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
             return (
-                self._reader.describe_broken_response("broke off", str(problem))
+                self._describer.describe_broken_response("broke off", str(problem))
                 if begun
-                else self._reader.describe_unreachable(problem)
+                else self._describer.describe_unreachable(problem)
             )
         if isinstance(problem, httpx2.DecodingError):
-            return self._reader.describe_broken_response("is damaged", str(problem))
-        return self._reader.describe_unexpected(problem)
+            return self._describer.describe_broken_response("is damaged", str(problem))
+        return self._describer.describe_unexpected(problem)
 
 
 def encode_body(fields: Mapping[str, Any]) -> bytes:
@@ -449,6 +454,9 @@ def encode_body(fields: Mapping[str, Any]) -> bytes:
         if not isinstance(value, list):
             pieces.append(encode(value).encode())
             continue
-        parts = (encode(value[at : at + _ENCODED_AT_ONCE])[1:-1] for at in range(0, len(value), _ENCODED_AT_ONCE))
+        parts = (
+            encode(value[at : at + _ITEMS_ENCODED_AT_ONCE])[1:-1]
+            for at in range(0, len(value), _ITEMS_ENCODED_AT_ONCE)
+        )
         pieces.append(b"[%s]" % b",".join([part.encode() for part in parts]))
     return b"".join(pieces) + (b"}" if pieces else b"{}")

@@ -135,7 +135,7 @@ async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_p
         await on.say("Even less")
         assert len(rendered(server)) == asked, "once is enough"
         # What a refusal teaches later counts as long as the template is the same.
-        on.session.ports.model._beliefs.learn(mid_system="fold_user")  # type: ignore[attr-defined]
+        on.session.ports.model._learned_profile.learn(mid_system="fold_user")  # type: ignore[attr-defined]
     async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Even less")
         assert len(rendered(server)) == 2 * asked and placement(on) == "fold_user"

@@ -46,11 +46,11 @@ def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **cha
 
 
 _REASONING_EFFORT = r"(?<!\w)reasoning[._]effort(?!\w)|(?<!\w)effort(?!\w)"
-_EFFORT = {
+_EFFORT_PATTERNS = {
     **dict.fromkeys(
         ("chat", "responses"), rf"{_REASONING_EFFORT}|['\"`]reasoning['\"`]|support (?:reasoning|thinking)"
     ),
-    # No match for refused thinking blocks in the history: `_opaque` handles them.
+    # No match for refused thinking blocks in the history: `_drop_opaque_blocks` handles them.
     "anthropic": (
         r"(?<!\w)effort(?!\w)|output_config|budget_tokens|(?<!\w)thinking[.:]|adaptive|"
         r"(?:not|n't) support .{0,20}thinking|thinking['\"`]? (?:is|are) not|['\"]thinking['\"]"
@@ -59,15 +59,15 @@ _EFFORT = {
 """Patterns for the reasoning effort in servers' messages, by wire."""
 
 
-def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_refused_option(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     for name, value in payload.options.without_refused(profile.refused).as_fields().items():
-        pattern = _EFFORT[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
+        pattern = _EFFORT_PATTERNS[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
-            notice = f"The server does not take {name} = {_shown(value)}; requests go without it from now on."
+            notice = f"The server does not take {name} = {_format_value(value)}; requests go without it from now on."
             yield make_correction(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value in the syntax of the configuration, shortened."""
     match value:
         case bool():
@@ -81,11 +81,11 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-_RESPONSES_WANTED = re.compile(
+_RESPONSES_REQUIRED = re.compile(
     r"(?:only|use|try|supported|available)\b.{0,40}v1/responses|v1/responses.{0,30}instead", re.IGNORECASE
 )
-_SEALED = re.compile(r"encrypted[_ ]content|of type .?reasoning|reasoning item|'include'", re.IGNORECASE)
-_SIGNED = re.compile(r"signature|redacted_thinking|thinking.{0,20}block|block.{0,40}thinking", re.IGNORECASE)
+_ENCRYPTED_REASONING = re.compile(r"encrypted[_ ]content|of type .?reasoning|reasoning item|'include'", re.IGNORECASE)
+_SIGNED_THINKING = re.compile(r"signature|redacted_thinking|thinking.{0,20}block|block.{0,40}thinking", re.IGNORECASE)
 _OUTPUT_LIMIT = re.compile(
     r"max_tokens\W{0,4}\d+ > (\d{3,7})|"
     r"max_tokens.{0,80}(?:maximum|at most|less than or equal to|<=)\D{0,60}(\d{3,7})",
@@ -93,32 +93,32 @@ _OUTPUT_LIMIT = re.compile(
 )
 
 
-def _responses_only(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
-    if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_WANTED.search(failure.text):
+def _switch_to_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_REQUIRED.search(failure.text):
         notice = "This model does not speak chat completions here; requests go out as Responses from now on."
         yield make_correction("wire:responses", profile, notice, wire="responses")
 
 
-def _no_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _switch_to_chat(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
     if profile.wire == "responses" and missing:
         notice = "There are no Responses here; requests go out as chat completions from now on."
         yield make_correction("wire:chat", profile, notice, wire="chat")
 
 
-def _opaque(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
-    said = {"responses": _SEALED, "anthropic": _SIGNED}.get(profile.wire)
+def _drop_opaque_blocks(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    said = {"responses": _ENCRYPTED_REASONING, "anthropic": _SIGNED_THINKING}.get(profile.wire)
     if said is not None and said.search(failure.text):
         notice = "The model does not take its reasoning back; it goes without from now on."
         yield make_correction("opaque_echo", profile, notice, opaque_echo=False)
 
 
-def _breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_cache_breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and "cache_control" in failure.text:
         yield make_correction("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
 
 
-def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _lower_output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and (named := _OUTPUT_LIMIT.search(failure.text)):
         limit = int(named[1] or named[2])
         yield make_correction(
@@ -128,7 +128,7 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
 
 _MAX_TOOLS = 100
 """Maximum number of refused tools that are remembered."""
-_PARTS = "__"
+_NAME_SEPARATOR = "__"
 """Separator between the names of an MCP server and its tool; signoff's own tools don't have it."""
 _SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
 _PLACES = (
@@ -136,24 +136,24 @@ _PLACES = (
     re.compile(r"\btools?['\"]?\W{1,4}(\d{1,4})", re.IGNORECASE),
 )
 """Patterns for the number of an unnamed tool: Gemini's list of functions; Anthropic's and pydantic's messages."""
-_UNDERSTOOD = (400, 422)
+_SCHEMA_STATUSES = (400, 422)
 
 
-def _schema_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    if failure.status not in _UNDERSTOOD or not _SCHEMA.search(failure.text):
+def _drop_refused_tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    if failure.status not in _SCHEMA_STATUSES or not _SCHEMA.search(failure.text):
         return
     for tool in payload.tools:
         name = tool_name(tool)
-        if _PARTS in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
+        if _NAME_SEPARATOR in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
             yield _without_tools(profile, [tool], f"The endpoint does not take the schema of {name}")
             return
     at = next((int(found[1]) for place in _PLACES if (found := place.search(failure.text))), len(payload.tools))
-    if at >= len(payload.tools) or _PARTS not in (name := tool_name(payload.tools[at])):
+    if at >= len(payload.tools) or _NAME_SEPARATOR not in (name := tool_name(payload.tools[at])):
         return
     yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
     # If the next tool at this number is refused too, a schema alone does not explain it: leave out the whole server.
-    server = name.partition(_PARTS)[0]
-    others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_PARTS}")]
+    server = name.partition(_NAME_SEPARATOR)[0]
+    others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_NAME_SEPARATOR}")]
     yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
 
 
@@ -172,7 +172,7 @@ _BAD_IMAGE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """The server accepts images, but not this one."""
-_SAYS_SO = re.compile(
+_IMAGES_UNSUPPORTED = re.compile(
     r"(?:images?\b|image_url|\bvision\b|multi-?modal).{0,80}"
     r"(?:not support|n't support|unsupported|not enabled|not available|only supported|not allowed|not accept)|"
     r"(?:not|n't|no endpoints found that) (?:support|accept|take).{0,60}(?:image|vision|multi-?modal)|"
@@ -180,17 +180,17 @@ _SAYS_SO = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """The server says that it accepts no images."""
-_SPEAKS_OF_IT = re.compile(
+_MENTIONS_IMAGES = re.compile(
     r"image|\bvision\b|multi-?modal|content.{0,60}(?:must be|should be|valid|expected|not) a? ?(?:string|str)\b|"
     r"expected (?:a )?string|content.{0,40}(?:array|list|sequence)|unknown variant|cannot unmarshal array",
     re.IGNORECASE | re.DOTALL,
 )
 """The message mentions images, or a message content that is not a string."""
-_ITS_OWN_FAULT = 500
-_UNREADABLE = (400, 415, 422)
+_SERVER_ERROR_STATUS = 500
+_UNREADABLE_STATUSES = (400, 415, 422)
 
 
-def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_refused_image(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.images and _BAD_IMAGE.search(failure.text):
         names = [image.sha256 for image in payload.images]
         for refused in (names[-1:], names):
@@ -204,22 +204,24 @@ def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterat
             )
 
 
-def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_unsupported_images(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if not payload.images:
         return
-    clear = failure.status is not None and failure.status < _ITS_OWN_FAULT and _SPEAKS_OF_IT.search(failure.text)
-    if clear or _SAYS_SO.search(failure.text):
-        yield _without(profile)
+    clear = (
+        failure.status is not None and failure.status < _SERVER_ERROR_STATUS and _MENTIONS_IMAGES.search(failure.text)
+    )
+    if clear or _IMAGES_UNSUPPORTED.search(failure.text):
+        yield _without_images(profile)
 
 
-def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_images_at_last(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """Yield a profile without images as the last correction: otherwise a history with a refused image would fail
     forever."""
-    if payload.images and failure.status in _UNREADABLE:
-        yield _without(profile)
+    if payload.images and failure.status in _UNREADABLE_STATUSES:
+        yield _without_images(profile)
 
 
-def _without(profile: Profile) -> Correction:
+def _without_images(profile: Profile) -> Correction:
     notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
     return make_correction("images", profile, notice, images_supported=False)
 
@@ -240,7 +242,7 @@ _ORDER_REFUSED = re.compile(
     re.IGNORECASE,
 )
 _TOOL_CHOICE = re.compile(r"tool[_ ]choice", re.IGNORECASE)
-_REFUSING = re.compile(
+_REFUSAL = re.compile(
     r"not support|n't support|unsupported|not permitted|not allowed|forbidden|unknown|unrecogni[sz]ed|unexpected|"
     r"invalid(?!_request)|extra inputs|additional propert|must be|should be|no longer|deprecated|not available|"
     r"literal_error|not implemented",
@@ -261,7 +263,7 @@ _ID_LENGTH = re.compile(
 _NAMED_LENGTH = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
 _USUAL_LENGTHS = (64, 40)
 """Longest ids if the message names no limit: OpenAI's current limit, and its earlier one."""
-_EITHER = re.compile(r"either content or tool_?calls?,? but not both", re.IGNORECASE)
+_TEXT_OR_CALLS = re.compile(r"either content or tool_?calls?,? but not both", re.IGNORECASE)
 _REASONING = re.compile(
     r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
 )
@@ -276,7 +278,7 @@ _EMPTY_CONTENT = re.compile(
 )
 
 
-_TEACHES_NOTHING = frozenset(
+_UNCORRECTABLE_KINDS = frozenset(
     {
         FailureKind.CONTEXT_FULL,
         FailureKind.AUTH,
@@ -292,7 +294,7 @@ def find_correction(
     profile: Profile, failure: Failure, payload: Payload, tried: Collection[str] = ()
 ) -> Correction | None:
     """Return the first correction that fits the failure, changes the profile and is not in `tried`; else None."""
-    if failure.kind in _TEACHES_NOTHING:
+    if failure.kind in _UNCORRECTABLE_KINDS:
         return None
     if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
         return None
@@ -303,49 +305,49 @@ def find_correction(
     return None
 
 
-def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
         yield make_correction("stream_usage", profile, notice, stream_usage=False)
 
 
-def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _switch_max_tokens_field(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.max_tokens is None or not re.search(r"max_(?:completion_)?tokens", failure.text):
         return
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
-    if not _REFUSING.search(failure.text):
+    if not _REFUSAL.search(failure.text):
         return
     yield make_correction(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
-def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
         yield make_correction(
             "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
         )
 
 
-def _tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
         yield make_correction("tools", profile, notice, tools_supported=False)
 
 
-def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     sent = payload.tool_choice == "none" and profile.tool_choice_none != "rejected"
-    if sent and _TOOL_CHOICE.search(failure.text) and _REFUSING.search(failure.text):
+    if sent and _TOOL_CHOICE.search(failure.text) and _REFUSAL.search(failure.text):
         notice = (
             "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
         yield make_correction("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
-def _developer(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_developer_role(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.developer_role and "developer" in failure.text:
         yield make_correction("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
-def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _shorten_tool_ids(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if _ID_ALNUM9.search(failure.text):
         yield make_correction(
             "tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9"
@@ -358,16 +360,16 @@ def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correct
         yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
-def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _add_tool_names(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
         yield make_correction("tool_name", profile, notice, tool_name_on_result=True)
 
 
-def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_echoed_fields(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     """Yield a profile without nonstandard fields, for a server that refuses them."""
-    if not _REFUSING.search(failure.text):
+    if not _REFUSAL.search(failure.text):
         return
     changes: dict[str, Any] = {}
     if profile.reasoning_echo != "never" and re.search(r"\breasoning", failure.text):
@@ -381,7 +383,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
     yield make_correction(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
-def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _change_empty_content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """Yield profiles with another content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
@@ -393,14 +395,14 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
         yield make_correction("content:empty", profile, notice, empty_content="empty")
 
 
-def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _change_role_order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """Yield corrections for templates with rules about the order of roles: other placements of system messages
     first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     # If the system prompt is a separate field, only later system messages can have been refused.
     apart = bool(payload.system) and profile.mid_system == "inline"
     if refused and not apart and profile.mid_system != "fold_user":
-        yield _placed(profile, "fold_user")
+        yield _move_system_messages(profile, "fold_user")
     if not refused and not disordered:
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
@@ -408,28 +410,28 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
             "bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True
         )
     alternating = profile
-    if _touching(payload):
+    if _has_adjacent_user_roles(payload):
         alternating = profile.model_copy(update={"merge_users": True, "bridge_tool_user": True})
     folding = profile.mid_system == "inline" and _has_mid_system(payload)
     if folding:
-        yield _placed(profile, "fold_first")
+        yield _move_system_messages(profile, "fold_first")
     yield Correction("alternate", alternating, "The server wants user and assistant to alternate.")
     if folding and alternating != profile:
-        yield _placed(alternating, "fold_first", "alternate+")
+        yield _move_system_messages(alternating, "fold_first", "alternate+")
     systems = sum(one.get("role") in ("system", "developer") for one in payload.messages)
     if not refused and (folding or (profile.mid_system == "fold_first" and systems)):
-        yield _placed(profile, "fold_user")
+        yield _move_system_messages(profile, "fold_user")
         if alternating != profile:
-            yield _placed(alternating, "fold_user", "alternate+")
+            yield _move_system_messages(alternating, "fold_user", "alternate+")
 
 
-def _placed(profile: Profile, placement: str, also: str = "") -> Correction:
+def _move_system_messages(profile: Profile, placement: str, also: str = "") -> Correction:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
     return make_correction(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
 
 
-def _touching(payload: Payload) -> bool:
+def _has_adjacent_user_roles(payload: Payload) -> bool:
     """Return whether a user message directly follows a tool or user message, ignoring system messages."""
     roles = [role for one in payload.messages if (role := one.get("role")) not in ("system", "developer")]
     return any(before in ("tool", "user") and after == "user" for before, after in pairwise(roles))
@@ -441,20 +443,20 @@ def _has_mid_system(payload: Payload) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_responses_only, _no_responses, _output_limit, _breakpoints, _opaque),
+    *(_switch_to_responses, _switch_to_chat, _lower_output_limit, _drop_cache_breakpoints, _drop_opaque_blocks),
     # Before the rules that match a word which is also a field name or part of such a refusal.
-    *(_wishes, _schema_refused, _one_refused, _none_taken),
-    _stream_usage,
-    _parallel_calls,
-    _tools,
-    _tool_choice,
+    *(_drop_refused_option, _drop_refused_tools, _drop_refused_image, _drop_unsupported_images),
+    _drop_stream_usage,
+    _drop_parallel_calls,
+    _drop_tools,
+    _drop_tool_choice,
     make_correction_rule(
         _SINGLE_CALL,
         "single_call",
         "The model takes one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
-    _tool_id,
+    _shorten_tool_ids,
     make_correction_rule(
         _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
     ),
@@ -465,17 +467,17 @@ RULES: tuple[Rule, ...] = (
         reasoning_echo="required_on_calls",
     ),
     make_correction_rule(
-        _EITHER,
+        _TEXT_OR_CALLS,
         "text_beside_calls",
         "The server takes no text beside tool calls; the calls are sent.",
         text_beside_calls=False,
     ),
-    _echoes,
-    _developer,
-    _order,
-    _max_tokens,
-    _tool_name,
-    _content,
-    _all_else_failed,
+    _drop_echoed_fields,
+    _drop_developer_role,
+    _change_role_order,
+    _switch_max_tokens_field,
+    _add_tool_names,
+    _change_empty_content,
+    _drop_images_at_last,
 )
 """All rules, the most specific first."""
