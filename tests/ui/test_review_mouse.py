@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from rich.color import Color
 from textual import events
 from textual.geometry import Offset
@@ -157,21 +158,20 @@ async def test_a_copy_is_the_source_with_its_tabs_once() -> None:
             await pilot.press("w")
 
 
-async def test_selected_text_can_be_read() -> None:
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark"])
+async def test_selected_text_can_be_read(theme: str) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
+        app.theme = theme
+        await pilot.pause()
         view = app.review.view
         y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
+        before = colours(view, y, "import")
         top = view.region.offset + Offset(view.model.render_context.gutter, y)
-        for theme in ("textual-dark", "textual-light", "nord", "ansi-dark"):
-            app.screen.clear_selection()
-            app.theme = theme
-            await pilot.pause()
-            before = colours(view, y, "import")
-            await slide(pilot, top, top + Offset(8, 0))
-            after = colours(view, y, "import")
-            assert after != before, theme
-            assert after[0] != after[1], "letters in the colour of what is behind them"
-        assert after[0] == Color.from_ansi(0), "the theme's own"
+        await slide(pilot, top, top + Offset(8, 0))
+        after = colours(view, y, "import")
+        assert after != before
+        assert after[0] != after[1], "letters in the colour of what is behind them"
+        assert theme != "ansi-dark" or after[0] == Color.from_ansi(0), "the theme's own"
 
 
 def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color | None]:
