@@ -41,7 +41,7 @@ async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServe
             await run.see("1 place", f"is made of {words}")
             await run.pilot.press("enter")
             await run.screen("Workbench")
-            await run.until(lambda session=session: run.app.require_session().id == session)  # type: ignore[misc]
+            await run.until(lambda: run.app.current_session and run.app.current_session.id == session)
             transcript = run.app.workbench.chat.transcript
             await run.until(lambda: run.app.workbench.chat.transcript.cursor_entry, "the place")
             assert isinstance(transcript.cursor_entry, UserEntry)
