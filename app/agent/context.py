@@ -8,12 +8,12 @@ from app.agent.ports import ModelPort
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     Event,
-    Notice,
-    Pruned,
+    HistoryCompacted,
     RequestSent,
     Spoken,
+    UserNotice,
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
@@ -53,7 +53,7 @@ class ContextTokenCount:
                 self._tokens_at_last_count, self._tokens_since = event.estimated_tokens, 0
             case AssistantMessage(usage=usage) if usage is not None and usage.prompt_tokens > 0:
                 self._tokens_at_last_count, self._tokens_since = usage.prompt_tokens, estimate_event_tokens(event)
-            case Compacted() | Pruned():
+            case HistoryCompacted() | ContentPruned():
                 self._tokens_at_last_count, self._tokens_since = event.tokens_after, 0
             case _:
                 self._tokens_since += estimate_event_tokens(event)
@@ -104,7 +104,7 @@ class ContextCompactor:
                 case None:
                     break
                 case PruneStep():
-                    pruned = Pruned(results=step.results, images=step.images, tokens_before=budget.used)
+                    pruned = ContentPruned(results=step.results, images=step.images, tokens_before=budget.used)
                     budget = await self._record_step(pruned, budget, model, inputs)
                     await self._notify_omitted_images(pruned.images)
                 case SummariseStep():
@@ -112,7 +112,7 @@ class ContextCompactor:
                     if not summary:
                         summarise = False
                         continue
-                    compacted = Compacted(
+                    compacted = HistoryCompacted(
                         upto=step.upto,
                         summary=summary,
                         method="summary",
@@ -121,13 +121,13 @@ class ContextCompactor:
                     )
                     budget = await self._record_step(compacted, budget, model, inputs)
                 case TruncateStep():
-                    cut = Compacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
+                    cut = HistoryCompacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
                     budget = await self._record_step(cut, budget, model, inputs)
             changed = True
         return changed
 
     async def _record_step(
-        self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
+        self, step: ContentPruned | HistoryCompacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> ContextBudget:
         """Record a compaction step and return the budget with the tokens measured after it."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
@@ -141,7 +141,9 @@ class ContextCompactor:
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
             await self._log.append(
-                Notice(text=f"Left out to make room: {quote_names(images)}. Attach it again if the model needs it.")
+                UserNotice(
+                    text=f"Left out to make room: {quote_names(images)}. Attach it again if the model needs it."
+                )
             )
 
     async def _request_summary(

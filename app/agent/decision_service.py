@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.conversation.events import DecisionKind, Event, Notice, ProposalChanged, ProposalDecided
+from app.conversation.events import DecisionKind, Event, ProposalChanged, ProposalDecided, UserNotice
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, LineComment
@@ -116,12 +116,12 @@ def changed_proposal_events_by_session(
     return events_by_session
 
 
-def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
+def delivery_notice(event: ProposalDecided, other: "OtherSession") -> UserNotice:
     """Return a notice that says where a decision on a proposal of another session or agent was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
         delivery = "reads your words" if has_feedback(event) else "is told"
         agent = event.origin.description
-        return Notice(
+        return UserNotice(
             text=f"{event.proposal} is from {agent}: it {delivery} at once if it waits, or with its next prompt."
         )
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
@@ -131,7 +131,7 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
         delivery_text = "its model reads your words there"
     else:
         delivery_text = "its model reads your words there once you resume it"
-    return Notice(text=f"{event.proposal} belongs to {name}: {delivery_text}.")
+    return UserNotice(text=f"{event.proposal} belongs to {name}: {delivery_text}.")
 
 
 class DecisionService(ABC):

@@ -39,8 +39,8 @@ from app.conversation.payload.tool_calls import (
     malformed_call_reason,
 )
 from app.llm.values.endpoint import host_and_port
-from app.llm.values.requests_and_updates import ReceivedCall
-from app.proposals.values.origin import Origin, OriginKind
+from app.llm.values.requests_and_updates import ReceivedToolCall
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.text.quantities import format_count
 from app.tools.base.contract import (
@@ -243,11 +243,11 @@ class Executor:
             recorded.append(cut if arguments is None else _make_question(call, arguments))
         return recorded
 
-    def has_question(self, calls: Sequence[ReceivedCall]) -> bool:
+    def has_question(self, calls: Sequence[ReceivedToolCall]) -> bool:
         """Return whether one of these calls is a complete question to the user."""
         return any(self._find_question(call) is not None for call in calls)
 
-    def _find_question(self, call: ReceivedCall) -> object | None:
+    def _find_question(self, call: ReceivedToolCall) -> object | None:
         tool = self.tools.get_tool(call.name)
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed_call_reason(call):
             return None
@@ -433,7 +433,7 @@ class Executor:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
-        progress.draft.origin = Origin(kind=kind, model=message.model, host=host_and_port(message.endpoint))
+        progress.draft.origin = ProposalOrigin(kind=kind, model=message.model, host=host_and_port(message.endpoint))
         said = (event.text for event in self._log.events if isinstance(event, UserMessage))
         progress.draft.request = "\n".join(said)
         try:

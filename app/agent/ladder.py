@@ -119,7 +119,7 @@ class SendRequest:
     nudge: InterventionKind | None = None
 
 
-Action = EndTurn | WaitForUser | SendClosingRequest | CompactContext | RunCalls | SendRequest
+LadderAction = EndTurn | WaitForUser | SendClosingRequest | CompactContext | RunCalls | SendRequest
 
 
 class LadderRung(StrEnum):
@@ -145,7 +145,7 @@ class LadderDecision:
     """The next action and the rung that chose it."""
 
     rung: LadderRung
-    action: Action
+    action: LadderAction
 
 
 def decide(state: LadderState) -> LadderDecision:
@@ -187,7 +187,7 @@ def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
     return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
-def _on_full_context(state: LadderState) -> Action:
+def _on_full_context(state: LadderState) -> LadderAction:
     if not state.compacted:
         return CompactContext()
     failure_message = state.failure_message.removesuffix(f" {COMPACT}")
@@ -215,14 +215,14 @@ def _after_closing(state: LadderState) -> EndTurn:
     )
 
 
-def _after_failure(state: LadderState) -> Action:
+def _after_failure(state: LadderState) -> LadderAction:
     if state.failure == "tool_use_failed" and state.truncated_nudges < NUDGES:
         return SendRequest(InterventionKind.TRUNCATED)
     return EndTurn("failed", state.failure_message)
 
 
-def _after_response(state: LadderState) -> Action:
-    action: Action = SendRequest()
+def _after_response(state: LadderState) -> LadderAction:
+    action: LadderAction = SendRequest()
     match state.last:
         case LastStep.CALLS:
             action = RunCalls()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from app.config.config_tables import PriceTable
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     LadderMove,
@@ -126,7 +126,7 @@ class UsageMeter:
             case AssistantMessage():
                 self._has_open_request = False
                 self._add_usage(event.usage or self._estimate_usage(event))
-            case Compacted() | SideAnswer():
+            case HistoryCompacted() | SideAnswer():
                 self._add_usage(event.usage)
             case TurnEnded():
                 self._count_unanswered_request()

@@ -11,7 +11,7 @@ from app.agent.permission_requests import AllowedFormStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
 from app.conversation.log import EventSink
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, StreamUpdate
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import Proposal
@@ -29,11 +29,13 @@ class ModelPort(Protocol):
     endpoint: Endpoint
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> EndpointProfile:
         """Return the known profile of the endpoint."""
         ...
 
-    def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncGenerator[StreamUpdate]:
+    def stream(
+        self, build: Callable[[EndpointProfile], Payload], *, closing: bool = False
+    ) -> AsyncGenerator[StreamUpdate]:
         """Send one request with the payload that `build` returns (called on a thread); raise `RequestError`."""
         ...
 

@@ -9,11 +9,20 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 
 from app.agent.ports import ModelPort
-from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
+from app.conversation.events import (
+    Answer,
+    ContentPruned,
+    Event,
+    HistoryCompacted,
+    ProposalDecided,
+    ToolResult,
+    UserMessage,
+    UserNotice,
+)
 from app.conversation.payload.image_attachment import image_unsent_reason
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, positions_over_limit, quote_names
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.tools.tool_registry import ToolSet
@@ -41,13 +50,13 @@ class NextRequestImagesFold:
                 self._images[event.id] = event.images
                 if isinstance(event, ToolResult):
                     self._tool_event_ids.add(event.id)
-            case Pruned():
+            case ContentPruned():
                 for number in event.images:
                     self._images.pop(number, None)
-            case Compacted():
+            case HistoryCompacted():
                 self._images = {number: images for number, images in self._images.items() if number > event.upto}
 
-    async def load(self, profile: Profile) -> Mapping[str, str]:
+    async def load(self, profile: EndpointProfile) -> Mapping[str, str]:
         """Return the images of a request as base64, by SHA-256; images missing in the store are left out."""
         newest_first = [
             image
@@ -76,11 +85,11 @@ class NextRequestImagesFold:
         return encoded
 
 
-def unseen_images_notice(images: Sequence[Image], model: str) -> Notice:
+def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
     """Return a notice that the model does not see the images that the user attached."""
     names = quote_names(images)
     text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
-    return Notice(text=text, level="warning")
+    return UserNotice(text=text, level="warning")
 
 
 class PreparedRequest:
@@ -90,19 +99,21 @@ class PreparedRequest:
         sent: Called with each request that is sent, on the thread that builds it.
     """
 
-    def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
+    def __init__(
+        self, make: Callable[[EndpointProfile], Payload], model: str, sent: Callable[[SentRequest], None]
+    ) -> None:
         self._build_payload = make
         self._model = model
         self._on_sent = sent
-        self._cached: tuple[Profile, Payload] | None = None
+        self._cached: tuple[EndpointProfile, Payload] | None = None
 
-    def payload(self, profile: Profile) -> Payload:
+    def payload(self, profile: EndpointProfile) -> Payload:
         """Return the payload for a profile."""
         if self._cached is None or self._cached[0] != profile:
             self._cached = profile, self._build_payload(profile)
         return self._cached[1]
 
-    def build_for_sending(self, profile: Profile) -> Payload:
+    def build_for_sending(self, profile: EndpointProfile) -> Payload:
         """Return the payload for a profile and report it to `sent`."""
         payload = self.payload(profile)
         self._on_sent(SentRequest(self._model, profile, payload))
@@ -129,7 +140,7 @@ class RequestFactory:
             prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.options, images=images
         )
 
-    def prepare(self, make: Callable[[Profile], Payload], model: str) -> PreparedRequest:
+    def prepare(self, make: Callable[[EndpointProfile], Payload], model: str) -> PreparedRequest:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
         return PreparedRequest(make, model, self._remember_request)
 

@@ -41,14 +41,14 @@ from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
     CommandInvocation,
-    Compacted,
     Event,
+    HistoryCompacted,
     MessageQueued,
-    Notice,
     ProposalDecided,
     Question,
     QueueTaken,
     SideAnswer,
+    UserNotice,
 )
 from app.conversation.log import EventLog
 from app.conversation.proposal_reports import PendingProposals
@@ -92,7 +92,7 @@ class SessionTokenTotals:
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event."""
-        if isinstance(event, AssistantMessage | Compacted | SideAnswer):
+        if isinstance(event, AssistantMessage | HistoryCompacted | SideAnswer):
             self.total = self.total.add(event.usage)
 
 
@@ -275,7 +275,7 @@ class Session(DecisionService):
         await self._record_changed_proposals(changed)
         return tuple(changed)
 
-    async def notify_user(self, notice: Notice) -> None:
+    async def notify_user(self, notice: UserNotice) -> None:
         """Record a notice for the user; if that fails, publish it anyway."""
         try:
             await self.log.append(notice)
@@ -350,7 +350,7 @@ class Session(DecisionService):
             self._publish(ProposalsChanged(tuple(proposal.id for proposal in changed)))
 
     async def _notify_commit(self, text: str, *, failed: bool) -> None:
-        await self.notify_user(Notice(text=text, level="warning" if failed else "info"))
+        await self.notify_user(UserNotice(text=text, level="warning" if failed else "info"))
 
     # Notices
 

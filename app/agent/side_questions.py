@@ -17,9 +17,9 @@ from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStre
 from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     Event,
-    Pruned,
+    HistoryCompacted,
     SideAnswer,
     SideExchange,
     SideQuestion,
@@ -37,7 +37,7 @@ from app.conversation.payload.compaction_plan import (
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
 from app.conversation.proposal_reports import format_file_stats
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     Payload,
@@ -114,7 +114,7 @@ class SideQuestionRequest:
     """The log without the response whose calls still run."""
     inputs: PayloadInputs
     """The same as for other requests of the session."""
-    project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload]
+    project: Callable[[Sequence[Event], EndpointProfile, PayloadInputs], Payload]
     """Builds payloads of the log; caches the part that the next request of the conversation shares."""
     meter: TokenMeter
     contexts: Sequence[str]
@@ -123,7 +123,7 @@ class SideQuestionRequest:
     earlier: Sequence[tuple[str, str]]
     """Earlier questions and answers of the thread."""
 
-    def payload(self, profile: Profile, *, tight: bool = False) -> Payload:
+    def payload(self, profile: EndpointProfile, *, tight: bool = False) -> Payload:
         """Return the payload; `tight` makes it as small as possible, for a server that reported a full context."""
         window = profile.context_window
         if not tight:
@@ -149,10 +149,10 @@ class SideQuestionRequest:
     def _smallest_inputs(self) -> SideRequestInputs:
         return SideRequestInputs(self.contexts[-1], self.question)
 
-    def _project(self, events: Sequence[Event], profile: Profile, aside: SideRequestInputs) -> Payload:
+    def _project(self, events: Sequence[Event], profile: EndpointProfile, aside: SideRequestInputs) -> Payload:
         return project(events, profile, replace(self.inputs, side_request=aside))
 
-    def _events_without_oldest(self, profile: Profile) -> Sequence[Event]:
+    def _events_without_oldest(self, profile: EndpointProfile) -> Sequence[Event]:
         """Return the log with its oldest part left out, like a compaction without a summary."""
         events = list(self.events)
         used = self.meter.count_tokens(
@@ -161,9 +161,9 @@ class SideQuestionRequest:
         budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
             if isinstance(step, PruneStep):
-                events.append(Pruned(results=step.results, images=step.images))
+                events.append(ContentPruned(results=step.results, images=step.images))
             else:
-                events.append(Compacted(upto=step.upto, summary="", method="truncation"))
+                events.append(HistoryCompacted(upto=step.upto, summary="", method="truncation"))
             budget = replace(
                 budget, used=self.meter.count_tokens(self._project(events, profile, self._smallest_inputs))
             )
@@ -292,7 +292,7 @@ class SideQuestionService:
         session_id: str,
         ports: Callable[[], SessionPorts],
         requests: RequestFactory,
-        project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload],
+        project: Callable[[Sequence[Event], EndpointProfile, PayloadInputs], Payload],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
     ) -> None:

@@ -23,10 +23,10 @@ from app.agent.ladder import (
 from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TemplateCheckFinished, Update
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     LadderMove,
-    Pruned,
     RequestFailed,
     RequestSent,
     ToolResult,
@@ -129,7 +129,7 @@ _TRACED_FIELDS: dict[type[Event], tuple[str, ...]] = {
     RequestFailed: ("kind",),
     TurnStarted: ("cause",),
     TurnEnded: ("stopped",),
-    Compacted: ("method", "tokens_before", "tokens_after"),
-    Pruned: ("tokens_before", "tokens_after"),
+    HistoryCompacted: ("method", "tokens_before", "tokens_after"),
+    ContentPruned: ("tokens_before", "tokens_after"),
 }
 """Fields that are written for the other event types."""

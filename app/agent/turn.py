@@ -47,18 +47,18 @@ from app.conversation.events import (
     Event,
     InterventionKind,
     LimitName,
-    Notice,
     RequestFailed,
     RequestSent,
     ToolCall,
     ToolResult,
     TurnEnded,
+    UserNotice,
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
@@ -206,7 +206,10 @@ class Turn:
         return [
             event
             for use in uses
-            for event in (Notice(text=f"Nearly at a limit: {use.description}."), interventions.limit_near_note(use))
+            for event in (
+                UserNotice(text=f"Nearly at a limit: {use.description}."),
+                interventions.limit_near_note(use),
+            )
         ]
 
     async def _reload_tools(self) -> None:
@@ -224,7 +227,7 @@ class Turn:
 
     def _unavailable_tool_events(self, *, ends: bool = False) -> list[Event]:
         """Return the events about unavailable tools: one for the user, and one for the model in each turn."""
-        events: list[Event] = [Notice(text=line, level="warning") for line in self._tools.new_notices()]
+        events: list[Event] = [UserNotice(text=line, level="warning") for line in self._tools.new_notices()]
         sentences = [] if ends else [tool.instruction for tool in self._tools.unavailable if tool.instruction]
         new_sentences = [sentence for sentence in sentences if sentence not in self._announced_unavailable]
         self._announced_unavailable.update(new_sentences)
@@ -233,7 +236,7 @@ class Turn:
     async def compact(self) -> None:
         """Compact the context at the user's request."""
         if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
-            await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
+            await self._log.append(UserNotice(text="There is nothing to compact: the context is small already."))
 
     @property
     def _turn_progress(self) -> interventions.TurnProgress:
@@ -312,7 +315,7 @@ class Turn:
         failed: Event = RequestFailed(kind=error.kind, message=str(error))
         if closing and error.kind is FailureKind.TOOL_USE_FAILED:
             # Expected in a closing request: the endpoint refused the call before the executor did.
-            failed = Notice(text=_REFUSED_BY_SERVER)
+            failed = UserNotice(text=_REFUSED_BY_SERVER)
         await self._log.append(*received.records, *((partial,) if partial else ()), failed)
 
     async def _record_response(self, received: _PartialResponse, started: float, *, closing: bool) -> None:
@@ -340,7 +343,7 @@ class Turn:
         return request
 
     async def _receive(
-        self, build: Callable[[Profile], Payload], received: _PartialResponse, budget: TurnBudget | None
+        self, build: Callable[[EndpointProfile], Payload], received: _PartialResponse, budget: TurnBudget | None
     ) -> None:
         """Receive the response and publish its updates. Write no event: this may be cancelled at any point.
 
@@ -387,7 +390,7 @@ class Turn:
                 case ChatTemplateChecked():
                     self._publish(TemplateCheckFinished(update.server, update.placement or ""))
                 case ProfileCorrected():
-                    received.records.append(Notice(text=update.notice))
+                    received.records.append(UserNotice(text=update.notice))
                 case ResponseCompleted():
                     received.completed = update
                     return

@@ -13,13 +13,13 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     CommandInvocation,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     LimitName,
     ProposalStaged,
-    Pruned,
     Question,
     RequestFailed,
     RequestSent,
@@ -168,7 +168,7 @@ class TurnState:
             case ProposalStaged():
                 self._call_counts.clear()
                 self.nudges.pop(InterventionKind.NO_PROGRESS, None)
-            case Compacted() | Pruned():
+            case HistoryCompacted() | ContentPruned():
                 self._call_counts.clear()
                 self.compacted = True
                 if self.failure == "context_full":

@@ -35,7 +35,7 @@ _SUMMARY_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """A problem that a tool reports for a line."""
 
     path: str
@@ -47,20 +47,20 @@ class Finding:
     """Whether the tool does not report it on the workspace without the proposal."""
 
 
-def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
+def parse_findings(output: str, root: Path) -> tuple[CheckFinding, ...]:
     """Return the file lines that a tool's output names, each once; paths outside the workspace are left out."""
-    found: dict[Finding, None] = {}
+    found: dict[CheckFinding, None] = {}
     for line in output.splitlines():
         if len(line) > _LONGEST or ":" not in line or (match := _PLACE.match(line)) is None:
             continue
         if (path := _inside(match["path"], root)) and int(match["line"]):
-            found[Finding(path, int(match["line"]), match["text"].strip())] = None
+            found[CheckFinding(path, int(match["line"]), match["text"].strip())] = None
         if len(found) == MAX_FINDINGS:
             break
     return tuple(found)
 
 
-def mark_new_findings(findings: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+def mark_new_findings(findings: Sequence[CheckFinding], before: Iterable[CheckFinding]) -> tuple[CheckFinding, ...]:
     """Return the findings with `new` set, unless the same text was reported before on any line of the file."""
     old = Counter((each.path, each.text) for each in before)
     marked = []
@@ -119,7 +119,7 @@ class CheckOutcome:
     seconds: float = 0.0
     output: str = ""
     """Shortened in the middle."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckFinding, ...] = ()
     failures: tuple[int, str] | None = None
     """Number and noun of the failures in the tool's summary, if there is one."""
     reason: str = ""
@@ -318,7 +318,7 @@ class ProposalChecks:
         yield from (line for one in measured for line in one.changed_lines(is_run=False) if line not in ran)
 
     @property
-    def findings(self) -> tuple[tuple[str, Finding], ...]:
+    def findings(self) -> tuple[tuple[str, CheckFinding], ...]:
         """Return the findings of failed checks that are not outdated, each with the name of its check."""
         return tuple(
             (result.name, finding)

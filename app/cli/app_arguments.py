@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A command: the function that runs it, and the preparation that it needs."""
 
     module: str
@@ -18,37 +18,37 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "run": Command("headless_run", "run_headless_turn", opens_workspace=False),
-    "proposals": Command("proposal_list", "print_proposals", recovers=False),
-    "show": Command("stage_show_push", "print_proposal"),
-    "ask": Command("headless_run", "ask_about_hunk", opens_workspace=False),
-    "approve": Command("approve_deny_undo", "approve_proposals"),
-    "deny": Command("approve_deny_undo", "deny_proposals"),
-    "review": Command("plain_review", "review_proposals"),
-    "check": Command("check_evidence_reproduce", "run_checks"),
-    "checks": Command("check_evidence_reproduce", "suggest_check_tables"),
-    "evidence": Command("check_evidence_reproduce", "collect_evidence"),
-    "reproduce": Command("check_evidence_reproduce", "reproduce_command_proposal"),
-    "undo": Command("approve_deny_undo", "undo_proposals"),
-    "redo": Command("approve_deny_undo", "redo_proposals"),
-    "stage": Command("stage_show_push", "stage_proposal"),
-    "push": Command("stage_show_push", "push_to_git"),
-    "mcp": Command("mcp_and_demo_servers", "serve_mcp", opens_workspace=False),
-    "hook": Command("", "app.launcher runs it"),
-    "doors": Command("doctor_doors", "run_doors"),
-    "sessions": Command("sessions_search_export", "print_sessions"),
-    "search": Command("sessions_search_export", "print_search_hits"),
-    "export": Command("sessions_search_export", "export_session"),
-    "import": Command("sessions_search_export", "import_session"),
-    "log": Command("log_trailers_notes", "print_log"),
-    "trailers": Command("log_trailers_notes", "print_trailers"),
-    "notes": Command("log_trailers_notes", "write_notes"),
-    "verify": Command("verify_command", "verify_commits", opens_workspace=False),
-    "doctor": Command("doctor_doors", "run_doctor"),
-    "keys": Command("keys_servers_completion", "print_keys"),
-    "servers": Command("keys_servers_completion", "print_servers"),
-    "completion": Command("keys_servers_completion", "print_completion", opens_workspace=False),
-    "demo-server": Command("mcp_and_demo_servers", "serve_demo", opens_workspace=False),
+    "run": CliCommand("headless_run", "run_headless_turn", opens_workspace=False),
+    "proposals": CliCommand("proposal_list", "print_proposals", recovers=False),
+    "show": CliCommand("stage_show_push", "print_proposal"),
+    "ask": CliCommand("headless_run", "ask_about_hunk", opens_workspace=False),
+    "approve": CliCommand("approve_deny_undo", "approve_proposals"),
+    "deny": CliCommand("approve_deny_undo", "deny_proposals"),
+    "review": CliCommand("plain_review", "review_proposals"),
+    "check": CliCommand("check_evidence_reproduce", "run_checks"),
+    "checks": CliCommand("check_evidence_reproduce", "suggest_check_tables"),
+    "evidence": CliCommand("check_evidence_reproduce", "collect_evidence"),
+    "reproduce": CliCommand("check_evidence_reproduce", "reproduce_command_proposal"),
+    "undo": CliCommand("approve_deny_undo", "undo_proposals"),
+    "redo": CliCommand("approve_deny_undo", "redo_proposals"),
+    "stage": CliCommand("stage_show_push", "stage_proposal"),
+    "push": CliCommand("stage_show_push", "push_to_git"),
+    "mcp": CliCommand("mcp_and_demo_servers", "serve_mcp", opens_workspace=False),
+    "hook": CliCommand("", "app.launcher runs it"),
+    "doors": CliCommand("doctor_doors", "run_doors"),
+    "sessions": CliCommand("sessions_search_export", "print_sessions"),
+    "search": CliCommand("sessions_search_export", "print_search_hits"),
+    "export": CliCommand("sessions_search_export", "export_session"),
+    "import": CliCommand("sessions_search_export", "import_session"),
+    "log": CliCommand("log_trailers_notes", "print_log"),
+    "trailers": CliCommand("log_trailers_notes", "print_trailers"),
+    "notes": CliCommand("log_trailers_notes", "write_notes"),
+    "verify": CliCommand("verify_command", "verify_commits", opens_workspace=False),
+    "doctor": CliCommand("doctor_doors", "run_doctor"),
+    "keys": CliCommand("keys_servers_completion", "print_keys"),
+    "servers": CliCommand("keys_servers_completion", "print_servers"),
+    "completion": CliCommand("keys_servers_completion", "print_completion", opens_workspace=False),
+    "demo-server": CliCommand("mcp_and_demo_servers", "serve_demo", opens_workspace=False),
 }
 """First words that are commands; any other first word is a workspace."""
 

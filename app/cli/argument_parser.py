@@ -61,7 +61,7 @@ class UsageError(SystemExit):
         self.problem = problem
 
 
-class Parser(argparse.ArgumentParser):
+class CommandLineParser(argparse.ArgumentParser):
     """An argparse parser that raises `UsageError` instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
 
 def make_app_parser() -> argparse.ArgumentParser:
     """Return the parser of `signoff [WORKSPACE]`."""
-    parser = Parser(
+    parser = CommandLineParser(
         prog="signoff",
         usage="signoff [WORKSPACE] [options]\n       signoff COMMAND [options]",
         description="A terminal coding assistant in which the model proposes and you sign off.",
@@ -107,7 +107,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
 @functools.cache
 def make_command_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; it is built once in a process."""
-    parser = Parser(prog="signoff")
+    parser = CommandLineParser(prog="signoff")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")

@@ -35,7 +35,7 @@ from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedCheck
 from app.proposals.values.models import Proposal, ProposalState, describe_state
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace
 
@@ -98,7 +98,7 @@ def run_required_checks(
 def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage `[[check]]` tables for the tools that the workspace uses."""
     draft = runtime.service.new_draft("")
-    draft.origin = Origin(kind=OriginKind.PROGRAM)
+    draft.origin = ProposalOrigin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
         found = unconfigured_suggestions(suggest_checks(runtime.workspace), parse_checks(text))

@@ -24,11 +24,11 @@ from app.doors.hook.hook_installation import (
     settings_weaknesses,
 )
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
+from app.llm.endpoint_doctor import EndpointCheck, EndpointDiagnosis, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.runtime.model_connection import (
     NotConnected,
     ProfileStore,
@@ -83,7 +83,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     return ExitCode.DONE if diagnosis.usable else ExitCode.FAILED
 
 
-def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
+def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, EndpointDiagnosis] | CommandError:
     """Return the endpoint and its diagnosis, or the error that prevented the examination."""
     settings = settings_with_picked_model(runtime)
     try:
@@ -146,16 +146,16 @@ def _print_check(check: EndpointCheck) -> None:
 
 async def _examine(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
-) -> Diagnosis:
+) -> EndpointDiagnosis:
     cache = ProfileStore(runtime.sessions)
     profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
-    diagnosis: Diagnosis | None = None
+    diagnosis: EndpointDiagnosis | None = None
     async for finding in examine_endpoint(endpoint, profile):
         match finding:
             case EndpointCheck():
                 if not quiet:
                     _print_check(finding)
-            case Diagnosis():
+            case EndpointDiagnosis():
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"
     # The user's overrides stay in the configuration; don't store them as learned values.
@@ -189,7 +189,7 @@ def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     if not agent.settings:
         return _print_manual_steps(arguments, agent)
     draft = runtime.service.new_draft("")
-    draft.origin = Origin(kind=OriginKind.PROGRAM)
+    draft.origin = ProposalOrigin(kind=OriginKind.PROGRAM)
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
     adds = arguments.what == "install"
     try:

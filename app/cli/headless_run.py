@@ -43,7 +43,6 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     Event,
-    Notice,
     ProposalStaged,
     Question,
     RequestFailed,
@@ -54,6 +53,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     UserMessage,
+    UserNotice,
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
@@ -444,7 +444,7 @@ class TurnPrinter:
                 self._line(f"+ staged {event.proposal}: {event.summary}")
             case Question():
                 self._line(f"? {event.text}")
-            case Notice():
+            case UserNotice():
                 self._line(f"! {event.text}")
             case _:
                 pass

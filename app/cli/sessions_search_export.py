@@ -19,10 +19,10 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalStaged,
     ToolResult,
     UserMessage,
+    UserNotice,
     event_images,
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
@@ -57,7 +57,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
     session = runtime.sessions.create()
     note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
-    runtime.sessions.append_events(session.id, [*found.events, note, Notice(text=told)])
+    runtime.sessions.append_events(session.id, [*found.events, note, UserNotice(text=told)])
     session = runtime.sessions.get(session.id)
     counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
     if arguments.json:

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
 from app.images.image import Image
-from app.llm.values.requests_and_updates import ReceivedCall, TokenUsage
+from app.llm.values.requests_and_updates import ReceivedToolCall, TokenUsage
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 
 
 class EventSource(StrEnum):
@@ -210,7 +210,7 @@ class QueueTaken(EventBase):
     """Ids of `MessageQueued` events."""
 
 
-class ToolCall(ReceivedCall):
+class ToolCall(ReceivedToolCall):
     """One tool call in a response."""
 
     uid: str
@@ -383,7 +383,7 @@ class ProposalStaged(EventBase):
     """`ToolCall.uid` of its edits."""
     supersedes: str = ""
     """The denied proposal whose feedback this proposal answers, if any."""
-    origin: Origin | None = None
+    origin: ProposalOrigin | None = None
     """Author of the edits; None in logs of earlier versions."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Versions after the edits: path to SHA-256 hex (empty for a file that they delete or move away)."""
@@ -429,7 +429,7 @@ class ProposalDecided(EventBase):
     """The change was on disk before the decision; denied parts were reverted on disk."""
     number: int = 0
     """`LastDecision.number`; 0 if the decision is not counted."""
-    origin: Origin | None = None
+    origin: ProposalOrigin | None = None
     """Origin of the proposal; None in logs of earlier versions."""
 
 
@@ -530,7 +530,7 @@ class LadderMove(EventBase):
         return f"{self.rung} → {self.move} ({facts})"
 
 
-class Compacted(EventBase):
+class HistoryCompacted(EventBase):
     """From here on a summary replaces older history in payloads; the log keeps all events."""
 
     type: Literal["compacted"] = "compacted"
@@ -547,7 +547,7 @@ class Compacted(EventBase):
     """Usage of the request for the summary."""
 
 
-class Pruned(EventBase):
+class ContentPruned(EventBase):
     """From here on payloads leave out the texts of these old tool results and these images."""
 
     type: Literal["pruned"] = "pruned"
@@ -561,7 +561,7 @@ class Pruned(EventBase):
     tokens_after: int = 0
 
 
-class Notice(EventBase):
+class UserNotice(EventBase):
     """One line for the user only (a profile was corrected, a crash was recovered from)."""
 
     type: Literal["notice"] = "notice"
@@ -590,11 +590,11 @@ Event = Annotated[
     | TurnStarted
     | TurnEnded
     | LadderMove
-    | Compacted
-    | Pruned
+    | HistoryCompacted
+    | ContentPruned
     | SideQuestion
     | SideAnswer
-    | Notice,
+    | UserNotice,
     Field(discriminator="type"),
 ]
 """Any event of the log."""

@@ -8,10 +8,9 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
-    Compacted,
     Event,
+    HistoryCompacted,
     Intervention,
-    Notice,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -22,6 +21,7 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     UserMessage,
+    UserNotice,
 )
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, quote_names
@@ -85,9 +85,9 @@ def _format_other_event(event: Event, when: str) -> str:
             return f"> The request failed at {when}: {event.message}"
         case TurnEnded(stopped="aborted"):
             return f"> You interrupted at {when}."
-        case Compacted():
+        case HistoryCompacted():
             return f"> Older history was replaced by a summary at {when}.\n>\n{quote_text(event.summary)}"
-        case Notice():
+        case UserNotice():
             return f"> {event.sender_and_receiver}: {event.text}"
         case SideQuestion():
             picked = f"{make_code_block(event.picked, 'diff')}\n\n" if event.picked else ""

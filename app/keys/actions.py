@@ -16,7 +16,7 @@ Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval"
 """Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
 
 
-class Action(NamedTuple):
+class UserAction(NamedTuple):
     """An action of the user."""
 
     id: str
@@ -53,18 +53,20 @@ def _action(
     moves: bool = False,
     priority: bool = False,
     command: str = "",
-) -> Action:
+) -> UserAction:
     """Return the action with this id, `SCOPE.NAME`; its handler is NAME unless another is given."""
     scope, _, name = id.partition(".")
-    return Action(id, title, keys, handler or name, cast(Scope, scope), help, footer, moves, priority, command)
+    return UserAction(id, title, keys, handler or name, cast(Scope, scope), help, footer, moves, priority, command)
 
 
-def _command(name: str, title: str, help: str, argument: str = "") -> Action:  # noqa: A002
+def _command(name: str, title: str, help: str, argument: str = "") -> UserAction:  # noqa: A002
     """Return a command of the app that has no key by default."""
-    return Action(f"app.{name}", title, "", f"app.command('{name}')", "app", help, command=name, argument=argument)
+    return UserAction(
+        f"app.{name}", title, "", f"app.command('{name}')", "app", help, command=name, argument=argument
+    )
 
 
-REVIEW_ACTIONS: tuple[Action, ...] = (
+REVIEW_ACTIONS: tuple[UserAction, ...] = (
     _action("review.approve", "Approve", "y", "Write the chosen hunks to disk.", footer=1),
     _action(
         "review.approve_and_continue",
@@ -187,7 +189,7 @@ REVIEW_ACTIONS: tuple[Action, ...] = (
 )
 
 
-DIFF_ACTIONS: tuple[Action, ...] = (
+DIFF_ACTIONS: tuple[UserAction, ...] = (
     _action("diff.down", "Down", "j,down", "Next line.", handler="cursor_down", moves=True),
     _action("diff.up", "Up", "k,up", "Previous line.", handler="cursor_up", moves=True),
     _action("diff.page_down", "Page down", "pagedown,ctrl+d", "Next page.", moves=True),
@@ -256,7 +258,7 @@ DIFF_ACTIONS: tuple[Action, ...] = (
 )
 
 
-CHAT_ACTIONS: tuple[Action, ...] = (
+CHAT_ACTIONS: tuple[UserAction, ...] = (
     _action("chat.up", "Up", "up,k", "Go to the entry above.", handler="cursor_up"),
     _action("chat.down", "Down", "down,j", "Go to the entry below.", handler="cursor_down"),
     _action("chat.open", "Open", "enter", "Unfold the entry; a card leads to the review.", footer=1),
@@ -286,7 +288,7 @@ CHAT_ACTIONS: tuple[Action, ...] = (
 )
 
 
-APP_ACTIONS: tuple[Action, ...] = (
+APP_ACTIONS: tuple[UserAction, ...] = (
     _action("app.palette", "Palette", "ctrl+p", "Find any command by name.", handler="app.command_palette", footer=3),
     _action("app.interrupt", "Interrupt", "escape", "Stop the model at once.", handler="app.interrupt"),
     _action("app.focus_chat", "Chat", "f2", "Go to the chat.", handler="app.focus_chat", priority=True, footer=4),
@@ -420,9 +422,9 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Action", "Scope", "actions_in_scope", "make_bindings"]
+__all__ = ["ACTIONS", "Scope", "UserAction", "actions_in_scope", "make_bindings"]
 
-ACTIONS: tuple[Action, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
+ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """All actions, in the order of the help screen."""
 
 
@@ -449,6 +451,6 @@ def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
     ]
 
 
-def actions_in_scope(*scopes: Scope) -> Iterable[Action]:
+def actions_in_scope(*scopes: Scope) -> Iterable[UserAction]:
     """Yield the actions of these scopes, in registry order."""
     return (action for action in ACTIONS if action.scope in scopes)

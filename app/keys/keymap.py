@@ -7,7 +7,7 @@ one. Here an invalid keymap is refused as a whole, so that it cannot swap approv
 import unicodedata
 from collections.abc import Mapping
 
-from app.keys.actions import ACTIONS, Action, Scope
+from app.keys.actions import ACTIONS, Scope, UserAction
 
 _SCOPES_TOGETHER: dict[Scope, tuple[Scope, ...]] = {
     "app": ("app", "chat", "composer", "review", "diff", "files", "approval"),
@@ -79,7 +79,7 @@ def validate_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
     return {action_id: ",".join(_split_keys(keys)) for action_id, keys in keymap.items()}
 
 
-def effective_keys(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
+def effective_keys(action: UserAction, keymap: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys of an action with this keymap."""
     return _split_keys(keymap.get(action.id, action.keys))
 
@@ -89,7 +89,7 @@ def first_key_name(action_id: str, keymap: Mapping[str, str]) -> str:
     return key_name(effective_keys(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
 
 
-def user_added_bindings(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
+def user_added_bindings(keymap: Mapping[str, str]) -> list[tuple[UserAction, str]]:
     """Return the actions that have a key only in this keymap, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
 
@@ -187,7 +187,7 @@ def _find_sent_key(key: str) -> str:
     return _KEYS_BY_CONTROL_CODE.get(ord(character), "space" if character.isspace() else key)
 
 
-def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
+def _check_duplicates(action: UserAction, keymap: Mapping[str, str]) -> None:
     for other in ACTIONS:
         are_scopes_together = other.scope in _SCOPES_TOGETHER[action.scope] and other is not action
         if are_scopes_together and (

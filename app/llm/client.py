@@ -30,7 +30,7 @@ from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
-from app.llm.values.endpoint import NEXT_PLACEMENT, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
@@ -163,7 +163,7 @@ class ModelClient:
     def __init__(
         self,
         endpoint: Endpoint,
-        profile: Profile,
+        profile: EndpointProfile,
         *,
         retry: RetryPolicy = STANDARD_RETRY,
         timeouts: Timeouts | None = None,
@@ -194,7 +194,7 @@ class ModelClient:
         self._waited_for_template = self._template_reported = False
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> EndpointProfile:
         """Return the known profile of the endpoint, including learned corrections."""
         return self._learned_profile.profile
 
@@ -264,7 +264,7 @@ class ModelClient:
             await other.aclose()
 
     async def stream(
-        self, build: Callable[[Profile], Payload], *, closing: bool = False
+        self, build: Callable[[EndpointProfile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
         """Send the payload that `build` returns for the profile, and yield the response as it arrives.
 

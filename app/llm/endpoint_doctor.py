@@ -17,7 +17,7 @@ from app.llm.failures.failures import redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload, ResponseCompleted, TextDelta
 from app.llm.wires.wire import (
     CallWithResult,
@@ -42,7 +42,7 @@ _KINDS_BY_OWNER = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
 
 
 @dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalModelServer:
     """An OpenAI-compatible server on this machine."""
 
     kind: str
@@ -51,7 +51,9 @@ class LocalServer:
     models: tuple[str, ...]
 
 
-async def find_local_servers(ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE) -> list[LocalServer]:
+async def find_local_servers(
+    ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE
+) -> list[LocalModelServer]:
     """Return the servers that answer within `patience` seconds, in the order of `ports`; uses loopback only."""
     tasks = [asyncio.ensure_future(_identify(port)) for port in ports]
     if not tasks:
@@ -62,10 +64,10 @@ async def find_local_servers(ports: Iterable[int] = USUAL_PORTS, patience: float
         for task in tasks:
             task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    return [result for result in results if isinstance(result, LocalServer)]
+    return [result for result in results if isinstance(result, LocalModelServer)]
 
 
-async def _identify(port: int) -> LocalServer | None:
+async def _identify(port: int) -> LocalModelServer | None:
     listing = await _get(port, "/v1/models")
     entries = listing.get("data") if isinstance(listing, Mapping) else None
     if not isinstance(entries, list):
@@ -73,7 +75,7 @@ async def _identify(port: int) -> LocalServer | None:
     cards = [card for card in entries if isinstance(card, Mapping) and isinstance(card.get("id"), str)]
     owners = {str(card.get("owned_by")) for card in cards}
     kind = next((_KINDS_BY_OWNER[owner] for owner in sorted(owners) if owner in _KINDS_BY_OWNER), None)
-    return LocalServer(
+    return LocalModelServer(
         kind=kind or await _identify_by_greeting(port),
         base_url=f"http://{_LOOPBACK}:{port}/v1",
         models=tuple(str(card["id"]) for card in cards if "embed" not in str(card["id"]).lower()),
@@ -137,7 +139,7 @@ _SYSTEM_PROMPT = "You are taking part in a short technical check. Follow instruc
 
 
 @dataclass(slots=True)
-class ProbeOutcome:
+class EndpointProbeOutcome:
     """Result of a probe."""
 
     completed: ResponseCompleted | None = None
@@ -155,9 +157,9 @@ class ProbeOutcome:
         return bool(self.completed and self.completed.calls)
 
 
-async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
+async def send_probe(client: ModelClient, build: Callable[[EndpointProfile], Payload]) -> EndpointProbeOutcome:
     """Send one request; a failure is part of the outcome."""
-    answer = ProbeOutcome()
+    answer = EndpointProbeOutcome()
     try:
         async with aclosing(client.stream(build)) as updates:
             async for update in updates:
@@ -171,13 +173,15 @@ async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -
     return answer
 
 
-def probe_payload(profile: Profile, text: str, *, tools: bool = False, forbids_calls: bool = False) -> Payload:
+def probe_payload(
+    profile: EndpointProfile, text: str, *, tools: bool = False, forbids_calls: bool = False
+) -> Payload:
     """Return a payload of one user message, with or without a tool, and with or without permission to call it."""
     items = _opening_items(profile, _SYSTEM_PROMPT, text)
     return _make_payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
 
 
-def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
+def tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload:
     """Return a payload with a tool exchange, then an instruction in the profile's placement."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
@@ -206,14 +210,14 @@ def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
     return _make_payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
 
 
-def _opening_items(profile: Profile, system: str, user: str) -> list[Item]:
+def _opening_items(profile: EndpointProfile, system: str, user: str) -> list[Item]:
     if profile.mid_system == "fold_user":
         return [UserText(f"<system>{system}</system>\n\n{user}")]
     return [SystemText(system), UserText(user)]
 
 
 def _make_payload(
-    profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool
+    profile: EndpointProfile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool
 ) -> Payload:
     wire = wire_for(profile)
     messages, system = wire.make_messages(items, wire.adapt_profile(profile))
@@ -257,11 +261,11 @@ class EndpointCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class EndpointDiagnosis:
     """All findings and the resulting profile."""
 
     checks: tuple[EndpointCheck, ...]
-    profile: Profile
+    profile: EndpointProfile
     """What the endpoint supports according to the checks."""
     usable: bool
     """Whether signoff can work with the endpoint; the gate holds in any case."""
@@ -287,9 +291,13 @@ def _format_age(seconds: float) -> str:
 
 
 async def examine_endpoint(
-    endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _CHECK_RETRY
-) -> AsyncGenerator[EndpointCheck | Diagnosis]:
-    """Examine an endpoint; yield each `EndpointCheck` as soon as it is known, and the `Diagnosis` at the end.
+    endpoint: Endpoint,
+    profile: EndpointProfile,
+    *,
+    timeouts: Timeouts | None = None,
+    retry: RetryPolicy = _CHECK_RETRY,
+) -> AsyncGenerator[EndpointCheck | EndpointDiagnosis]:
+    """Examine an endpoint; yield each `EndpointCheck` as soon as it is known, and the `EndpointDiagnosis` at the end.
 
     The probes cost some hundred tokens. They start with the best assumptions, whatever `profile` has; fields that
     they neither confirm nor refute keep the values of `profile`.
@@ -351,7 +359,7 @@ async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[Endp
         yield EndpointCheck(name, None, f"not checked: {reason}")
 
 
-def _check_key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return EndpointCheck("key", False, hello.failed.message)
     if hello.failed is not None:
@@ -361,7 +369,7 @@ def _check_key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     return EndpointCheck("key", True, accepted if endpoint.api_key is not None else "none needed")
 
 
-def _check_model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
+def _check_model(client: ModelClient, hello: EndpointProbeOutcome, names: list[str] | None) -> EndpointCheck:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
     offered = redacted_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
@@ -380,7 +388,7 @@ def _check_model(client: ModelClient, hello: ProbeOutcome, names: list[str] | No
     return EndpointCheck("model", True, f"{wanted}{origin_text}")
 
 
-def _check_wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
     title = wire_for(client.profile).title
     others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
     if hello.failed is not None:
@@ -388,7 +396,7 @@ def _check_wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
     return EndpointCheck("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
 
 
-def _check_usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
     if hello.completed is not None and hello.completed.usage is not None:
         return EndpointCheck("usage", True, "token counts come with the stream")
     refused = "refused" if not client.profile.stream_usage else "not sent"
@@ -418,7 +426,9 @@ async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     yield _check_tool_choice(client, tempted, refrained)
 
 
-def _check_tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOutcome) -> EndpointCheck:
+def _check_tool_choice(
+    client: ModelClient, tempted: EndpointProbeOutcome, refrained: EndpointProbeOutcome
+) -> EndpointCheck:
     held = "the gate holds by the instruction and the executor"
     match client.profile.tool_choice_none:
         case "rejected":
@@ -467,11 +477,13 @@ async def _check_mid_system(client: ModelClient) -> EndpointCheck:
     )
 
 
-def _exchange_payload_with_placement(placement: Placement, profile: Profile) -> Payload:
+def _exchange_payload_with_placement(placement: Placement, profile: EndpointProfile) -> Payload:
     return tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
-def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:
+def _final_profile(
+    found: EndpointProfile, checks: list[EndpointCheck], given: EndpointProfile, known: EndpointProfile
+) -> EndpointProfile:
     """Return the profile after the checks. Unconfirmed fields fall back to `given`; an inline placement that works
     falls back to the best one known for such a server."""
     results = {check.name: check for check in checks}
@@ -494,18 +506,18 @@ def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, 
     return found.model_copy(update=unconfirmed)
 
 
-def _make_diagnosis(checks: list[EndpointCheck], profile: Profile) -> Diagnosis:
+def _make_diagnosis(checks: list[EndpointCheck], profile: EndpointProfile) -> EndpointDiagnosis:
     checks_by_name = {check.name: check for check in checks}
     fatal = [name for name in ("reachable", "key", "model", "streaming") if checks_by_name[name].ok is False]
     if fatal:
-        return Diagnosis(tuple(checks), profile, False, checks_by_name[fatal[0]].detail)
+        return EndpointDiagnosis(tuple(checks), profile, False, checks_by_name[fatal[0]].detail)
     if checks_by_name["tools"].ok is False:
-        return Diagnosis(
+        return EndpointDiagnosis(
             tuple(checks), profile, False, "Talks, but without tools it can neither read files nor edit."
         )
     limits = [check.name for check in checks if check.ok is not True]
     if limits:
-        return Diagnosis(
+        return EndpointDiagnosis(
             tuple(checks), profile, True, f"Works; without certainty or with a fallback: {', '.join(limits)}."
         )
-    return Diagnosis(tuple(checks), profile, True, "Works, and honours everything that was asked.")
+    return EndpointDiagnosis(tuple(checks), profile, True, "Works, and honours everything that was asked.")

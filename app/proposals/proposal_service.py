@@ -22,9 +22,9 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
     compute_state,
-    set_state,
+    with_state,
 )
-from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
+from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import PendingPaths, is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceShown, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
@@ -196,7 +196,7 @@ class ProposalService:
         try:
             report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
         except PatchAlreadyApplied as found:
-            origin = Origin(kind=OriginKind.DISK, ref="a patch")
+            origin = ProposalOrigin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
                 found.changes, origin, "", on_disk=True, without=found.left_out, include_approved=include_approved
             )
@@ -206,7 +206,7 @@ class ProposalService:
     def stage_changes(
         self,
         changes: "Sequence[PathChange]",
-        origin: Origin,
+        origin: ProposalOrigin,
         summary: str,
         *,
         on_disk: bool = False,
@@ -428,7 +428,7 @@ class ProposalService:
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
                 self._permit(decision_outcomes.to_path_changes(self._contents, outcome.transitions))
-            after = set_state(outcome.proposal, compute_state(outcome.proposal))
+            after = with_state(outcome.proposal, compute_state(outcome.proposal))
             word = "partly_approved" if after.state.is_pending else "approved"
             after = after.with_decision(
                 word, outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images
@@ -577,7 +577,7 @@ class ProposalService:
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
-        after = set_state(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+        after = with_state(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         stale = self._stale_words(proposal)

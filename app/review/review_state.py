@@ -10,7 +10,7 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
     DraftComment,
@@ -199,7 +199,7 @@ class SeenTracker:
         """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
         self._counted: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
-        """By proposal, the last result of `unread_lines`, after the values on which it depends."""
+        """By proposal, the last result of `count_unread_lines`, after the values on which it depends."""
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal; callers add to them."""
@@ -231,7 +231,7 @@ class SeenTracker:
         """Return how many lines of all listed proposals were seen, including decided ones."""
         return sum(seen.lines for seen in self._seen.values())
 
-    def unread_lines(self, proposal: Proposal) -> tuple[int, int]:
+    def count_unread_lines(self, proposal: Proposal) -> tuple[int, int]:
         """Return how many of a waiting proposal's changed lines were never on screen, and how many there are.
 
         A file without hunks counts as one line, as for the reading budget.
@@ -274,7 +274,7 @@ class SeenTracker:
         return self._moved.get(proposal.id, ())
 
 
-_OWN = Origin().label
+_OWN = ProposalOrigin().label
 
 
 class OriginFilter:
@@ -542,20 +542,22 @@ class ReviewState:
         return self.seen_tracker.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
     @property
-    def read_lines(self) -> tuple[int, int]:
+    def read_line_counts(self) -> tuple[int, int]:
         """Return how many changed lines of all waiting proposals were on screen, and how many there are."""
         counts = [
-            self.seen_tracker.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
+            self.seen_tracker.count_unread_lines(item)
+            for item in self.origins.everything.values()
+            if item.state.is_pending
         ]
         of = sum(lines for _, lines in counts)
         return of - sum(missing for missing, _ in counts), of
 
     @property
-    def next_unread(self) -> str:
+    def next_unread_proposal(self) -> str:
         """Return the next listed proposal after the shown one that has unseen lines; empty if none has."""
         at = self._positions.get(self.current, -1) + 1
         rest = (item for item in (*self.waiting[at:], *self.waiting[:at]) if item.id != self.current)
-        return next((item.id for item in rest if self.seen_tracker.unread_lines(item)[0]), "")
+        return next((item.id for item in rest if self.seen_tracker.count_unread_lines(item)[0]), "")
 
     def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Choose among the parts of hunks that were just split; a part's lines are seen if they were seen in its

@@ -40,7 +40,7 @@ from app.proposals.decide.commit_trailers import (
 )
 from app.proposals.values.decision_facts import RecordedCheck, RecordedEvidence
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
 from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
@@ -271,7 +271,7 @@ def _signed_checks(checks: Iterable[RecordedCheck]) -> tuple[ReviewCheck, ...]:
     )
 
 
-def _signed_origin(origin: Origin) -> ReviewOrigin:
+def _signed_origin(origin: ProposalOrigin) -> ReviewOrigin:
     return ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
 
 

@@ -14,7 +14,7 @@ from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import make_commit_message
 from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingStaged
 from app.proposals.values.record_entries import has_anything_on_disk_after
 from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
@@ -58,7 +58,7 @@ def stage_worktree(
         hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
         first_left_out = f" ({worktree.left_out[0]})" if worktree.left_out else ""
         raise NothingStaged(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
-    origin = Origin(kind=OriginKind.DISK, ref=worktree.against)
+    origin = ProposalOrigin(kind=OriginKind.DISK, ref=worktree.against)
     proposal = runtime.service.stage_changes(worktree.changes, origin, "", on_disk=True, include_approved=everything)
     return proposal, worktree.left_out
 
@@ -84,7 +84,7 @@ def stage_commits(
         )
     if not commit_changes.changes:
         raise NothingStaged(f"{commit_changes.picked.name} changes nothing here.")
-    origin = Origin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
+    origin = ProposalOrigin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
     proposal = runtime.service.stage_changes(
         commit_changes.changes, origin, commit_changes.subject, include_approved=everything
     )

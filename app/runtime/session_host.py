@@ -18,7 +18,7 @@ from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import EventRecorded, ProposalsChanged, SessionFailed, Update
 from app.config.settings import Settings
-from app.conversation.events import Notice, ProposalDecided, TurnStarted
+from app.conversation.events import ProposalDecided, TurnStarted, UserNotice
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.files.proposal_watcher import ProposalWatcher
@@ -378,7 +378,7 @@ class SessionHost:
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
             if not session.is_follower and was_turn_interrupted(session.log.events):
-                await session.notify_user(Notice(text=INTERRUPTED_NOTICE, level="warning"))
+                await session.notify_user(UserNotice(text=INTERRUPTED_NOTICE, level="warning"))
         return session
 
     async def start_demo(self) -> tuple[str, str]:
@@ -531,7 +531,7 @@ class SessionHost:
             return
         await session.load_external_events()
         for line in lines:
-            await session.notify_user(Notice(text=line))
+            await session.notify_user(UserNotice(text=line))
 
     async def _update_watched_files(self) -> None:
         """Watch exactly the files of the pending proposals."""

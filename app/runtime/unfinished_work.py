@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from app.agent.decision_service import changed_proposal_events_by_session, decision_event, session_id_of_proposal
-from app.conversation.events import DecisionKind, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
+from app.conversation.events import DecisionKind, Event, ProposalDecided, TurnEnded, TurnStarted, UserNotice
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
 from app.runtime.agent_reads import find_agent_read_history
 from app.runtime.open_workspace import OpenWorkspace
@@ -60,7 +60,7 @@ def was_turn_interrupted(log: Sequence[Event]) -> bool:
                 return True
             case TurnEnded():
                 return False
-            case Notice(text=text) if text == INTERRUPTED_NOTICE:
+            case UserNotice(text=text) if text == INTERRUPTED_NOTICE:
                 return False
     return False
 
@@ -164,7 +164,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
     # Keep a proposal that the user has begun to decide: the turn's other edits become a second one.
     keeps_id = existing is None or (existing.state is ProposalState.PENDING and existing.last is None)
     draft = runtime.service.new_draft("", name if keeps_id else "")
-    draft.origin = Origin(
+    draft.origin = ProposalOrigin(
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
     draft.add_changes([_path_change(file) for file in files])

@@ -25,7 +25,7 @@ class SandboxMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeResult:
+class SandboxProbeResult:
     """The mode that the system allows, and the restrictions that it enforces."""
 
     mode: SandboxMode

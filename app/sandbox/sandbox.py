@@ -13,8 +13,8 @@ from pathlib import Path
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import (
     CommandPermissions,
-    ProbeResult,
     SandboxMode,
+    SandboxProbeResult,
     SandboxRun,
     can_filter_syscalls,
     confinement_steps,
@@ -163,14 +163,14 @@ class Sandbox:
         self.kept = kept_file_versions(workspace.root, kept or self._state / "kept")
         self.limits = limits or process_limits()
         self._probing = asyncio.Lock()
-        self._probed: ProbeResult | None = None
+        self._probed: SandboxProbeResult | None = None
         self._layered = True
         self._temporary: Path | None = None
         self._stack = ExitStack()
         self.close = weakref.finalize(self, self._stack.close)
         """Removes the temporary folder of the session's commands."""
 
-    async def probe(self) -> ProbeResult:
+    async def probe(self) -> SandboxProbeResult:
         """Return how commands can run here; the result of the first call is cached."""
         async with self._probing:
             if self._probed is None:
@@ -375,13 +375,15 @@ class Sandbox:
         remove_stale_folders(self._state)
         prune_cache_layers(self._state / CACHE_FOLDER, everything=False)
 
-    async def _probe(self) -> ProbeResult:
+    async def _probe(self) -> SandboxProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
             why_not = "it is not wanted"
         elif not (why_not := await self._why_no_overlay()):
-            return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
+            return SandboxProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
         filtered = await asyncio.to_thread(can_filter_syscalls)
-        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem())
+        return SandboxProbeResult(
+            SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem()
+        )
 
     async def _why_no_overlay(self) -> str:
         try:

@@ -21,7 +21,7 @@ from app.conversation.events import ProposalDecided
 from app.images.image import Image
 from app.proposals.values.decision_facts import LastDecision, LineComment
 from app.proposals.values.models import Proposal, ProposalState
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.record_entries import (
     FIRST,
     LATEST,
@@ -107,7 +107,7 @@ class RecordedDecision:
         return self.event.session if self.event else ""
 
     @property
-    def origin(self) -> Origin | None:
+    def origin(self) -> ProposalOrigin | None:
         """Return the origin of the proposal; None in records of early versions."""
         return self._any_entry.origin
 

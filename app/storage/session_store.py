@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     MessageQueued,
     ProposalChanged,
     ProposalDecided,
-    Pruned,
     QueueTaken,
     UserMessage,
 )
@@ -367,10 +367,10 @@ class SessionStore:
 def _with_new_references(event: Event, new_ids: Mapping[int, int]) -> Event:
     """Return a copied event that refers to the copies of the events that it is about."""
     match event:
-        case Compacted():
+        case HistoryCompacted():
             covered = [new for old, new in new_ids.items() if old <= event.upto]
             return event.model_copy(update={"upto": max(covered, default=0)})
-        case Pruned():
+        case ContentPruned():
             results = tuple(new_ids[old] for old in event.results if old in new_ids)
             images = tuple(new_ids[old] for old in event.images if old in new_ids)
             return event.model_copy(update={"results": results, "images": images})

@@ -306,11 +306,11 @@ class EditFile(Tool):
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the replacements."""
-        from app.proposals.locate.matching import Replacement
+        from app.proposals.locate.matching import TextReplacement
 
         path = resolve_path(context.workspace, arguments.path)
         # Ask first, because a refusal quotes the file.
         await ask_if_secret(context, path)
-        replacements = [Replacement(**dict(edit)) for edit in arguments.edits]
+        replacements = [TextReplacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""
         return await stage_edit(context, arguments.summary, context.draft.edit, path, replacements, version)

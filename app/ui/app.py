@@ -20,11 +20,11 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.keys.actions import Action, make_bindings
+from app.keys.actions import UserAction, make_bindings
 from app.ui.chat_controller import ChatController
-from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
+from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
 from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
-from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_workspace_and_import_chat
+from app.ui.startup import AppControllers, AppStartup, OpenWorkspaceFunction, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalApp
 from app.ui.themes.first_theme import STANDARD_THEME, built_in_theme
@@ -108,9 +108,9 @@ class SignoffApp(TerminalApp):
             self._app_context,
             self,
         )
-        self.controllers = Controllers()
+        self.controllers = AppControllers()
         """The controllers behind the panes."""
-        self._startup = Startup(
+        self._startup = AppStartup(
             self, self.controllers, self._chat, self._app_context, self._update_buffer, self.update_status_bar
         )
 
@@ -395,7 +395,7 @@ class SignoffApp(TerminalApp):
         )
         return palette_commands(self._perform_palette_action, custom_commands, self.action_command)
 
-    def _perform_palette_action(self, action: Action) -> None:
+    def _perform_palette_action(self, action: UserAction) -> None:
         if action.command:
             self.action_command(action.command)
         elif action.scope == "app":
@@ -403,7 +403,7 @@ class SignoffApp(TerminalApp):
         else:
             self.run_background(partial(self._perform_in_review, action))
 
-    async def _perform_in_review(self, action: Action) -> None:
+    async def _perform_in_review(self, action: UserAction) -> None:
         await self.wait_until_open()
         await self._startup.review_loader.ensure_loaded()
         self.workbench.show_pane("diff")
@@ -429,7 +429,7 @@ class SignoffApp(TerminalApp):
             try:
                 await job()
             except Exception as error:
-                line = error_message(error, self._log_file)
+                line = describe_and_log_error(error, self._log_file)
                 if group != "command":
                     self.workbench.show_review_problem(line)
                 self.notify_user(line, problem=not is_user_error(error))

@@ -62,7 +62,7 @@ class ReviewControllers(NamedTuple):
         await self.checks.close()
 
 
-class Controllers:
+class AppControllers:
     """The controllers of the app; each is set once its modules are loaded."""
 
     runtime: "OpenWorkspace"
@@ -90,7 +90,7 @@ class ReviewLoader:
 
     def __init__(
         self,
-        controllers: Controllers,
+        controllers: AppControllers,
         chat: "ChatController",
         app_context: "AppContext",
     ) -> None:
@@ -208,7 +208,7 @@ async def open_workspace_and_import_chat(
     return opened, last_events
 
 
-class Startup:
+class AppStartup:
     """Opens the workspace: creates the controllers and mounts chat and review.
 
     Args:
@@ -223,7 +223,7 @@ class Startup:
     def __init__(
         self,
         app: "TerminalApp",
-        controllers: Controllers,
+        controllers: AppControllers,
         chat: "ChatController",
         app_context: "AppContext",
         inbox: "UpdateBuffer",

@@ -6,7 +6,7 @@ from app.proposals.risk.change_summary import author_summary, computed_summary, 
 from app.proposals.risk.edited_file import LexingBudget, blank_strings_and_comments
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from tests.attention.commits import as_proposal
 
 GUARDED = "def pay(sum):\n    if sum < 0:\n        raise ValueError(sum)\n    book(sum)\n"
@@ -192,7 +192,10 @@ def test_summary_of_one_file_without_reasons_is_empty() -> None:
 )
 def test_author_summary_names_its_source(kind: OriginKind, summary: str, expected: str) -> None:
     proposal = as_proposal({"a.txt": ("a\n", "b\n")})
-    assert author_summary(proposal.model_copy(update={"summary": summary, "origin": Origin(kind=kind)})) == expected
+    assert (
+        author_summary(proposal.model_copy(update={"summary": summary, "origin": ProposalOrigin(kind=kind)}))
+        == expected
+    )
 
 
 def test_computed_summary_is_one_line() -> None:

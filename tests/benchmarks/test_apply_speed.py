@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
@@ -40,7 +40,7 @@ def test_apply_of_1000_files_against_git_apply(tmp_path: Path) -> None:
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     draft = service.new_draft("session")
     for number in range(FILES):
-        edit = Replacement(f"line 50 of {number}\n", "a new line\nand another\n")
+        edit = TextReplacement(f"line 50 of {number}\n", "a new line\nand another\n")
         draft.edit(f"folder{number % 50}/file{number}.py", [edit])
     proposal = service.stage(draft, "A thousand files")
     patch = tmp_path / "patch.diff"

@@ -14,7 +14,7 @@ from app.llm.client import ModelClient, ResponseReader
 from app.llm.failures.failures import FailureDescriber
 from app.llm.response.bounded_stream import ServerSentEventDecoder
 from app.llm.response.response_assembly import ResponseAssembly
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.chat import ChatWire
 from tests.wire.driving import called
@@ -52,7 +52,7 @@ async def test_request_costs_little_more_than_its_http() -> None:
     with WireServer() as server:
         server.always(Turn("ok"))
         history = messages()
-        client = ModelClient(Endpoint(server.base_url, "m"), Profile())
+        client = ModelClient(Endpoint(server.base_url, "m"), EndpointProfile())
         bare = httpx2.AsyncClient(trust_env=False)
         ours, theirs = [], []
         for _ in range(8):

@@ -29,7 +29,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from tests.unit.conversation.importing import repair
 
 SIZES = (1_000, 10_000, 100_000)
@@ -92,16 +92,16 @@ def fold(events: list[Event]) -> None:
 
 def damaged_messages(events: list[Event]) -> list[dict[str, Any]]:
     """Return the messages of a log without every tenth one and with duplicate results."""
-    messages = project(events, Profile(), PROMPT_INPUTS).messages
+    messages = project(events, EndpointProfile(), PROMPT_INPUTS).messages
     remaining = [message for position, message in enumerate(messages) if position % 10]
     return [copy for message in remaining for copy in ([message] * 2 if message["role"] == "tool" else [message])]
 
 
 WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
-    "project": lambda events: lambda: project(events, Profile(), PROMPT_INPUTS),
+    "project": lambda events: lambda: project(events, EndpointProfile(), PROMPT_INPUTS),
     "project, folded, one call per turn": lambda events: (
         lambda: project(
-            events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), PROMPT_INPUTS
+            events, EndpointProfile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), PROMPT_INPUTS
         )
     ),
     "fold": lambda events: lambda: fold(events),
@@ -124,14 +124,14 @@ def test_cost_is_linear_in_events(name: str, capsys: pytest.CaptureFixture[str])
 def test_step_projects_only_new_events(capsys: pytest.CaptureFixture[str]) -> None:
     events, later = LOGS[SIZES[-1]], log_of(SIZES[-1] + 5 * STEPS)[SIZES[-1] :]
     cached, times = CachedProjection(), list[float]()
-    cached.project(events, Profile(), PROMPT_INPUTS)
+    cached.project(events, EndpointProfile(), PROMPT_INPUTS)
     for step in range(1, STEPS + 1):
         grown = [*events, *later[: 5 * step]]
         started = time.perf_counter()
-        payload = cached.project(grown, Profile(), PROMPT_INPUTS)
+        payload = cached.project(grown, EndpointProfile(), PROMPT_INPUTS)
         times.append(time.perf_counter() - started)
-    assert payload == project(grown, Profile(), PROMPT_INPUTS)
-    fresh = fastest(lambda: project(grown, Profile(), PROMPT_INPUTS), 3)
+    assert payload == project(grown, EndpointProfile(), PROMPT_INPUTS)
+    fresh = fastest(lambda: project(grown, EndpointProfile(), PROMPT_INPUTS), 3)
     step_time = statistics.median(times)
     with capsys.disabled():
         print(f"\na step: {step_time * 1000:.1f} ms, fresh {fresh * 1000:.1f} ms: 1/{fresh / step_time:.0f}")

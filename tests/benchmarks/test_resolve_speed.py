@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.document import Document
 from app.proposals.values.models import MatchLevel
 from app.proposals.values.proposal_errors import NoMatch
@@ -24,7 +24,7 @@ def source() -> list[str]:
     ]
 
 
-def edits(lines: list[str], rung: MatchLevel) -> list[Replacement]:
+def edits(lines: list[str], rung: MatchLevel) -> list[TextReplacement]:
     """Return edits of seven-line blocks with the middle line changed, written as imprecisely as the match level
     allows.
     """
@@ -45,11 +45,11 @@ def edits(lines: list[str], rung: MatchLevel) -> list[Replacement]:
             case MatchLevel.ALIGNED:
                 block[1] = block[1].replace("first", "fist")
         new_lines = [*block[:3], block[3].replace("call", "changed"), *block[4:]]
-        result.append(Replacement("\n".join(block), "\n".join(new_lines)))
+        result.append(TextReplacement("\n".join(block), "\n".join(new_lines)))
     return result
 
 
-def seconds(document: Document, replacements: list[Replacement], rung: MatchLevel) -> float:
+def seconds(document: Document, replacements: list[TextReplacement], rung: MatchLevel) -> float:
     times = []
     for _ in range(3):
         fresh = Document(document.data)
@@ -82,7 +82,7 @@ def test_refusal_costs_a_small_multiple_of_200_exact_edits() -> None:
     block = [line.replace("value", "vault") for line in lines[500:520]]
     start = time.perf_counter()
     with pytest.raises(NoMatch):
-        apply_replacements(Document(document.data), [Replacement("\n".join(block), "x")])
+        apply_replacements(Document(document.data), [TextReplacement("\n".join(block), "x")])
     refused = time.perf_counter() - start
     print(f"refusal {refused * 1000:.0f} ms, {EDITS} exact edits {exact * 1000:.0f} ms")
     assert refused < 4 * exact

@@ -21,7 +21,7 @@ from app.cli.approve_deny_undo import _MARKER
 from app.cli.main import main
 from app.conversation.events import DecisionKind, ProposalStaged, SideAnswer, SideQuestion, UserMessage
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import IgnoredPath
@@ -320,7 +320,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def stage(path: str, text: str) -> str:
         draft = runtime.service.new_draft("s1")
-        draft.origin = Origin(model="gpt-9", host="models.example:8443", session="s1")
+        draft.origin = ProposalOrigin(model="gpt-9", host="models.example:8443", session="s1")
         draft.write(path, text)
         return runtime.service.stage(draft, "summary").id
 

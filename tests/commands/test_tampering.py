@@ -19,7 +19,7 @@ from app.cli.main import main
 from app.conversation.events import DecisionKind, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import DecisionResult, Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.database import MIGRATIONS
 from tests.examples import scale_examples
@@ -58,7 +58,9 @@ class Reviews:
 
     def stage(self, path: str, text: str, agent: str = "") -> Proposal:
         draft = self._runtime.service.new_draft("" if agent else self._session)
-        draft.origin = Origin(kind=OriginKind.AGENT, agent=agent) if agent else Origin(model="gpt-9", host="h:1")
+        draft.origin = (
+            ProposalOrigin(kind=OriginKind.AGENT, agent=agent) if agent else ProposalOrigin(model="gpt-9", host="h:1")
+        )
         draft.write(path, text)
         staged = self._runtime.service.stage(draft, f"change {path}")
         if not agent:

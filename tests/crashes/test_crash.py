@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.filesystem import OPEN_FOLDERS, PosixFilesystem
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.database import Database
@@ -115,10 +115,10 @@ def build(folder: Path) -> Site:
     site = Site(folder)
     draft = site.open().new_draft("session")
     for number in range(8):
-        draft.edit(f"edit{number}.txt", [Replacement("two", "2"), Replacement("three\n", "three\nfour\n")])
+        draft.edit(f"edit{number}.txt", [TextReplacement("two", "2"), TextReplacement("three\n", "three\nfour\n")])
     draft.rename("old/a.txt", "new/a.txt")
     draft.rename("old/b.txt", "new/deep/b.txt")
-    draft.edit("new/deep/b.txt", [Replacement("this is", "that was")])
+    draft.edit("new/deep/b.txt", [TextReplacement("this is", "that was")])
     draft.rename("c.txt", "C.txt")
     for name in ("gone/x.txt", "gone/y.txt", "z.txt", "swap", "tree/leaf.txt"):
         draft.delete(name)
@@ -157,7 +157,7 @@ def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     ]
-    site.open().stage_changes(changes, Origin(kind=OriginKind.DISK), "Twenty files", on_disk=True)
+    site.open().stage_changes(changes, ProposalOrigin(kind=OriginKind.DISK), "Twenty files", on_disk=True)
     states = (ProposalState.PENDING, ProposalState.DENIED)
     if action == "reopen":
         site.open().deny("P1")

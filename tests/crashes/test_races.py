@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import PosixFilesystem
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
@@ -123,7 +123,7 @@ def make_staged_store() -> MemoryStore:
         service = ProposalService(Workspace(root, read_limit=READ_LIMIT), store, Path(folder, "lock"))
         draft = service.new_draft("session")
         for path in ("edit1", "edit2"):
-            draft.edit(path, [Replacement("two", "2")])
+            draft.edit(path, [TextReplacement("two", "2")])
         for path in ("gone1", "sub/gone2"):
             draft.delete(path)
         for path in ("made1", "new/made2"):

@@ -18,7 +18,7 @@ from app.agent.session import Session
 from app.agent.updates import CallStreamed, EventRecorded, ReasoningStreamed, TextStreamed, Update
 from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
 from app.llm.client import ModelClient
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.proposals.values.models import Proposal
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -129,7 +129,7 @@ class LiveSession:
         return list(self.runtime.service.pending())
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> EndpointProfile:
         """The features that the endpoint is known to support."""
         return self._model.profile
 

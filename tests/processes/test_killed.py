@@ -13,7 +13,7 @@ import pytest
 
 from app.conversation.events import Event, UserMessage
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import finish_unfinished_work
@@ -159,7 +159,7 @@ def check(runtime: OpenWorkspace, done: list[str]) -> None:
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []
-    payload = project(events, Profile(), PayloadInputs("system", []))
+    payload = project(events, EndpointProfile(), PayloadInputs("system", []))
     assert violations(payload.messages) == []
     decided = {(record.decided.decision.value, record.decided.proposal) for record in runtime.sessions.decisions()}
     decided_ids = {proposal for _, proposal in decided}

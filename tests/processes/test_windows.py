@@ -12,7 +12,7 @@ import pytest
 
 from app.agent.turns import SessionOpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
-from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
+from app.conversation.events import Event, ProposalDecided, UserMessage, UserNotice
 from tests.forking import ForkedProcess
 from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import FILE, edit, of_role
@@ -150,7 +150,7 @@ async def test_decision_for_a_closed_session_waits_in_its_log(server: WireServer
     second = await hosted.host.open()
     await second.deny("P1", feedback="Not like that.")
     assert decisions(list(second.log.events)) == []
-    (note,) = [event.text for event in second.log.events if isinstance(event, Notice)]
+    (note,) = [event.text for event in second.log.events if isinstance(event, UserNotice)]
     assert "Be less formal" in note and "once you resume it" in note
     assert len(server.requests) == 2, "no request is made in the wrong conversation"
     again = await hosted.host.open(first)

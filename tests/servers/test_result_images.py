@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Pruned, ToolResult
+from app.conversation.events import ContentPruned, ToolResult
 from app.conversation.payload.compaction_plan import estimate_message_tokens
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
@@ -49,7 +49,7 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         assert images_of_results(wire.last.body) == [PICTURE]
         session = on.host.session
         assert session is not None
-        await session.log.append(Pruned(images=(result_of(on).id,)))
+        await session.log.append(ContentPruned(images=(result_of(on).id,)))
         await on.run_turn(text="And now?")
         assert images_of_results(wire.last.body) == []
         assert "Not shown to you, to make room in the context" in json.dumps(wire.last.body)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import CallOutcome, Event, Intervention, Notice
+from app.conversation.events import CallOutcome, Event, Intervention, UserNotice
 from app.mcp_client.mcp_server import McpServerState
 from tests.forking import Forking
 from tests.servers.stage import PLAYER, ServerSession, open_server_session, player
@@ -42,7 +42,7 @@ def let_start(folder: Path) -> None:
 
 def notices(events: list[Event]) -> list[str]:
     """Return the notices about servers for the user."""
-    return [event.text for event in events if isinstance(event, Notice) and "MCP server" in event.text]
+    return [event.text for event in events if isinstance(event, UserNotice) and "MCP server" in event.text]
 
 
 def instructions(request: Request) -> str:

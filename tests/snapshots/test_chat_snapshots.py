@@ -21,12 +21,11 @@ from app.agent.updates import (
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
-    Compacted,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -34,6 +33,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
     UserMessage,
+    UserNotice,
 )
 from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
@@ -124,8 +124,8 @@ AFTERMATH: list[Event] = [
     AssistantMessage(id=21, text="Half of an answer", state="discarded"),
     AssistantMessage(id=22, text="Right, jitter. Which one do you", state="interrupted"),
     TurnEnded(id=23, stopped="aborted"),
-    Notice(id=24, text="The endpoint refuses tool_choice; signoff goes on without it.", level="warning"),
-    Compacted(id=25, upto=9, summary="So far.", method="summary", tokens_before=92_000, tokens_after=14_000),
+    UserNotice(id=24, text="The endpoint refuses tool_choice; signoff goes on without it.", level="warning"),
+    HistoryCompacted(id=25, upto=9, summary="So far.", method="summary", tokens_before=92_000, tokens_after=14_000),
     ProposalStaged(id=26, proposal="P8", summary="Back off with jitter", files=FILES[:1], calls=(), supersedes="P7"),
     ProposalDecided(
         id=27,

@@ -13,8 +13,8 @@ from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, LocalServer
-from app.llm.values.endpoint import Profile
+from app.llm.endpoint_doctor import CHECKS, EndpointCheck, EndpointDiagnosis, LocalModelServer
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, FileConflict
@@ -112,7 +112,9 @@ class Sessions:
         ]
 
 
-async def examined(endpoint: Endpoint, profile: Profile, **_: Any) -> AsyncIterator[EndpointCheck | Diagnosis]:
+async def examined(
+    endpoint: Endpoint, profile: EndpointProfile, **_: Any
+) -> AsyncIterator[EndpointCheck | EndpointDiagnosis]:
     """An endpoint that honours nearly everything."""
     details = {"reachable": endpoint.base_url, "key": "accepted", "model": endpoint.model, "streaming": "22 pieces"}
     unsure = {"tool_choice": "“none” is taken; whether it is honoured cannot be told"}
@@ -122,12 +124,12 @@ async def examined(endpoint: Endpoint, profile: Profile, **_: Any) -> AsyncItera
     ]
     for check in checks:
         yield check
-    yield Diagnosis(tuple(checks), profile, True, "Works.")
+    yield EndpointDiagnosis(tuple(checks), profile, True, "Works.")
 
 
-async def found_servers(_: Any) -> list[LocalServer]:
+async def found_servers(_: Any) -> list[LocalModelServer]:
     """One server on this machine, with two models."""
-    return [LocalServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
+    return [LocalModelServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
 
 
 async def listed_models() -> list[ListedModel]:
@@ -203,7 +205,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "settings": lambda app: SettingsScreen(
         app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
     ),
-    "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
+    "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
     "doctor": lambda app: DoctorScreen(
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
     ),

@@ -7,10 +7,10 @@ from threading import Event
 import pytest
 
 from app.agent.updates import PhaseChanged, SessionPhase
-from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
+from app.conversation.events import ProposalDecided, TurnStarted, UserMessage, UserNotice
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.ui.context.slash_commands import BadArgument
 from tests.ui.running_app import Running, running, staged
 from tests.ui.test_app_decisions import APPROVED
@@ -347,7 +347,7 @@ async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path,
         await run.review()
         before = len(server.requests)
         assert await go_on(run) == " It is of another session, whose model goes on there."
-        theirs = Origin(kind=OriginKind.AGENT, agent="codex")
+        theirs = ProposalOrigin(kind=OriginKind.AGENT, agent="codex")
         assert await go_on(run, origin=theirs) == " It is of Codex, which goes on by itself."
         assert len(server.requests) == before and not run.app.require_session().is_busy
         await write_feedback(run, "No.")
@@ -440,4 +440,6 @@ async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Pat
         async with running(tmp_path, server, resume=True) as run:
             await run.see("second", "signoff was ended in the middle of this turn", "/continue goes on")
             assert run.text.count("in the middle of") == 1
-            assert [event for event in run.app.require_session().log.events if isinstance(event, Notice)][1:] == []
+            assert [event for event in run.app.require_session().log.events if isinstance(event, UserNotice)][
+                1:
+            ] == []

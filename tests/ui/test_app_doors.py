@@ -11,7 +11,7 @@ import pytest
 from app.conversation.events import ProposalDecided
 from app.doors.hook.delivery import set_summary_from_last_message
 from app.proposals.values.models import ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.review_states import Item
 from tests.ui.running_app import Running, running
@@ -99,16 +99,16 @@ async def test_proposals_can_be_decided_without_a_model(tmp_path: Path, key: str
             await asyncio.to_thread(host.server.shut_down)
 
 
-CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c77aa-1")
+CLAUDE = ProposalOrigin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c77aa-1")
 
 
-def of(name: str, origin: Origin, **named: Any) -> Item:
+def of(name: str, origin: ProposalOrigin, **named: Any) -> Item:
     proposal, diffs = small(name, created=int(name[1:]), **named)
     return proposal.model_copy(update={"origin": origin}), diffs
 
 
 def mixed() -> ReviewApp:
-    return ReviewApp(of("P1", CLAUDE), of("P2", Origin(model="qwen3")), of("P3", CLAUDE))
+    return ReviewApp(of("P1", CLAUDE), of("P2", ProposalOrigin(model="qwen3")), of("P3", CLAUDE))
 
 
 async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
@@ -124,7 +124,10 @@ async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
 
 
 async def test_rows_are_not_told_apart_where_all_are_signoffs_own() -> None:
-    async with reviewing(of("P1", Origin(model="qwen3")), of("P2", Origin(model="qwen3"))) as (app, _pilot):
+    async with reviewing(of("P1", ProposalOrigin(model="qwen3")), of("P2", ProposalOrigin(model="qwen3"))) as (
+        app,
+        _pilot,
+    ):
         assert not any("signoff" in line for line in app.text().splitlines() if "●" in line)
 
 
@@ -154,7 +157,7 @@ async def test_once_nothing_waits_of_the_origin_all_are_listed_again() -> None:
     async with reviewing(app=mixed()) as (app, pilot):
         await pilot.press("O", "O")
         assert app.review.state.listed_keys == ["P2"]
-        gone = of("P2", Origin(model="qwen3"), state=ProposalState.APPLIED)[0]
+        gone = of("P2", ProposalOrigin(model="qwen3"), state=ProposalState.APPLIED)[0]
         app.review.set_proposals([of("P1", CLAUDE)[0], gone, of("P3", CLAUDE)[0]])
         await pilot.pause()
         assert list(app.review.approval_pane.queue.items)[:2] == ["P1", "P3"]

@@ -7,7 +7,7 @@ import pytest
 from textual import events
 from textual.widgets import TextArea
 
-from app.conversation.events import Notice, ProposalDecided, UserMessage
+from app.conversation.events import ProposalDecided, UserMessage, UserNotice
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.report_screens import format_request_body, reorder_request_body
@@ -146,7 +146,7 @@ async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path
         put(run, "shot.png")
         await run.say("What is in @shot.png?")
         await run.see("The model takes no images here", "I cannot see it.")
-        notices = [event.text for event in run.app.require_session().log.events if isinstance(event, Notice)]
+        notices = [event.text for event in run.app.require_session().log.events if isinstance(event, UserNotice)]
         assert sum("takes no images" in text for text in notices) == 1
 
 

@@ -31,13 +31,13 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     Event,
-    Notice,
     Question,
     ToolResult,
     ToolStarted,
     TurnEnded,
     TurnStarted,
     UserMessage,
+    UserNotice,
 )
 from tests.ui.chat_app import ChatApp, call, chatting, conversation
 from tests.waiting import until
@@ -134,7 +134,7 @@ async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
         await pilot.mouse_up(app.pane.question_bar, offset=(8, 2))
         assert app.said == [], "sliding from one option to another answers nothing"
         await pilot.press("down")
-        app.pane.apply_update(EventRecorded(Notice(id=3, text="for the user")))
+        app.pane.apply_update(EventRecorded(UserNotice(id=3, text="for the user")))
         await pilot.press("enter")
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")], "whatever is recorded meanwhile"
         await ask_anew(app, pilot)

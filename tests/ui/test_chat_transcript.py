@@ -14,12 +14,11 @@ from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TextStr
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
-    Compacted,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -28,6 +27,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     UserMessage,
+    UserNotice,
 )
 from app.proposals.values.decision_facts import FileStat, LineComment
 from tests.pictures import paint_everything
@@ -59,7 +59,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         before = app.shown()
         assert not transcript.is_following
         await stream(app, pilot, "second line\n\n" * 20)
-        app.pane.apply_update(EventRecorded(Notice(id=999, text="news")))
+        app.pane.apply_update(EventRecorded(UserNotice(id=999, text="news")))
         await pilot.pause()
         assert app.shown() == before
         answer = transcript.entries[-2]
@@ -344,9 +344,9 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
         Intervention(id=4, kind=InterventionKind.FACT, text=HOSTILE),
         ProposalStaged(id=5, proposal="P1", summary=HOSTILE, files=(stat,), calls=()),
         ProposalDecided(id=6, proposal="P1", decision=DecisionKind.DENIED, feedback=HOSTILE, comments=(comment,)),
-        Notice(id=7, text=HOSTILE, level="error"),
+        UserNotice(id=7, text=HOSTILE, level="error"),
         RequestFailed(id=8, kind="auth", message=HOSTILE),
-        Compacted(id=9, upto=1, summary=HOSTILE, method="summary"),
+        HistoryCompacted(id=9, upto=1, summary=HOSTILE, method="summary"),
         AssistantMessage(id=10, text=HOSTILE, state="discarded"),
         TurnEnded(id=11, stopped="failed", message=HOSTILE),
         Question(id=12, call="c9", text=HOSTILE, options=(HOSTILE, "b")),

@@ -13,7 +13,7 @@ from tests.ui.chat_app import ChatApp, chatting
 from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.composer import Composer
-from widgets.chat.composer_lists import CompletionPopup, Suggestion
+from widgets.chat.composer_lists import CompletionPopup, CompletionSuggestion
 from widgets.chat.path_index import MAX_MATCHES, PathIndex, SearchCancelled
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
@@ -77,7 +77,7 @@ async def test_an_at_sign_completes_files() -> None:
         # The cursor has left the name, and the list does not know it yet.
         app.pane.composer.editor.move_cursor((0, 0))
         app.pane.composer.accept_clicked_suggestion(
-            CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py"))
+            CompletionPopup.Chosen(CompletionSuggestion("app/agent/gate.py", "app/agent/gate.py"))
         )
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.conversation.events import Question
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.review_state import order_by_urgency
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.storage.process_coordination import SessionLock
@@ -32,7 +32,7 @@ def waiting(number: int, kind: OriginKind, *, risky: bool = False, above: tuple[
     files = tuple(change.model_copy(update={"stacked_on": above}) for change in made.files)
     return made.model_copy(
         update={
-            "origin": Origin(kind=kind),
+            "origin": ProposalOrigin(kind=kind),
             "created": float(number),
             "reasons": (RISK,) if risky else (),
             "files": files,
@@ -71,7 +71,7 @@ async def stage(run: Running, *files: tuple[str, int], **origin: Any) -> None:
     for name, lines in files:
         draft = service.new_draft("")
         draft.write(name, "".join(f"{name} {number}\n" for number in range(lines)))
-        draft.origin = Origin(**origin)
+        draft.origin = ProposalOrigin(**origin)
         service.stage(draft, f"Add {name}")
     await run.app.show_proposals()
     await run.until(lambda: run.app.workbench.waiting == before + len(files), "the proposals")

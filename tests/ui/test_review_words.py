@@ -7,7 +7,7 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
@@ -239,7 +239,7 @@ async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
 async def test_command_summary_is_not_shown_as_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = summarize_command("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
-    value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
+    value = proposal("P1", diffs, ran).model_copy(update={"origin": ProposalOrigin(kind=OriginKind.COMMAND)})
     async with reviewing((value, diffs)) as (app, _pilot):
         assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in app.text()
         assert "says" not in app.text()

@@ -1,5 +1,6 @@
 """The search over all sessions: found while one types, opened where it is."""
 
+from functools import partial
 from pathlib import Path
 
 from textual.widgets import Input
@@ -26,6 +27,11 @@ def filled(runtime: OpenWorkspace, said: str, turns: int = 1) -> str:
     return record.id
 
 
+def is_open(run: Running, session_id: str) -> bool:
+    """Whether this session is open; none is while it is being switched."""
+    return run.app.current_session is not None and run.app.current_session.id == session_id
+
+
 async def find(run: Running, words: str) -> None:
     await run.command("search")
     await run.screen("SessionSearchScreen")
@@ -41,7 +47,7 @@ async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServe
             await run.see("1 place", f"is made of {words}")
             await run.pilot.press("enter")
             await run.screen("Workbench")
-            await run.until(lambda: run.app.current_session and run.app.current_session.id == session)
+            await run.until(partial(is_open, run, session))
             transcript = run.app.workbench.chat.transcript
             await run.until(lambda: run.app.workbench.chat.transcript.cursor_entry, "the place")
             assert isinstance(transcript.cursor_entry, UserEntry)

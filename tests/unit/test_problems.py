@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.ui.context.app_context import append_to_log, error_message
+from app.ui.context.app_context import append_to_log, describe_and_log_error
 
 
 def test_expected_error_is_shown_in_its_words_and_not_logged(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
-    assert error_message(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
+    assert describe_and_log_error(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
     assert not log.exists()
 
 
@@ -22,7 +22,7 @@ def test_a_defect_is_logged_for_the_user_alone(tmp_path: Path) -> None:
     try:
         defect()
     except ValueError as error:
-        line = error_message(error, log)
+        line = describe_and_log_error(error, log)
     assert "\n" not in line and "ValueError" in line and str(log) in line
     assert "broken 8" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

@@ -7,7 +7,7 @@ from typing import Any
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     Endpoint,
@@ -48,12 +48,12 @@ def called(call_id: str = "call_1", arguments: str = '{"path": "a.py"}') -> list
     ]
 
 
-def opening(profile: Profile) -> Payload:
+def opening(profile: EndpointProfile) -> Payload:
     """An ordinary first request."""
     return Payload([SYSTEM, USER], TOOLS)
 
 
-def closing(profile: Profile) -> Payload:
+def closing(profile: EndpointProfile) -> Payload:
     """A closing request as the projection places its parts."""
     exchange = called("abcdef123" if profile.tool_id == "alnum9" else "call_1")
     match profile.mid_system:
@@ -69,10 +69,12 @@ def closing(profile: Profile) -> Payload:
 
 
 @asynccontextmanager
-async def client_of(server: WireServer, profile: Profile | None = None, **options: Any) -> AsyncIterator[ModelClient]:
+async def client_of(
+    server: WireServer, profile: EndpointProfile | None = None, **options: Any
+) -> AsyncIterator[ModelClient]:
     """A client of the server, with short delays."""
     settings = {"retry": FAST, "timeouts": BRISK, **options}
-    client = ModelClient(Endpoint(server.base_url, "test-model"), profile or Profile(), **settings)
+    client = ModelClient(Endpoint(server.base_url, "test-model"), profile or EndpointProfile(), **settings)
     try:
         yield client
     finally:
@@ -80,13 +82,13 @@ async def client_of(server: WireServer, profile: Profile | None = None, **option
 
 
 async def updates_of(
-    client: ModelClient, build: Callable[[Profile], Payload] = opening, *, closing: bool = False
+    client: ModelClient, build: Callable[[EndpointProfile], Payload] = opening, *, closing: bool = False
 ) -> list[StreamUpdate]:
     """All updates of one request."""
     return [update async for update in client.stream(build, closing=closing)]
 
 
-async def complete(server: WireServer, profile: Profile | None = None, **options: Any) -> ResponseCompleted:
+async def complete(server: WireServer, profile: EndpointProfile | None = None, **options: Any) -> ResponseCompleted:
     """The response to one opening request; checks what holds for every response on the way."""
     async with client_of(server, profile, **options) as client:
         return response(await updates_of(client))

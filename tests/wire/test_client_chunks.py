@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     CallProgress,
     Payload,
@@ -225,7 +225,7 @@ async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> Non
 async def test_a_payload_is_made_beside_the_event_loop(server: WireServer) -> None:
     made_on: list[threading.Thread] = []
 
-    def build(profile: Profile) -> Payload:
+    def build(profile: EndpointProfile) -> Payload:
         made_on.append(threading.current_thread())
         return opening(profile)
 

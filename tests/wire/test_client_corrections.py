@@ -9,7 +9,7 @@ import pytest
 from app.llm.capabilities.profiles import profile_cache_key, resolve_profile
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import Profile, filter_accepted_tools
+from app.llm.values.endpoint import EndpointProfile, filter_accepted_tools
 from app.llm.values.requests_and_updates import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
@@ -25,10 +25,10 @@ from tests.wire.endpoints import (
 from tests.wire.replies import Call, Reply, Turn, document, error
 from tests.wire.server import WireServer
 
-Build = Callable[[Profile], Payload]
+Build = Callable[[EndpointProfile], Payload]
 
 
-def history(profile: Profile) -> Payload:
+def history(profile: EndpointProfile) -> Payload:
     """A request with a call in its history, written as the profile says."""
     rules = {"any": "call_" + "x" * 80, "max64": "c" * 64, "max40": "c" * 40, "alnum9": "abcdef123"}
     identity = rules[profile.tool_id]
@@ -43,14 +43,14 @@ def history(profile: Profile) -> Payload:
     return Payload([SYSTEM, USER, assistant, result], TOOLS, max_tokens=100)
 
 
-def beside(profile: Profile) -> Payload:
+def beside(profile: EndpointProfile) -> Payload:
     """Text beside a call."""
     assistant, result = called()
     text = "I edit." if profile.text_beside_calls else ""
     return Payload([SYSTEM, USER, {**assistant, "content": text}, result], TOOLS)
 
 
-def interrupted(profile: Profile) -> Payload:
+def interrupted(profile: EndpointProfile) -> Payload:
     """The user speaks after a tool, and the program before that."""
     first = (
         {**SYSTEM, "content": f"{SYSTEM['content']} {NOTE['content']}"} if profile.mid_system != "inline" else SYSTEM
@@ -206,7 +206,7 @@ async def test_a_refusal_is_learned_from(
 ) -> None:
     server.always(Turn("Hello"))
     server.insist(*validators)
-    start = Profile(**profile)
+    start = EndpointProfile(**profile)
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, start, cache=cache) as client:
         if learned is None:
@@ -228,7 +228,7 @@ async def test_a_refusal_is_learned_from(
     stored = cache[profile_cache_key(server.base_url, "test-model")]
     assert {field: value for field, value in stored.items() if field != "learned_at"} == learned
     assert stored["learned_at"].keys() == learned.keys()
-    assert resolve_profile(server.base_url, "test-model", cache=cache) == Profile().model_copy(update=learned)
+    assert resolve_profile(server.base_url, "test-model", cache=cache) == EndpointProfile().model_copy(update=learned)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
@@ -295,7 +295,7 @@ async def test_refusal_without_a_movable_message_teaches_nothing(server: WireSer
     async with client_of(server) as client:
         with pytest.raises(RequestError):
             await updates_of(client, opening)
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
     assert len(server.requests) == 1
 
 
@@ -304,7 +304,7 @@ async def test_a_limit_that_is_too_large_is_not_asked_for_by_another_name(server
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="more than this model writes"):
             await updates_of(client, lambda profile: Payload([USER], TOOLS, max_tokens=9000))
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
     assert len(server.requests) == 1
 
 
@@ -312,7 +312,7 @@ async def test_a_busy_server_teaches_nothing(server: WireServer) -> None:
     server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
     async with client_of(server) as client:
         await updates_of(client, closing)
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
 
 
 async def test_nested_words_of_an_upstream_are_understood(server: WireServer) -> None:
@@ -347,7 +347,7 @@ def of_server(name: str, kind: str = "string") -> dict[str, Any]:
 SERVED = [*TOOLS, of_server("files__good"), of_server("mail__send", "bad"), of_server("mail__read", "bad")]
 
 
-def serving(profile: Profile) -> Payload:
+def serving(profile: EndpointProfile) -> Payload:
     """A request with the tools of two servers."""
     return Payload([SYSTEM, USER], filter_accepted_tools(SERVED, profile.refused_tools))
 
@@ -379,7 +379,7 @@ async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: Wi
     server.always(Turn("Hello"))
     server.insist(bad_schemas(message))
     cache: dict[str, dict[str, Any]] = {}
-    async with client_of(server, Profile(), cache=cache) as client:
+    async with client_of(server, EndpointProfile(), cache=cache) as client:
         updates = await updates_of(client, serving)
         sent = len(server.requests)
         assert [tool["function"]["name"] for tool in server.requests[-1].body["tools"]] == [
@@ -402,7 +402,7 @@ async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: Wi
 )
 async def test_a_tool_of_signoffs_own_is_never_left_out(server: WireServer, message: str) -> None:
     server.insist(lambda body: error(400, message))
-    async with client_of(server, Profile()) as client:
+    async with client_of(server, EndpointProfile()) as client:
         with pytest.raises(RequestError):
             await updates_of(client, serving)
         assert all(len(request.body["tools"]) == len(SERVED) for request in server.requests)
@@ -425,7 +425,7 @@ async def test_a_placement_that_does_not_help_is_taken_back(server: WireServer) 
     async with client_of(server, cache=cache) as client:
         with pytest.raises(RequestError, match="Unknown test 'mapping'"):
             await updates_of(client, closing)
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
     assert not cache
     assert len(server.requests) == 3, "in place, joined to the first, marked in the user's words"
 
@@ -435,7 +435,7 @@ async def test_only_the_rung_that_helps_is_kept(server: WireServer) -> None:
     server.always(Turn("Hello"))
     async with client_of(server) as client:
         updates = await updates_of(client, closing)
-        assert client.profile == Profile(mid_system="fold_user")
+        assert client.profile == EndpointProfile(mid_system="fold_user")
     told = [update.notice for update in updates if isinstance(update, ProfileCorrected)]
     assert len(told) == 1 and "user's messages" in told[0]
 
@@ -447,7 +447,7 @@ async def test_nothing_is_told_or_kept_of_a_request_that_fails_in_the_end(server
     async with client_of(server, cache=cache) as client:
         with pytest.raises(RequestError):
             await updates_of(client, closing)
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
     assert not cache
 
 
@@ -456,7 +456,7 @@ async def test_a_correction_outlasts_a_failure_that_passes(server: WireServer) -
     server.script([error(503, "Busy"), Turn("Hello")])
     async with client_of(server) as client:
         await updates_of(client, closing)
-        assert client.profile == Profile(mid_system="fold_first")
+        assert client.profile == EndpointProfile(mid_system="fold_first")
     assert len(server.requests) == 3
 
 
@@ -466,7 +466,7 @@ async def test_a_refusal_on_its_way_to_the_models_fault_teaches_no_placement(ser
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="Jinja Exception: no"):
             await updates_of(client, closing)
-        assert client.profile == Profile()
+        assert client.profile == EndpointProfile()
     sent = [request.body["messages"] for request in server.requests]
     calls = [call["id"] for messages in sent for one in messages for call in one.get("tool_calls", ())]
     assert calls[0] == "call_1" and set(calls[1:]) == {"abcdef123"}
@@ -491,7 +491,7 @@ async def test_a_model_that_calls_under_none_is_not_the_servers_fault(server: Wi
         with pytest.raises(RequestError) as caught:
             await updates_of(client, closing, closing=True)
         assert caught.value.kind is FailureKind.TOOL_USE_FAILED
-        assert client.profile == Profile(tool_choice_none="fails")
+        assert client.profile == EndpointProfile(tool_choice_none="fails")
         server.always(Turn("Hello"))
         assert response(await updates_of(client, closing, closing=True)).text == "Hello"
     assert len(server.requests) == 2 and all(request.closing for request in server.requests)

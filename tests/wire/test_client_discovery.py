@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.endpoint_doctor import LocalServer, find_local_servers
+from app.llm.endpoint_doctor import LocalModelServer, find_local_servers
 from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 
@@ -45,7 +45,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], chunked: bool) -> None:
     play(server, answers, chunked=chunked)
     found = await find_local_servers([server.port], patience=20)
-    assert found == [LocalServer(kind, server.base_url, ("qwen:7b",))]
+    assert found == [LocalModelServer(kind, server.base_url, ("qwen:7b",))]
 
 
 @pytest.mark.parametrize("answer", ["<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000])
@@ -77,7 +77,7 @@ async def test_a_server_that_answers_nothing_else_has_no_known_kind(greeting: by
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         found = await find_local_servers([port], patience=20)
-    assert found == [LocalServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
+    assert found == [LocalModelServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
 
 
 @pytest.mark.timeout(6)

@@ -9,8 +9,14 @@ import pytest
 from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
-from app.llm.values.endpoint import Profile
+from app.llm.endpoint_doctor import (
+    CHECKS,
+    EndpointCheck,
+    EndpointDiagnosis,
+    describe_learned_fields,
+    examine_endpoint,
+)
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
 from tests.wire import strict, templates
 from tests.wire.driving import BRISK, FAST
@@ -51,19 +57,21 @@ def never_calls(messages: list[dict[str, Any]]) -> Turn:
 
 
 async def examined(
-    server: WireServer, *, key: str | None = None, model: str = "test-model", profile: Profile | None = None
-) -> Diagnosis:
+    server: WireServer, *, key: str | None = None, model: str = "test-model", profile: EndpointProfile | None = None
+) -> EndpointDiagnosis:
     """The whole examination."""
     endpoint = Endpoint(server.base_url, model, SecretStr(key) if key else None)
-    findings = [found async for found in examine_endpoint(endpoint, profile or Profile(), timeouts=BRISK, retry=FAST)]
+    findings = [
+        found async for found in examine_endpoint(endpoint, profile or EndpointProfile(), timeouts=BRISK, retry=FAST)
+    ]
     *checks, diagnosis = findings
-    assert isinstance(diagnosis, Diagnosis) and diagnosis.checks == tuple(checks)
+    assert isinstance(diagnosis, EndpointDiagnosis) and diagnosis.checks == tuple(checks)
     assert tuple(check.name for check in checks if isinstance(check, EndpointCheck)) == CHECKS
     assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, EndpointCheck))
     return diagnosis
 
 
-def results(diagnosis: Diagnosis) -> dict[str, bool | None]:
+def results(diagnosis: EndpointDiagnosis) -> dict[str, bool | None]:
     """What was found, by name."""
     return {check.name: check.ok for check in diagnosis.checks}
 
@@ -115,7 +123,7 @@ async def test_the_truth_about_an_endpoint(
     server.model(lambda request: model(request.messages))
     diagnosis = await examined(server)
     assert results(diagnosis) == GOOD | findings
-    assert diagnosis.profile == Profile(**learned)
+    assert diagnosis.profile == EndpointProfile(**learned)
     assert diagnosis.usable
     limits = f"without certainty or with a fallback: {', '.join(findings)}"
     assert (limits if findings else "honours everything") in diagnosis.summary
@@ -146,7 +154,7 @@ async def test_strict_servers(
     server.model(lambda request: follows(request.messages))
     diagnosis = await examined(server)
     assert results(diagnosis) == GOOD | findings
-    assert diagnosis.profile == Profile(**learned)
+    assert diagnosis.profile == EndpointProfile(**learned)
     assert diagnosis.usable == ("tools_supported" not in learned)
 
 
@@ -212,8 +220,10 @@ async def test_a_silent_model_and_the_list(server: WireServer, name: str, found:
 
 async def test_a_server_that_is_not_there() -> None:
     endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
-    *_, diagnosis = [found async for found in examine_endpoint(endpoint, Profile(), timeouts=BRISK, retry=FAST)]
-    assert isinstance(diagnosis, Diagnosis)
+    *_, diagnosis = [
+        found async for found in examine_endpoint(endpoint, EndpointProfile(), timeouts=BRISK, retry=FAST)
+    ]
+    assert isinstance(diagnosis, EndpointDiagnosis)
     assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": False}
     assert not diagnosis.usable and "running" in diagnosis.summary
 
@@ -226,7 +236,7 @@ async def test_a_web_page(server: WireServer) -> None:
     assert results(diagnosis)["key"] is None
 
 
-STALE = Profile(
+STALE = EndpointProfile(
     mid_system="fold_user",
     tool_choice_none="rejected",
     tools_supported=False,
@@ -242,13 +252,13 @@ async def test_failed_examination_keeps_the_learned_profile(server: WireServer) 
 
 async def test_learned_profile_is_examined_anew(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
-    assert (await examined(server, profile=STALE)).profile == Profile()
+    assert (await examined(server, profile=STALE)).profile == EndpointProfile()
 
 
 async def test_examination_forgets_refused_settings(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
-    refused = Profile(refused={"top_k": 5}, refused_images=["a" * 64])
-    assert (await examined(server, profile=refused)).profile == Profile()
+    refused = EndpointProfile(refused={"top_k": 5}, refused_images=["a" * 64])
+    assert (await examined(server, profile=refused)).profile == EndpointProfile()
 
 
 async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> None:
@@ -262,7 +272,7 @@ async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> N
     )
     for days, field in ages:
         then = time.time() - days * 86_400
-        LearnedProfile(endpoint, Profile(), Profile(), cache, partial(float, then)).learn(**field)
+        LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, partial(float, then)).learn(**field)
     said = describe_learned_fields(cache, endpoint).detail
     assert 'tool_id = "max40" (3 days ago), context_window = 4096 (today); [profile]' in said
     assert "mid_system" not in said

@@ -15,7 +15,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.failures import FailureDescriber, exception_chain, searchable_text
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
 from tests.wire.replies import STALL, Reply, Turn, document, error, stream
@@ -232,7 +232,7 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
     key, token = "sk-proj-secret-0123456789", "header-secret-value"
     endpoint = Endpoint(server.base_url, "test-model", SecretStr(key), {"x-token": token})
     echo = f"Incorrect API key provided: {key} {token} Bearer {key}. Also sk-other-9876543210abc."
-    client = ModelClient(endpoint, Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(endpoint, EndpointProfile(), retry=FAST, timeouts=BRISK)
     for reply in (error(401, echo), error(500, echo), document(f"<title>{echo}</title>", status=400)):
         server.always(reply)
         with pytest.raises(RequestError) as caught:
@@ -248,7 +248,9 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
 async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: WireServer, key: str) -> None:
     server.require_key("sekrit-1234")
     server.always(Turn("Hi"))
-    client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key)), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(
+        Endpoint(server.base_url, "m", SecretStr(key)), EndpointProfile(), retry=FAST, timeouts=BRISK
+    )
     try:
         assert response(await updates_of(client)).text == "Hi"
         assert key.strip() == "sekrit-1234"
@@ -263,7 +265,7 @@ WITHOUT = "http://127.0.0.1:9/v1"
 
 async def test_a_password_in_the_url_is_not_in_the_message() -> None:
     """Three layers keep it out; the tests below see each of them by itself."""
-    client = ModelClient(Endpoint(WITH_SECRETS, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint(WITH_SECRETS, "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert WITHOUT in caught.value.message
@@ -324,7 +326,7 @@ async def test_no_proxy_for_this_machine(server: WireServer, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     server.always(Turn("Hi"))
     assert (await complete(server)).text == "Hi"
-    client = ModelClient(Endpoint("http://127.0.0.1:1/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("http://127.0.0.1:1/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError, match=r"Nothing answers at http://127.0.0.1:1/v1\. Is the server running\?"):
         await updates_of(client)
     await client.aclose()
@@ -342,7 +344,7 @@ async def test_echoed_request_text_does_not_classify_a_failure(server: WireServe
 async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) -> None:
     server.require_key("right")
     assert "wants an API key" in (await failure(server, error(500, ""))).message
-    client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), Profile(), timeouts=BRISK)
+    client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), EndpointProfile(), timeouts=BRISK)
     with pytest.raises(RequestError, match="does not accept the API key"):
         await updates_of(client)
     server.always(error(403, "Not in your country"))
@@ -369,7 +371,7 @@ async def test_without_a_key_no_key_is_sent(server: WireServer, monkeypatch: pyt
 async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
     server.always(Turn("Hi"))
     endpoint = Endpoint(server.base_url, "m", None, {"Authorization": "Basic abc", "x-team": "red"})
-    client = ModelClient(endpoint, Profile(), timeouts=BRISK)
+    client = ModelClient(endpoint, EndpointProfile(), timeouts=BRISK)
     await updates_of(client)
     await client.aclose()
     assert server.last.headers["authorization"] == "Basic abc"
@@ -392,7 +394,7 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
     ],
 )
 async def test_unreachable(base_url: str, words: str) -> None:
-    client = ModelClient(Endpoint(base_url, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint(base_url, "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError) as caught:
             await ask
@@ -421,7 +423,7 @@ def unproxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 )
 async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTPS_PROXY", proxy)
-    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError) as caught:
             await ask
@@ -433,7 +435,7 @@ async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pyt
 
 async def test_a_proxy_that_is_for_other_addresses_has_to_be_one_too(unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTP_PROXY", "gopher://127.0.0.1:9")
-    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError, match="cannot be used: it has to be http:// or https://"):
         await updates_of(client)
     await client.aclose()
@@ -455,7 +457,7 @@ async def test_a_proxy_that_is_for_other_addresses_has_to_be_one_too(unproxied: 
 @pytest.mark.parametrize("name", ["https_proxy", "all_proxy"])
 async def test_a_silent_proxy_is_named(name: str, proxy: str, told: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv(name, proxy)
-    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert told in caught.value.message and "HTTPS_PROXY" in caught.value.message
@@ -466,7 +468,7 @@ async def test_a_silent_proxy_is_named(name: str, proxy: str, told: str, unproxi
 async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pytest.MonkeyPatch) -> None:
     # What listens there is no proxy: it says no to CONNECT.
     unproxied.setenv("HTTPS_PROXY", server.base_url.removesuffix("/v1"))
-    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError, match=r"connection to 127.0.0.1:\d+, the proxy .* for nowhere.invalid failed"):
         await updates_of(client)
     await client.aclose()
@@ -476,7 +478,7 @@ async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pyte
 async def test_a_proxy_that_does_not_lead_there_is_not_named(exempt: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     unproxied.setenv("NO_PROXY", exempt)
-    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError, match=r"There is no host nowhere.invalid\. Check the base URL"):
         await updates_of(client)
     await client.aclose()
@@ -526,7 +528,7 @@ async def test_an_html_error_gives_its_title(server: WireServer) -> None:
     ],
 )
 async def test_invalid_headers_are_refused(server: WireServer, key: str, headers: dict[str, str], words: str) -> None:
-    client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key), headers), Profile(), timeouts=BRISK)
+    client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key), headers), EndpointProfile(), timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError, match=words) as caught:
             await ask
@@ -541,7 +543,7 @@ async def test_secrets_of_an_address_travel_and_are_nowhere_to_be_seen(server: W
     endpoint = Endpoint(url, "m")
     assert endpoint.base_url == f"{server.base_url}/?api-version=7"
     cache: dict[str, dict[str, Any]] = {}
-    client = ModelClient(endpoint, Profile(), timeouts=BRISK, cache=cache)
+    client = ModelClient(endpoint, EndpointProfile(), timeouts=BRISK, cache=cache)
     with pytest.raises(RequestError) as caught:
         await updates_of(client)
     server.script([error(400, "stream_options unknown"), Turn("Hi")])
@@ -560,7 +562,7 @@ async def test_secrets_of_an_address_travel_and_are_nowhere_to_be_seen(server: W
 async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
     url = server.base_url.replace("http:", "https:")
     # The server waits for the rest of a request line, and the client for the server's half of the handshake.
-    client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=replace(BRISK, connect=0.2))
+    client = ModelClient(Endpoint(url, "m"), EndpointProfile(), retry=FAST, timeouts=replace(BRISK, connect=0.2))
     with pytest.raises(RequestError) as caught:
         await updates_of(client)
     assert caught.value.kind is FailureKind.UNREACHABLE
@@ -623,7 +625,7 @@ async def test_the_list_gives_context_windows(server: WireServer, entry: dict[st
         assert client.profile.context_window == window
         assert len(server.visits) == 1
     assert resolve_profile(server.base_url, "test-model", cache=cache).context_window == window
-    async with client_of(server, Profile(context_window=9)) as client:
+    async with client_of(server, EndpointProfile(context_window=9)) as client:
         await client.model_ids()
         assert client.profile.context_window == 9, "what the user or the server said goes over the list"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
@@ -62,7 +62,7 @@ async def test_a_server_that_never_gives_a_reason_is_recognised_by_its_second_cl
 
 async def test_a_profile_may_know_that_before(server: WireServer) -> None:
     server.always(stream(CALL, DONE))
-    assert not (await complete(server, Profile(finish_optional=True))).truncated
+    assert not (await complete(server, EndpointProfile(finish_optional=True))).truncated
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "content_filter"])

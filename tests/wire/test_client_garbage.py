@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from app.conversation.events import EVENT_JSON, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
+from app.llm.endpoint_doctor import EndpointCheck, EndpointDiagnosis, examine_endpoint
 from app.llm.failures.failures import MAX_TEXT
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import DEEPEST
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted
 from app.llm.wires import chat
 from tests.examples import scale_examples
@@ -72,7 +72,7 @@ async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data:
         if isinstance(at, dict) or (isinstance(at, list) and isinstance(last, int) and last < len(at)):
             at[last] = data.draw(JUNK)
     server.always(Reply(tuple(head + b"data: " + json.dumps(one).encode() + b"\n\n" for head, one in events)))
-    async with client_of(server, Profile.model_validate({"wire": wire})) as client:
+    async with client_of(server, EndpointProfile.model_validate({"wire": wire})) as client:
         try:
             completed = response(await updates_of(client))
         except RequestError as failed:
@@ -204,14 +204,14 @@ async def test_damaged_bytes_beside_what_is_no_object(server: WireServer) -> Non
 async def test_the_examination_ends_too(server: WireServer) -> None:
     server.route("/v1/models", document("[" * 100_000))
     server.always(stream(event(json.dumps({"choices": [{"delta": {"tool_calls": call_delta()}}]}))))
-    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
-    assert isinstance(found[-1], Diagnosis) and not found[-1].usable
+    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile(), retry=FAST)]
+    assert isinstance(found[-1], EndpointDiagnosis) and not found[-1].usable
 
 
 async def test_names_without_end_take_one_line(server: WireServer) -> None:
     server.models = ["x" * 5_000, "a\nb"]
     server.script([error(404, "The model `m` does not exist", code="model_not_found")])
-    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
+    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile(), retry=FAST)]
     (model,) = [one.detail for one in found if isinstance(one, EndpointCheck) and one.name == "model"]
     assert len(model) < 600 and "\n" not in model
     server.always(stream(chunk("Hi"), chunk(finish="x" * 5_000), DONE))

@@ -11,7 +11,7 @@ from app.config.settings import ConfigError, Settings, validate_setting
 from app.llm.capabilities.model_list import add_cost, find_price
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted, TokenUsage
 from app.runtime.model_connection import make_endpoint
 from tests.wire.driving import BRISK, FAST, updates_of
@@ -134,6 +134,6 @@ def test_a_price_that_is_none_is_told(price: Any) -> None:
 
 
 def test_a_price_in_the_profile_is_checked_as_one() -> None:
-    assert Profile(price={"input": 1.0, "output": 2.0}).price == {"input": 1.0, "output": 2.0}
+    assert EndpointProfile(price={"input": 1.0, "output": 2.0}).price == {"input": 1.0, "output": 2.0}
     with pytest.raises(ValueError, match="output"):
-        Profile(price={"input": 1.0})
+        EndpointProfile(price={"input": 1.0})

@@ -10,7 +10,7 @@ import pytest
 from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
@@ -121,7 +121,7 @@ async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: Wir
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
     transport = Transport(endpoint, timeouts, FailureDescriber(endpoint))
     await transport.wait_until_ready()
-    exchange = transport.exchange(wire_for(Profile()), {}, ProgressTimeout(timeouts, closing=False))
+    exchange = transport.exchange(wire_for(EndpointProfile()), {}, ProgressTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):
         await anext(exchange)
     await transport.aclose()

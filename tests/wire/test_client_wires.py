@@ -10,9 +10,9 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
+from app.llm.endpoint_doctor import EndpointCheck, EndpointDiagnosis, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES, wire_for
@@ -27,7 +27,7 @@ each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDO
 def asking(*more: Item, closing: bool = False) -> Any:
     """What builds a request that says these after a first message."""
 
-    def build(profile: Profile) -> Payload:
+    def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
         messages, system = wire.make_messages(items, wire.adapt_profile(profile))
@@ -39,7 +39,9 @@ def asking(*more: Item, closing: bool = False) -> Any:
 class Talk:
     """A client, and what its requests gave out."""
 
-    def __init__(self, server: WireServer, profile: Profile, cache: dict[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, server: WireServer, profile: EndpointProfile, cache: dict[str, dict[str, Any]] | None = None
+    ) -> None:
         self.endpoint = Endpoint(server.base_url, "test-model", SecretStr("secret key"))
         self.client = ModelClient(self.endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
         self.updates: list[StreamUpdate] = []
@@ -95,7 +97,7 @@ async def test_a_404_that_names_responses_changes_the_wire(server: WireServer, t
     server.wires = {**server.wires, "chat": ONLY_RESPONSES}
     server.always(Turn("Done."))
     cache: dict[str, dict[str, Any]] = {}
-    talks.append(talk := Talk(server, Profile(), cache))
+    talks.append(talk := Talk(server, EndpointProfile(), cache))
     assert (await talk.ask()).text == "Done."
     assert [request.wire for request in server.requests] == ["chat", "responses"]
     assert len(talk.told) == 1 and "Responses" in talk.told[0]
@@ -107,7 +109,7 @@ async def test_a_404_that_names_responses_changes_the_wire(server: WireServer, t
 async def test_without_responses_chat_completions_are_used(server: WireServer, talks: list[Talk]) -> None:
     server.wires = {**server.wires, "responses": NOT_THERE}
     server.always(Turn("Done."))
-    talks.append(talk := Talk(server, Profile(wire="responses")))
+    talks.append(talk := Talk(server, EndpointProfile(wire="responses")))
     assert (await talk.ask()).text == "Done."
     assert [request.wire for request in server.requests] == ["responses", "chat"]
     assert talk.client.profile.wire == "chat" and len(talk.told) == 1
@@ -115,7 +117,7 @@ async def test_without_responses_chat_completions_are_used(server: WireServer, t
 
 async def test_a_server_that_has_neither_ends_in_its_own_words(server: WireServer, talks: list[Talk]) -> None:
     server.wires = {"chat": ONLY_RESPONSES, "responses": NOT_THERE, "anthropic": NOT_THERE}
-    talks.append(talk := Talk(server, Profile()))
+    talks.append(talk := Talk(server, EndpointProfile()))
     with pytest.raises(RequestError):
         await talk.ask()
     assert len(server.requests) <= 3
@@ -125,7 +127,7 @@ async def test_a_server_that_has_neither_ends_in_its_own_words(server: WireServe
 async def test_anthropics_key_and_version_go_in_headers_of_their_own(server: WireServer, talks: list[Talk]) -> None:
     server.require_key("secret key")
     server.always(Turn("Done."))
-    talks.append(talk := Talk(server, Profile(wire="anthropic")))
+    talks.append(talk := Talk(server, EndpointProfile(wire="anthropic")))
     await talk.ask()
     headers = server.last.headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("secret key", "2023-06-01")
@@ -171,10 +173,10 @@ async def test_refusal_on_a_wire_is_learned(
     server: WireServer, talks: list[Talk], wire: str, words: str, learned: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     server.script([VENDORS[wire].error(400, words), Turn("Done.")])
-    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
     await talk.ask(asking(ModelTurn("Done.", echo=ECHOED), UserText("More.")))
     before, after = (request.body for request in server.requests)
-    assert talk.client.profile == Profile(wire=wire, **learned)  # type: ignore[arg-type]
+    assert talk.client.profile == EndpointProfile(wire=wire, **learned)  # type: ignore[arg-type]
     assert len(talk.told) == 1
     assert {name: after[name] for name in sent} == sent
     if "opaque_echo" in learned:
@@ -199,7 +201,7 @@ async def test_anthropics_errors_are_known_for_what_they_are(
     server: WireServer, talks: list[Talk], status: int, kind: str, words: str, expected: FailureKind
 ) -> None:
     server.always(anthropic_error(status, words, kind))
-    talks.append(talk := Talk(server, Profile(wire="anthropic")))
+    talks.append(talk := Talk(server, EndpointProfile(wire="anthropic")))
     with pytest.raises(RequestError) as raised:
         await talk.ask()
     assert raised.value.kind is expected and words in str(raised.value)
@@ -233,7 +235,7 @@ FAILED: dict[str, tuple[str, Reply]] = {
 async def test_failed_response_of_a_wire_is_an_error(server: WireServer, talks: list[Talk], kind: str) -> None:
     wire, reply = FAILED[kind]
     server.always(reply)
-    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
     with pytest.raises(RequestError, match="The response failed" if "why" in kind else "Overloaded") as raised:
         await talk.ask()
     assert "no model response" not in raised.value.message
@@ -328,7 +330,7 @@ ODD: dict[str, tuple[str, Reply]] = {
 async def test_text_missing_in_a_stream_is_completed(server: WireServer, talks: list[Talk], kind: str) -> None:
     wire, reply = ODD[kind]
     server.script([reply])
-    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
     completed = await talk.ask()
     assert (completed.text, completed.truncated, completed.finish_reason) == ("Hi.", False, "tool_calls")
     assert [(call.wire_id, call.name, call.arguments) for call in completed.calls] == [
@@ -343,7 +345,7 @@ async def test_text_missing_in_a_stream_is_completed(server: WireServer, talks: 
 async def test_a_stream_is_cut_anywhere(server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int) -> None:
     calls = (*A_CALL, Call("read_file", "{}"), Call("edit_file", '{"path": '))
     server.script([Turn("Zwei Wörter.", calls, reasoning="Hm, two.", pieces=pieces)])
-    talks.append(talk := Talk(server, Profile(wire=vendor.name)))  # type: ignore[arg-type]
+    talks.append(talk := Talk(server, EndpointProfile(wire=vendor.name)))  # type: ignore[arg-type]
     completed = await talk.ask()
     assert (completed.text, completed.reasoning) == ("Zwei Wörter.", "Hm, two.")
     assert [call.arguments for call in completed.calls] == [{"path": "é.py"}, {}, None]
@@ -367,7 +369,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
         endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed}
     )
     *checks, diagnosis = [found async for found in examine_endpoint(endpoint, profile, timeouts=BRISK)]
-    assert isinstance(diagnosis, Diagnosis)
+    assert isinstance(diagnosis, EndpointDiagnosis)
     found = {check.name: check for check in checks if isinstance(check, EndpointCheck)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
     assert wire_for(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
@@ -384,9 +386,11 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
     ]
     calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
     turn = ModelTurn("Hi.", calls, OpaqueResponseBlocks(same_model=True, extras={"opaque_blocks": blocks}))
-    messages, _ = WIRES["responses"].make_messages([UserText("x"), turn], Profile(wire="responses"))
+    messages, _ = WIRES["responses"].make_messages([UserText("x"), turn], EndpointProfile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
     # Reasoning that led to nothing is refused.
-    messages, _ = WIRES["responses"].make_messages([UserText("x"), replace(turn, text=" ", calls=())], Profile())
+    messages, _ = WIRES["responses"].make_messages(
+        [UserText("x"), replace(turn, text=" ", calls=())], EndpointProfile()
+    )
     assert [one["content"] for one in messages] == ["x"]

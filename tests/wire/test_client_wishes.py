@@ -10,7 +10,7 @@ import pytest
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import SentRequest, wire_for
@@ -24,10 +24,10 @@ WORK = ModelTurn("", (CallWithResult("call_1", "read_file", "{}", "text"),))
 
 def wishing(
     effort: str = "off", *more: Item, limit: int | None = None, **fields: Any
-) -> Callable[[Profile], Payload]:
+) -> Callable[[EndpointProfile], Payload]:
     """What builds a request with these settings."""
 
-    def build(profile: Profile) -> Payload:
+    def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
         messages, system = wire.make_messages(items, wire.adapt_profile(profile))
@@ -36,9 +36,9 @@ def wishing(
     return build
 
 
-def body_of(model: str, wire: str, build: Callable[[Profile], Payload]) -> dict[str, Any]:
+def body_of(model: str, wire: str, build: Callable[[EndpointProfile], Payload]) -> dict[str, Any]:
     """The body, which is one that the vendor takes."""
-    profile = Profile.model_validate({"wire": wire})
+    profile = EndpointProfile.model_validate({"wire": wire})
     body = SentRequest(model, profile, build(profile)).make_body()
     if wire in VENDORS:
         assert VENDORS[wire].violations(body) == []
@@ -182,7 +182,7 @@ async def test_refused_setting_is_left_out_told_once_and_remembered(server: Wire
 )
 async def test_a_refused_effort_is_known_by_the_servers_words(server: WireServer, wire: str, reply: Reply) -> None:
     server.script([reply, Turn("Done.")])
-    async with client_of(server, Profile.model_validate({"wire": wire})) as client:
+    async with client_of(server, EndpointProfile.model_validate({"wire": wire})) as client:
         assert len(told(await updates_of(client, wishing("high")))) == 1
         assert client.profile.refused == {"reasoning_effort": "high"}
         assert client.profile.opaque_echo
@@ -196,7 +196,7 @@ async def test_a_refusal_that_only_sounds_like_a_field_teaches_nothing_of_it(ser
     async with client_of(server, cache=cache) as client:
         with pytest.raises(RequestError):
             await updates_of(client, wishing(user="me"))
-        assert client.profile == Profile() and not cache
+        assert client.profile == EndpointProfile() and not cache
 
 
 async def test_without_settings_a_request_is_as_ever(server: WireServer) -> None:
@@ -211,7 +211,7 @@ async def test_a_turn_with_another_model_or_effort_has_a_client_of_its_own(serve
 
     def another(model: str, effort: str) -> ModelClient:
         made.append((model, effort))
-        return ModelClient(Endpoint(server.base_url, model), Profile())
+        return ModelClient(Endpoint(server.base_url, model), EndpointProfile())
 
     async with client_of(server, another=another) as client:
         for model, effort in (("", ""), ("test-model", "")):

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Notice, TurnEnded
+from app.conversation.events import TurnEnded, UserNotice
 from app.llm.capabilities.profiles import seed_profile
 from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import Bench, bench, edit
@@ -182,7 +182,7 @@ async def test_the_gate_reaches_the_model(name: str, server: WireServer, tmp_pat
             found = on.session.ports.model.profile.model_dump()
             known = seed_profile(server.base_url, "test-model").model_dump()
             assert {key: value for key, value in found.items() if value != known[key]} == learned
-            assert sum(isinstance(event, Notice) for event in on.events) == len(learned), "told once"
+            assert sum(isinstance(event, UserNotice) for event in on.events) == len(learned), "told once"
             on.check()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.permission_requests import GrantedPermissions
 from app.agent.updates import PermissionRequested, SessionFailed, Update
-from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
+from app.conversation.events import CallDenied, CallOutcome, ContentPruned, Event, HistoryCompacted, ToolResult
 from app.conversation.payload.projection import CachedProjection
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
@@ -258,11 +258,11 @@ async def test_they_outlive_pruning_and_a_summary(server: WireServer, on: Bench)
     server.say("I will use make.")
     await on.say("Go")
     results = tuple(one.id for one in on.events if isinstance(one, ToolResult))
-    await on.session.log.append(Pruned(results=results))
+    await on.session.log.append(ContentPruned(results=results))
     server.say("Pruned.")
     await on.say("And?")
     assert heard(server.last, WORDS.strip()) == ["user"]
-    summary = Compacted(upto=on.events[-1].id, summary="Something was denied.", method="summary")
+    summary = HistoryCompacted(upto=on.events[-1].id, summary="Something was denied.", method="summary")
     await on.session.log.append(summary)
     server.say("Summed up.")
     await on.say("And now?")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.agent.updates import SessionFailed
-from app.conversation.events import Compacted, Intervention, InterventionKind, Pruned
+from app.conversation.events import ContentPruned, HistoryCompacted, Intervention, InterventionKind
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
@@ -31,7 +31,7 @@ async def test_room_is_made_before_a_request_would_overflow(server: WireServer, 
             server.turn(calls=[("read_file", arguments)], prompt_tokens=0)
             server.turn(f"Read from {first}.", prompt_tokens=0)
             await on.say(f"Read on from {first}")
-        made = [event for event in on.events if isinstance(event, Pruned | Compacted)]
+        made = [event for event in on.events if isinstance(event, ContentPruned | HistoryCompacted)]
         assert made, "old tool output was left out"
         assert all(event.tokens_after < event.tokens_before for event in made)
         assert max(len(str(request.body)) for request in server.requests) < 20_000 * 5
@@ -54,7 +54,7 @@ async def test_a_full_context_is_answered_once_by_making_room(server: WireServer
         await on.say("And now?")
         assert on.stopped == "answer"
         assert len(server.requests) == sent + 2
-        assert any(isinstance(event, Pruned | Compacted) for event in on.events)
+        assert any(isinstance(event, ContentPruned | HistoryCompacted) for event in on.events)
         assert len(str(server.last.body)) < len(str(server.requests[sent].body))
         server.script([FULL, FULL, FULL])
         await on.say("Once more")
@@ -72,7 +72,7 @@ async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tm
         await on.session.wait_until_idle()
         after = on.session.spent.total
         assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
-        (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
+        (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
         assert compacted.method == "summary" and "SUMMARY" in compacted.summary
         asked = server.last
         assert asked.body["tool_choice"] == "none" and asked.messages[-1]["role"] == "system"
@@ -90,7 +90,7 @@ async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tm
         server.script([error(400, "no")])
         await on.session.compact()
         await on.session.wait_until_idle()
-        (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
+        (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
         assert compacted.method == "truncation" and not compacted.summary
 
 

@@ -14,7 +14,6 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     DecisionKind,
-    Notice,
     ProposalDecided,
     Question,
     RequestFailed,
@@ -22,6 +21,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserNotice,
 )
 from app.llm.failures.request_errors import RetryPolicy
 from app.proposals.values.decision_facts import LineComment
@@ -189,7 +189,7 @@ async def test_an_approval_is_committed_where_the_user_asked_for_it(server: Wire
         await on.session.approve(await staged(on))
         shown = subprocess.run([*git, "show", "--stat", "HEAD"], capture_output=True, text=True, check=True).stdout
         assert "greet.py" in shown and "other.txt" not in shown
-        assert any(isinstance(event, Notice) and "committed" in event.text for event in on.events)
+        assert any(isinstance(event, UserNotice) and "committed" in event.text for event in on.events)
 
 
 async def test_the_model_is_told_the_number_that_the_user_sees(server: WireServer, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
-from app.conversation.events import CallOutcome, Notice, ProposalStaged, RequestFailed, ToolResult
+from app.conversation.events import CallOutcome, ProposalStaged, RequestFailed, ToolResult, UserNotice
 from tests.wire import templates
 from tests.wire.bench import FILE, bench, edit, of_role
 from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
@@ -91,7 +91,7 @@ async def test_a_call_refused_by_the_endpoint_is_the_gate(server: WireServer, tm
         await on.say("Be less formal")
         assert on.stopped == "staged"
         assert not any(isinstance(event, RequestFailed) for event in on.events)
-        (notice,) = [event.text for event in on.events if isinstance(event, Notice)]
+        (notice,) = [event.text for event in on.events if isinstance(event, UserNotice)]
         assert notice == "The model called a tool although it was told to stop; the server refused the call."
         assert [request.closing for request in server.requests] == [False, True]
 

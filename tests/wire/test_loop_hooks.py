@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.updates import ProposalsChanged
 from app.automation.event_hooks import HookEventDocument
-from app.conversation.events import Notice, ProposalDecided
+from app.conversation.events import ProposalDecided, UserNotice
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import open_workspace
 from app.workspace import trust
@@ -126,7 +126,7 @@ async def test_the_app_shows_a_hooks_edit_and_denies_to_its_agent(server: WireSe
     assert (proposal.state, proposal.origin.agent) == (ProposalState.PENDING, "claude")
     await hosted.session.deny("P1", feedback="Not\nso.")
     assert not any(isinstance(event, ProposalDecided) for event in hosted.session.log.events)
-    (note,) = [event.text for event in hosted.session.log.events if isinstance(event, Notice)]
+    (note,) = [event.text for event in hosted.session.log.events if isinstance(event, UserNotice)]
     assert note.startswith("P1 is from Claude Code, claude-opus-5-5, session 5f0c77aa: it reads your words")
     assert server.requests == [], "nobody asks signoff's own model"
     told = await hosted.other("hook", "claude", stdin=json.dumps(agent.asks("well?")))

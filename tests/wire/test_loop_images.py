@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
+from app.conversation.events import AssistantMessage, ContentPruned, ProposalDecided, UserMessage, UserNotice
 from app.images.image import Image
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
@@ -60,7 +60,7 @@ async def show(on: Bench, text: str) -> None:
 
 
 def notices(on: Bench) -> list[str]:
-    return [event.text for event in on.events if isinstance(event, Notice)]
+    return [event.text for event in on.events if isinstance(event, UserNotice)]
 
 
 def refuses_images(reply: Reply) -> Callable[[dict[str, Any]], Reply | None]:
@@ -223,7 +223,7 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
         await show(on, "What is in @shot.png?")
         await on.session.compact()
         await on.session.wait_until_idle()
-        assert [event.images for event in on.events if isinstance(event, Pruned)] != []
+        assert [event.images for event in on.events if isinstance(event, ContentPruned)] != []
         await on.say("And now?")
         assert images(server.last.body) == []
         assert any("to make room in the context" in text for text in of_role(server.last, "system"))

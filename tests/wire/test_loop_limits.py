@@ -19,7 +19,6 @@ from app.conversation.events import (
     CallOutcome,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalStaged,
     Question,
     RequestSent,
@@ -27,6 +26,7 @@ from app.conversation.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    UserNotice,
 )
 from tests.examples import scale_examples
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -117,7 +117,7 @@ async def test_a_limit_is_announced_once_to_user_and_model(server: WireServer, t
     reading(server, written=9_300)
     async with bench(server, tmp_path, price=PRICE, max_cost=1) as on:
         await on.say("Look around")
-        notices = [event.text for event in on.events if isinstance(event, Notice)]
+        notices = [event.text for event in on.events if isinstance(event, UserNotice)]
         assert notices == ["Nearly at a limit: $0.81 of the cost limit of $1.00."]
         notes = [event for event in on.events if isinstance(event, Intervention)]
         assert [note.kind for note in notes] == [InterventionKind.LIMIT_NEAR, InterventionKind.COST_LIMIT]
@@ -135,7 +135,7 @@ async def test_a_nearly_reached_limit_is_not_announced_again_after_a_restart(
         async with bench(server, tmp_path, price=PRICE, max_cost=1) as on:
             await on.say("Hi")
             server.always(Turn("Done.", prompt_tokens=8_000))
-            assert sum(isinstance(event, Notice) for event in on.events) == count
+            assert sum(isinstance(event, UserNotice) for event in on.events) == count
 
 
 async def test_steps_are_announced_in_each_turn(server: WireServer, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_steps_are_announced_in_each_turn(server: WireServer, tmp_path: Pa
     async with bench(server, tmp_path, max_steps=5) as on:
         for turn in (1, 2):
             await on.say("Look around")
-            near = [event for event in on.events if isinstance(event, Notice)]
+            near = [event for event in on.events if isinstance(event, UserNotice)]
             assert [event.text for event in near] == ["Nearly at a limit: 4 of the 5 steps of this turn."] * turn
             assert ended(on).limit == "steps"
 
@@ -275,11 +275,11 @@ def test_time_is_that_of_turns_without_the_waits_for_the_user() -> None:
         AssistantMessage(time=110),
         ToolResult(call="c", outcome=CallOutcome.OK, text="", time=150, waited=30),
         TurnEnded(stopped="answer", time=151),
-        Notice(text="", time=500),
+        UserNotice(text="", time=500),
         TurnStarted(cause="message", time=600),
         RequestSent(time=601),
         # A crash, and a day on another.
-        Notice(text="", time=90_000),
+        UserNotice(text="", time=90_000),
         TurnStarted(cause="message", time=990),
     ):
         meter.apply(event)

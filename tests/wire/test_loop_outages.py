@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.agent.updates import EventRecorded, SessionFailed, SessionPhase, Update
-from app.conversation.events import AssistantMessage, Notice, TurnEnded, UserMessage
+from app.conversation.events import AssistantMessage, TurnEnded, UserMessage, UserNotice
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
 from app.tools.tool_registry import OfferedTools, ToolSource
@@ -40,7 +40,7 @@ def failures(on: Bench) -> list[str]:
 async def test_a_notice_that_cannot_be_recorded_is_shown_all_the_same(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         with without_events(on):
-            await on.session.notify_user(Notice(text="Mind the gap."))
+            await on.session.notify_user(UserNotice(text="Mind the gap."))
         assert failures(on) == ["Mind the gap."]
 
 
@@ -89,7 +89,7 @@ async def test_a_commit_that_git_refuses_is_said_and_the_approval_stands(server:
         await on.say("Change it")
         await on.session.approve("P1")
         assert on.file != FILE
-        (notice,) = [event for event in on.events if isinstance(event, Notice)]
+        (notice,) = [event for event in on.events if isinstance(event, UserNotice)]
         assert notice.level == "warning" and "not a git repository" in notice.text
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import CallOutcome, CommandInvocation, Compacted, ToolResult, UserMessage
+from app.conversation.events import CallOutcome, CommandInvocation, HistoryCompacted, ToolResult, UserMessage
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import STALL, Call, Turn, chunk, stream
@@ -102,7 +102,7 @@ async def test_a_compaction_keeps_the_list_as_system(server: WireServer, tmp_pat
         server.model(lambda request: Turn("SUMMARY"))
         await on.session.compact()
         await on.session.wait_until_idle()
-        assert any(isinstance(event, Compacted) for event in on.events)
+        assert any(isinstance(event, HistoryCompacted) for event in on.events)
         await on.say("go on")
         told = [message for message in server.last.messages if "Bound the loop" in str(message)]
         assert [message["role"] for message in told] == ["system"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.agent.trace import TraceFile
-from app.conversation.events import Notice
+from app.conversation.events import UserNotice
 from app.conversation.payload import render_trials
 from tests.wire import templates
 from tests.wire.bench import Bench, bench, edit
@@ -114,7 +114,7 @@ async def test_the_first_closing_request_has_the_gates_words_where_the_template_
         (closing,) = [request for request in sent if request.closing]
         assert template(closing.messages).count(GATE) == 1
         if template is not templates.knows_no_system:
-            assert not [event for event in on.events if isinstance(event, Notice)], "nothing was refused"
+            assert not [event for event in on.events if isinstance(event, UserNotice)], "nothing was refused"
 
 
 async def test_the_first_closing_request_waits_for_the_rendering(server: WireServer, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp
         known = on.session.ports.model.profile
         await on.say("Be less formal")
         assert on.stopped == "staged" and on.session.ports.model.profile == known
-        assert not [event for event in on.events if isinstance(event, Notice)]
+        assert not [event for event in on.events if isinstance(event, UserNotice)]
         assert GATE in server.last.messages[-1]["content"] and len(server.requests) == 2
 
 

@@ -33,8 +33,8 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import CachedProjection
-from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Endpoint, Payload, ReceivedCall, ResponseCompleted, StreamUpdate
+from app.llm.values.endpoint import EndpointProfile
+from app.llm.values.requests_and_updates import Endpoint, Payload, ReceivedToolCall, ResponseCompleted, StreamUpdate
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import create_or_resume_session
@@ -55,7 +55,7 @@ class Model:
     """Answers each request with text, a question or an edit, and notices two requests at once."""
 
     endpoint = Endpoint("http://localhost", "m", None, {})
-    profile = Profile()
+    profile = EndpointProfile()
 
     def __init__(self, moods: list[str]) -> None:
         self._moods = itertools.chain(moods, itertools.repeat("text"))
@@ -64,7 +64,7 @@ class Model:
         self.requests = 0
 
     async def stream(
-        self, build: Callable[[Profile], Payload], *, closing: bool = False
+        self, build: Callable[[EndpointProfile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
         self._out += 1
         self.requests += 1
@@ -101,7 +101,7 @@ class Model:
         return _response("Done.")
 
 
-def _response(text: str, *calls: ReceivedCall) -> ResponseCompleted:
+def _response(text: str, *calls: ReceivedToolCall) -> ResponseCompleted:
     return ResponseCompleted(
         text=text,
         reasoning="",
@@ -114,7 +114,9 @@ def _response(text: str, *calls: ReceivedCall) -> ResponseCompleted:
 
 
 def _called(number: int, name: str, arguments: dict[str, object]) -> ResponseCompleted:
-    return _response("", ReceivedCall(wire_id=f"call{number}", name=name, arguments=arguments, raw_arguments="{}"))
+    return _response(
+        "", ReceivedToolCall(wire_id=f"call{number}", name=name, arguments=arguments, raw_arguments="{}")
+    )
 
 
 @pytest.fixture(scope="module")

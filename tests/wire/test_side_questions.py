@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStreamed, TextStreamed
-from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, collect_side_exchanges
+from app.conversation.events import (
+    ContentPruned,
+    HistoryCompacted,
+    SideAnswer,
+    SideQuestion,
+    ThreadAnchor,
+    collect_side_exchanges,
+)
 from app.conversation.markdown_export import export_markdown
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
@@ -266,7 +273,7 @@ async def test_overflow_asks_with_less(server: WireServer, tmp_path: Path, monke
         assert answer.text == "Because." and len(server.requests) == before + 2
         first, second = server.requests[-2:]
         assert len(str(second.body)) < 0.8 * len(str(first.body))
-        assert not [event for event in on.events if isinstance(event, Pruned | Compacted)]
+        assert not [event for event in on.events if isinstance(event, ContentPruned | HistoryCompacted)]
         server.script([FULL, FULL])
         answer = await ask(on, proposal, "and now?")
         assert answer.state == "failed" and answer.note and len(server.requests) == before + 4
@@ -285,7 +292,7 @@ async def test_compaction_goes_as_it_would_have_gone(
                 if aside:
                     await ask(on, proposal, f"why {number}?")
                 await on.say(f"Say more {number}. " + "Words. " * 300)
-            assert any(isinstance(event, Compacted) for event in on.events)
+            assert any(isinstance(event, HistoryCompacted) for event in on.events)
             return whole(server.requests)
 
     assert await story("with", aside=True) == await story("without", aside=False)

@@ -19,7 +19,7 @@ from textual.widgets import Static, TextArea
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import make_bindings, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds
-from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
+from widgets.chat.composer_lists import CompletionPopup, CompletionSuggestion, QueuedMessages
 from widgets.common.containers import Column, Row
 
 if TYPE_CHECKING:
@@ -396,7 +396,7 @@ class Composer(Column):
             for name, title in self._commands
             if name.startswith(query) or (query and (query in name or f" {query}" in f" {title.lower()}"))
         )
-        choices = [Suggestion(name, f"/{name}", title) for _, name, title in ranked]
+        choices = [CompletionSuggestion(name, f"/{name}", title) for _, name, title in ranked]
         self.popup.show_suggestions("command", choices)
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
@@ -419,7 +419,7 @@ class Composer(Column):
                 given_up.set()
             # Keep the highlighted file while the list grows.
             self.popup.show_suggestions(
-                "file", [Suggestion(name, name) for name in matches], keep_choice=not is_first
+                "file", [CompletionSuggestion(name, name) for name in matches], keep_choice=not is_first
             )
             if is_complete:
                 return
@@ -460,9 +460,11 @@ class Composer(Column):
         query = self.editor.text.lower()
         return [text for text in self._history if query in text.lower()]
 
-    def _history_suggestions(self, texts: Sequence[str]) -> list[Suggestion]:
+    def _history_suggestions(self, texts: Sequence[str]) -> list[CompletionSuggestion]:
         """Return suggestions without duplicates, latest first."""
-        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_HISTORY_MATCHES)]
+        return [
+            CompletionSuggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_HISTORY_MATCHES)
+        ]
 
     @on(CompletionPopup.Chosen)
     def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:
@@ -471,7 +473,7 @@ class Composer(Column):
         self._accept_suggestion(event.choice, enter=True)
         self.screen.set_focus(self.editor)
 
-    def _accept_suggestion(self, choice: Suggestion, enter: bool) -> None:
+    def _accept_suggestion(self, choice: CompletionSuggestion, enter: bool) -> None:
         match self.popup.source:
             case "history":
                 self._set_text(choice.value)

@@ -18,7 +18,7 @@ CompletionSource = Literal["file", "command", "history"]
 _MAX_SUGGESTION_ROWS = 8
 
 
-class Suggestion(NamedTuple):
+class CompletionSuggestion(NamedTuple):
     """A row of the completion list."""
 
     value: str
@@ -44,12 +44,12 @@ class CompletionPopup(Widget):
     class Chosen(Message):
         """The user clicked a suggestion."""
 
-        choice: Suggestion
+        choice: CompletionSuggestion
 
     def __init__(self) -> None:
         super().__init__()
         self.source: CompletionSource = "file"
-        self._choices: Sequence[Suggestion] = ()
+        self._choices: Sequence[CompletionSuggestion] = ()
         self._index = 0
         self._title = ""
 
@@ -59,12 +59,17 @@ class CompletionPopup(Widget):
         return bool(self.display)
 
     @property
-    def highlighted_suggestion(self) -> Suggestion | None:
+    def highlighted_suggestion(self) -> CompletionSuggestion | None:
         """Return the highlighted suggestion; None if there is none."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
     def show_suggestions(
-        self, source: CompletionSource, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
+        self,
+        source: CompletionSource,
+        choices: Sequence[CompletionSuggestion],
+        title: str = "",
+        *,
+        keep_choice: bool = False,
     ) -> None:
         """Show these suggestions and highlight the first.
 

@@ -19,11 +19,10 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
-    Compacted,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
-    Notice,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
@@ -35,6 +34,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
     UserMessage,
+    UserNotice,
 )
 from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
@@ -445,8 +445,8 @@ def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
             return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
             return [InterventionEntry(key, kind, text, event.sender_and_receiver)]
-        case Compacted(summary=summary, tokens_before=before, tokens_after=after):
+        case HistoryCompacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
-        case Notice(text=text, level=level):
+        case UserNotice(text=text, level=level):
             return [NoticeEntry(key, text, level)]
     return []

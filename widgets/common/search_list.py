@@ -17,7 +17,7 @@ from app.text.safe_text import escape_unsafe
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListChoice:
     """An entry of a list, of one or more lines."""
 
     key: str
@@ -70,7 +70,7 @@ class SearchList(Vertical):
     class Highlighted(Message):
         """The cursor moved to this choice; None if the list is empty."""
 
-        choice: Choice | None
+        choice: ListChoice | None
 
     @dataclass
     class QueryChanged(Message):
@@ -82,7 +82,7 @@ class SearchList(Vertical):
     class Picked(Message):
         """The user selected a choice; None if no choice matches, so that the typed text is the result."""
 
-        choice: Choice | None
+        choice: ListChoice | None
         text: str
 
     def __init__(
@@ -102,8 +102,8 @@ class SearchList(Vertical):
         self._field = Input(placeholder=placeholder)
         self._list = OptionList(markup=False)
         self._list.can_focus = False
-        self._all_choices: list[Choice] = []
-        self._shown_choices: list[Choice] = []
+        self._all_choices: list[ListChoice] = []
+        self._shown_choices: list[ListChoice] = []
 
     def compose(self) -> ComposeResult:
         """Compose the field and the list, with the text that replaces an empty list."""
@@ -119,7 +119,7 @@ class SearchList(Vertical):
         self._field.value = text
 
     @property
-    def highlighted(self) -> Choice | None:
+    def highlighted(self) -> ListChoice | None:
         """Return the choice under the cursor; None if the list is empty."""
         index = self._list.highlighted
         return self._shown_choices[index] if index is not None and index < len(self._shown_choices) else None
@@ -129,7 +129,7 @@ class SearchList(Vertical):
         """Return the query."""
         return self._field.value.strip()
 
-    def set_choices(self, choices: Sequence[Choice], current: str = "", *, problem: str = "") -> None:
+    def set_choices(self, choices: Sequence[ListChoice], current: str = "", *, problem: str = "") -> None:
         """Set the choices, or the reason why there are none; keep the cursor, or move it to `current`."""
         self._problem = escape_unsafe(problem)
         wanted = current or (self.highlighted.key if self.highlighted else "")

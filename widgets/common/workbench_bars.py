@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.style import Style
 
 from app.conversation.token_totals import TokenTotals
-from app.keys.actions import ACTIONS, Action
+from app.keys.actions import ACTIONS, UserAction
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from widgets.common.figures import (
@@ -280,7 +280,7 @@ class StatusBar(ClickTargets):
 
 
 _HINT_GAP_CELLS = 2
-_ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
+_ACTIONS: dict[str, tuple[int, UserAction]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
 
 
 class HasKeyTitles:

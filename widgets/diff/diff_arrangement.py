@@ -27,7 +27,7 @@ from widgets.diff.diff_rows import (
     FoldRow,
     NoteRow,
     Row,
-    Segment,
+    RowSegment,
     SingleSegment,
     SourceLine,
     SpaceRow,
@@ -166,14 +166,14 @@ class _SegmentBuilder:
         segment.set_row_heights(self.measure)
         return segment
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[RowSegment]:
         """Yield the segments of all files."""
         for number in range(len(self.diffs)):
             if number:
                 yield SingleSegment(BlankRow(number - 1), sys.maxsize)
             yield from self._file_segments(number)
 
-    def _file_segments(self, number: int) -> Iterator[Segment]:
+    def _file_segments(self, number: int) -> Iterator[RowSegment]:
         change = self.diffs[number].change
         yield SingleSegment(FileRow(number), -1)
         if number in self.shape.collapsed:
@@ -201,7 +201,7 @@ class _SegmentBuilder:
                 _UnchangedStretch(number, gap, old, new, count_below, spaces), first=not gap, last=True
             )
 
-    def _stretch_segments(self, stretch: _UnchangedStretch, *, first: bool, last: bool) -> Iterator[Segment]:
+    def _stretch_segments(self, stretch: _UnchangedStretch, *, first: bool, last: bool) -> Iterator[RowSegment]:
         """Yield the segments of a stretch before a hunk or after the last hunk, folded if it is long."""
         file, gap, old, new, count, spaces = stretch
         head = 0 if first else CONTEXT_LINES
@@ -216,7 +216,7 @@ class _SegmentBuilder:
         yield SingleSegment(FoldRow(file, gap, new + head, hidden, spaces), new + head)
         yield from self._context_segments(file, old + count - tail, new + count - tail, tail, gap)
 
-    def _context_segments(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
+    def _context_segments(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[RowSegment]:
         start = new
         for line in self.comments.lines(file, "new", range(new, new + count)):
             yield ContextSegment(file, old + start - new, start, line + 1 - start, gap)
@@ -226,7 +226,7 @@ class _SegmentBuilder:
         if start < new + count:
             yield ContextSegment(file, old + start - new, start, new + count - start, gap)
 
-    def _hunk_segments(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[Segment]:
+    def _hunk_segments(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[RowSegment]:
         """Yield the segments of a hunk or of its part; `above` is the number of parts above it."""
         if not hunk.old_count and not hunk.new_count:
             return
@@ -237,7 +237,7 @@ class _SegmentBuilder:
             for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
                 yield self.note_segment(comment, hunk.new_start, index)
         if self.shape.split:
-            whole: Segment = SplitSegment(file, index, hunk, self._aligned_lines(file, hunk), above=above)
+            whole: RowSegment = SplitSegment(file, index, hunk, self._aligned_lines(file, hunk), above=above)
         else:
             whole = UnifiedSegment(file, index, hunk, above=above)
         start = 0
@@ -257,7 +257,9 @@ class _SegmentBuilder:
             return None
         return pair_lines(*hunk_texts(self.diffs[file], hunk))
 
-    def _commented_rows(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
+    def _commented_rows(
+        self, file: int, hunk: Hunk | HunkRange, whole: RowSegment
+    ) -> Iterator[tuple[int, SourceLine]]:
         """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
@@ -278,7 +280,7 @@ def arrange_diffs(
     hidden_space: HiddenWhitespace | None = None,
     notes: Mapping[int, Sequence[NoteRow]] | None = None,
     measure: Callable[[Row], int],
-    fits: Callable[[Segment], bool] | None = None,
+    fits: Callable[[RowSegment], bool] | None = None,
 ) -> DiffLayout:
     """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more` is called.
 
@@ -305,8 +307,8 @@ def arrange_diffs(
 
 
 def _measure_wrapped_segments(
-    segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
-) -> Iterator[Segment]:
+    segments: Iterator[RowSegment], measure: Callable[[Row], int], fits: Callable[[RowSegment], bool]
+) -> Iterator[RowSegment]:
     """Yield the segments with their heights for wrapped lines; long segments are split."""
     for segment in segments:
         for start in range(0, segment.rows, _MAX_MEASURED_ROWS):

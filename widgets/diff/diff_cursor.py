@@ -141,7 +141,7 @@ class DiffCursor:
             case _:
                 return None
 
-    def next_line(self) -> LineRow | None:
+    def find_line_at_or_below(self) -> LineRow | None:
         """Return the first line of source at or below the cursor; None if there is none nearby."""
         rows = self._model.rows
         below = map(rows.row_at, range(self.number, min(rows.row_count, self.number + _MAX_ROWS_WITHOUT_SOURCE)))

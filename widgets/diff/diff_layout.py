@@ -18,7 +18,7 @@ from widgets.diff.diff_rows import (
     LineRow,
     NoteRow,
     Row,
-    Segment,
+    RowSegment,
     SingleSegment,
     SpaceRow,
 )
@@ -50,7 +50,7 @@ class Landmarks:
         self.comments: list[int] = []
         """Row of each comment."""
 
-    def add_segment(self, row: int, segment: Segment) -> None:
+    def add_segment(self, row: int, segment: RowSegment) -> None:
         """Add the landmarks of a segment that begins at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
@@ -79,8 +79,8 @@ class Landmarks:
 class DiffLayout:
     """Segments with their offsets; until it is `complete`, all counts are of the rows laid out so far."""
 
-    def __init__(self, source: Iterable[Segment] = ()) -> None:
-        self.segments: list[Segment] = []
+    def __init__(self, source: Iterable[RowSegment] = ()) -> None:
+        self.segments: list[RowSegment] = []
         self.landmarks = Landmarks()
         self.complete = False
         self._source = iter(source)
@@ -171,13 +171,13 @@ class DiffLayout:
         end = self.first_line_of_row(number + 1) if number + 1 < self.row_count else self.height
         return end - self.first_line_of_row(number)
 
-    def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+    def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, RowSegment]]:
         """Yield the segments on these terminal lines, each with its first line and the line after its last."""
         low, high = self._segment_range(first, last)
         for index in range(low, high):
             yield self._first_lines[index], self._first_lines[index + 1], self.segments[index]
 
-    def segments_between(self, first: int, last: int) -> Sequence[Segment]:
+    def segments_between(self, first: int, last: int) -> Sequence[RowSegment]:
         """Return the segments on the terminal lines `first` to `last`, without the last."""
         low, high = self._segment_range(first, last)
         return self.segments[low:high]
@@ -281,7 +281,7 @@ class DiffLayout:
         return last.file > file or (line is not None and last.file == file and last.new_start > line)
 
 
-def _is_below_hunk(segment: Segment, file: int, hunk: int) -> bool:
+def _is_below_hunk(segment: RowSegment, file: int, hunk: int) -> bool:
     """Return whether a segment is below a hunk and the context after it."""
     return segment.file != file if segment.hunk is None else (segment.file, segment.hunk) > (file, hunk)
 
@@ -293,5 +293,5 @@ def _is_same_row(shown: Row, row: Row) -> bool:
     return shown == row
 
 
-def _new_start(segment: Segment) -> int:
+def _new_start(segment: RowSegment) -> int:
     return segment.new_start

@@ -122,7 +122,7 @@ class BlankRow(NamedTuple):
 Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 
 
-class Segment(ABC):
+class RowSegment(ABC):
     """A stretch of rows that are computed in the same way."""
 
     __slots__ = ("file", "heights", "hunk", "new_start", "rows")
@@ -156,7 +156,7 @@ class Segment(ABC):
         """Return the number of the row that shows a line of source; None if there is none."""
         return None
 
-    def slice_rows(self, start: int, rows: int) -> "Segment":
+    def slice_rows(self, start: int, rows: int) -> "RowSegment":
         """Return some of the rows as a new segment."""
         return self
 
@@ -167,7 +167,7 @@ class Segment(ABC):
             self.heights = None
 
 
-class SingleSegment(Segment):
+class SingleSegment(RowSegment):
     """A segment with one row that is not source."""
 
     __slots__ = ("content",)
@@ -181,7 +181,7 @@ class SingleSegment(Segment):
         return self.content
 
 
-class ContextSegment(Segment):
+class ContextSegment(RowSegment):
     """Unchanged lines."""
 
     __slots__ = ("gap", "old_start")
@@ -208,7 +208,7 @@ class ContextSegment(Segment):
         return ContextSegment(self.file, self.old_start + start, self.new_start + start, rows, self.gap)
 
 
-class UnifiedSegment(Segment):
+class UnifiedSegment(RowSegment):
     """Rows of a hunk in the unified view, old lines above new ones."""
 
     __slots__ = ("_whole_hunk", "above", "offset", "old_count", "old_start")
@@ -251,7 +251,7 @@ class UnifiedSegment(Segment):
         return UnifiedSegment(self.file, self.hunk, self._whole_hunk, self.offset + start, rows, self.above)
 
 
-class SplitSegment(Segment):
+class SplitSegment(RowSegment):
     """Rows of a hunk in the side-by-side view, old lines left of new ones."""
 
     __slots__ = ("_whole_hunk", "above", "new_count", "offset", "old_count", "old_start", "pairs")

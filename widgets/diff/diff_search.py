@@ -221,7 +221,7 @@ class DiffSearch:
         if self.current is not None:
             self.current = (self.current + step) % len(self.found_matches)
         else:
-            line = self._cursor.next_line()
+            line = self._cursor.find_line_at_or_below()
             self.current = 0 if line is None else _first_match_index(self.found_matches, self._model.diffs, line)
         match = self.found_matches[self.current]
         self._model.render_context.found = match.line

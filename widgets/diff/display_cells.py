@@ -17,7 +17,7 @@ from rich.cells import cell_len, chop_cells, split_graphemes
 
 from app.proposals.values.models import FileDiff
 from app.text.safe_text import escape_unsafe
-from widgets.diff.diff_rows import Segment
+from widgets.diff.diff_rows import RowSegment
 
 _MIN_LONG_TEXT_CHARACTERS = 2_000
 """Minimum length, in characters, of strings that are compared by identity."""
@@ -445,7 +445,7 @@ def wrap_words(text: str, width: int) -> list[str]:
     return lines
 
 
-def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
+def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[RowSegment]) -> int:
     """Return the width in cells of the longest source line in these segments; folded lines do not count."""
     widest = 0
     for segment in segments:

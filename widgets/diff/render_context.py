@@ -8,7 +8,7 @@ from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.review.hunk_lines import Side, side_text
-from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, SourceLine
+from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment, SourceLine
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
@@ -174,7 +174,7 @@ class RenderContext:
             self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number)
         )
 
-    def all_fit_on_one_row(self, segment: Segment) -> bool:
+    def all_fit_on_one_row(self, segment: RowSegment) -> bool:
         """Return whether every line of a source segment fits on one terminal line."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 

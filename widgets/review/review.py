@@ -20,7 +20,7 @@ from app.automation.evidence.proposal_evidence import (
 )
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.actions import Action, actions_in_scope, make_bindings
+from app.keys.actions import UserAction, actions_in_scope, make_bindings
 from app.keys.keymap import effective_keys, key_name
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -512,7 +512,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         # After a decision, the focus may be in the composer, where the undo key would be typed as text.
         return self.keys_leading_to(action) if action in _REVERSAL_ACTIONS else self.key_of_action(action)
 
-    def _first_key(self, action: Action) -> str:
+    def _first_key(self, action: UserAction) -> str:
         return key_name(effective_keys(action, self._keys)[0])
 
     @on(DiffView.CameOnScreen)
@@ -531,7 +531,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     @on(DiffView.NothingUnseen)
     def _go_to_next_unread(self) -> None:
         """Show the next proposal with unseen lines, at its first unseen line; if there is none, show a notice."""
-        if (key := self.state.next_unread) and self._proposal_open_to_choice is not None:
+        if (key := self.state.next_unread_proposal) and self._proposal_open_to_choice is not None:
             self._proposal_to_show_unseen = key
             self.show_item(key)
         else:

@@ -1,9 +1,9 @@
 """Count the tokens of a payload, and plan how to shorten it: which old output goes first, where history is cut.
 
 Tokens are estimated from the size, calibrated by the server's counts. A plan names what to leave out; the caller
-records it (`Pruned`, `Compacted`) and asks again until nothing is left to do. The log keeps all events; only payloads
-become shorter. The order: images that the model has answered to, texts of old tool results, a summary by the model, a
-cut without a summary.
+records it (`ContentPruned`, `HistoryCompacted`) and asks again until nothing is left to do. The log keeps all events;
+only payloads become shorter. The order: images that the model has answered to, texts of old tool results, a summary
+by the model, a cut without a summary.
 """
 
 import json
@@ -18,12 +18,12 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     ProposalDecided,
-    Pruned,
     Question,
     RequestSent,
     ToolCall,
@@ -36,7 +36,7 @@ from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import IMAGE_PARTS
 
@@ -477,7 +477,11 @@ _SUMMARY_REQUEST_SHARE = 0.7
 
 
 def make_summary_payload(
-    events: Sequence[Event], step: SummariseStep, budget: ContextBudget, profile: Profile, inputs: PayloadInputs
+    events: Sequence[Event],
+    step: SummariseStep,
+    budget: ContextBudget,
+    profile: EndpointProfile,
+    inputs: PayloadInputs,
 ) -> Payload:
     """Return the payload that asks the model for the summary of a plan.
 
@@ -486,7 +490,7 @@ def make_summary_payload(
     """
     covered = [_clip_event(event) for event in events if 0 < event.id <= step.upto]
     # The model's answers describe the images.
-    pruned_images = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
+    pruned_images = ContentPruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
     covered = _drop_oldest(covered, int(_SUMMARY_REQUEST_SHARE * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
     return project([*covered, pruned_images, instruction], profile, replace(inputs, closing=True))
@@ -499,7 +503,7 @@ def _drop_oldest(events: list[Event], tokens: int) -> list[Event]:
         tokens_left -= estimate_event_tokens(events[position]) - estimate_image_event_tokens(events[position])
         if tokens_left < 0:
             cut = max(position, read_omissions(events).cut)
-            return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]
+            return [*events, HistoryCompacted(upto=events[cut].id, summary="", method="truncation")]
     return events
 
 

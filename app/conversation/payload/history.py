@@ -11,12 +11,12 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     ProposalDecided,
-    Pruned,
     Question,
     RequestSent,
     Spoken,
@@ -65,16 +65,16 @@ class HistoryOmissions:
 
 def read_omissions(events: Sequence[Event]) -> HistoryOmissions:
     """Return what the compactions and prunings of a log leave out, in any order of these events."""
-    compacted: Compacted | None = None
+    compacted: HistoryCompacted | None = None
     pruned: set[int] = set()
     images: set[int] = set()
-    summaries: list[Compacted] = []
+    summaries: list[HistoryCompacted] = []
     for event in events:
         match event:
-            case Pruned():
+            case ContentPruned():
                 pruned.update(event.results)
                 images.update(event.images)
-            case Compacted():
+            case HistoryCompacted():
                 if compacted is None or event.upto >= compacted.upto:
                     compacted = event
                 if event.summary.strip():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.tool_calls import CallRecord
 from app.images.image import Image, image_refusal_reason, positions_over_limit, quote_names
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire import AttachedImage
 
 _ATTACH_AGAIN_ADVICE = "If you need to see what is missing, ask the user to attach it again."
@@ -31,7 +31,7 @@ _UNSENT_REASONS = {
 
 
 def attach_history_images(
-    items: Sequence[HistoryItem], profile: Profile, contents: Mapping[str, str]
+    items: Sequence[HistoryItem], profile: EndpointProfile, contents: Mapping[str, str]
 ) -> tuple[list[HistoryItem], tuple[Image, ...]]:
     """Return the history with the images that are sent and notes about the others.
 
@@ -46,7 +46,7 @@ def attach_history_images(
 
 
 def find_unsent_reasons(
-    carried: Sequence["HistoryImage"], profile: Profile, contents: Mapping[str, str]
+    carried: Sequence["HistoryImage"], profile: EndpointProfile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""
     reasons = [_unsent_reason(history_image, profile, contents) for history_image in carried]
@@ -127,7 +127,7 @@ def _attach_to_user_message(
             yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
 
 
-def _unsent_reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]) -> str:
+def _unsent_reason(carried: HistoryImage, profile: EndpointProfile, contents: Mapping[str, str]) -> str:
     """Return why an image is not sent; empty if it is sent."""
     if carried.pruned:
         return "pruned"
@@ -135,7 +135,7 @@ def _unsent_reason(carried: HistoryImage, profile: Profile, contents: Mapping[st
     return image_unsent_reason(carried.image, profile, of_tool=carried.of_tool) or gone
 
 
-def image_unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
+def image_unsent_reason(image: Image, profile: EndpointProfile, *, of_tool: bool = False) -> str:
     """Return why an endpoint is not sent an image; empty if it is sent."""
     if not profile.accepts_images:
         return "blind"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
-from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent, TurnStarted
+from app.conversation.events import AssistantMessage, ContentPruned, Event, HistoryCompacted, RequestSent, TurnStarted
 from app.conversation.payload.history import (
     EarlierHistory,
     History,
@@ -40,7 +40,7 @@ from app.conversation.payload.tool_calls import (
     to_valid_tool_name,
 )
 from app.images.image import Image
-from app.llm.values.endpoint import Profile, filter_accepted_tools
+from app.llm.values.endpoint import EndpointProfile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,
@@ -79,7 +79,7 @@ class _UserMessageDraft:
 
 
 def make_request_items(
-    history: History, system_prompt: str, profile: Profile, endpoint: str, model: str
+    history: History, system_prompt: str, profile: EndpointProfile, endpoint: str, model: str
 ) -> list[Item]:
     """Return the items of a request in an order that `profile` accepts."""
     placer = ItemPlacer(system_prompt, profile, endpoint, model, history.pruned)
@@ -95,7 +95,7 @@ class ItemPlacer:
     """Appends items one by one; each step depends only on the last written items."""
 
     def __init__(
-        self, system_prompt: str, profile: Profile, endpoint: str, model: str, pruned: frozenset[int]
+        self, system_prompt: str, profile: EndpointProfile, endpoint: str, model: str, pruned: frozenset[int]
     ) -> None:
         self._profile = profile
         self._endpoint = endpoint
@@ -316,7 +316,7 @@ class PayloadInputs:
     """A side question, which is not in the log; the model may not call tools."""
 
 
-def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
+def project(events: Sequence[Event], profile: EndpointProfile, inputs: PayloadInputs) -> Payload:
     """Return the payload for a log.
 
     Any sequence of events (for example any prefix of a log) gives a valid payload, in linear time. The same arguments
@@ -341,7 +341,7 @@ def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) ->
 
 
 def _make_payload(
-    written: WireMessages, profile: Profile, inputs: PayloadInputs, images: tuple[Image, ...]
+    written: WireMessages, profile: EndpointProfile, inputs: PayloadInputs, images: tuple[Image, ...]
 ) -> Payload:
     is_text_only = inputs.closing or inputs.side_request is not None
     forbids_calls = is_text_only and profile.tools_supported and profile.tool_choice_none != "rejected"
@@ -390,7 +390,7 @@ class CachedProjection:
         self._lock = Lock()
         self._prefix: _CachedPrefix | None = None
 
-    def project(self, events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
+    def project(self, events: Sequence[Event], profile: EndpointProfile, inputs: PayloadInputs) -> Payload:
         """Return the payload for a log, like the function `project`."""
         events = tuple(events)
         prompt = inputs.system_prompt if profile.mid_system == "fold_user" else ""
@@ -457,7 +457,7 @@ def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) ->
 
 def _find_omission_events(events: Sequence[Event]) -> tuple[Event, ...]:
     """Return the compactions and prunings among these events."""
-    return tuple(event for event in events if isinstance(event, Compacted | Pruned))
+    return tuple(event for event in events if isinstance(event, HistoryCompacted | ContentPruned))
 
 
 def _extend_prefix(
@@ -480,7 +480,7 @@ def _extend_prefix(
     )
 
 
-def _max_kept_characters(profile: Profile) -> int:
+def _max_kept_characters(profile: EndpointProfile) -> int:
     if profile.context_window is None:
         return _MAX_KEPT_CHARACTERS
     return min(_MAX_KEPT_CHARACTERS, int(profile.context_window * _KEPT_CHARACTERS_PER_TOKEN))

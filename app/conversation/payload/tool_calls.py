@@ -16,7 +16,7 @@ from typing import Any
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
-from app.llm.values.requests_and_updates import ReceivedCall
+from app.llm.values.requests_and_updates import ReceivedToolCall
 from app.llm.wires.wire import AttachedImage
 
 
@@ -71,7 +71,7 @@ class WireIds:
     """Assigns an id to each call, in the order of the log; ids are unique.
 
     Args:
-        rule: `Profile.tool_id`.
+        rule: `EndpointProfile.tool_id`.
     """
 
     def __init__(self, rule: str) -> None:
@@ -215,7 +215,7 @@ def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
     return _not_started_reason(record.call, around)
 
 
-def malformed_call_reason(call: ReceivedCall) -> str:
+def malformed_call_reason(call: ReceivedToolCall) -> str:
     """Return why a received call cannot run; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""

@@ -25,13 +25,13 @@ from app.doors.agent_decisions import (
     wait_until_lines_are_read,
 )
 from app.doors.mcp.door_server import MAX_WAIT_SECONDS, McpCaller, RunningCall
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -55,7 +55,7 @@ class _Arguments(BaseModel):
 
 
 class ReplacementArguments(_Arguments):
-    """One replacement; its fields are those of `app.proposals.locate.matching.Replacement`."""
+    """One replacement; its fields are those of `app.proposals.locate.matching.TextReplacement`."""
 
     old: str
     new: str
@@ -238,7 +238,7 @@ def _change(
         yield draft.rename(path, target)
         path = target
     if file.edits is not None:
-        yield draft.edit(path, [Replacement(**dict(edit)) for edit in file.edits])
+        yield draft.edit(path, [TextReplacement(**dict(edit)) for edit in file.edits])
     elif file.content is not None:
         yield draft.write(path, file.content)
 
@@ -491,7 +491,7 @@ class ProposalTools:
         own: Sequence[str],
     ) -> tuple[Proposal, str]:
         draft = runtime.service.new_draft("")
-        draft.origin = Origin(
+        draft.origin = ProposalOrigin(
             kind=OriginKind.AGENT,
             agent=caller.agent,
             model=caller.model,

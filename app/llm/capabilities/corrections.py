@@ -12,33 +12,33 @@ from typing import Any
 
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.endpoint import Profile, tool_key, tool_name
+from app.llm.values.endpoint import EndpointProfile, tool_key, tool_name
 from app.llm.values.requests_and_updates import EFFORT, Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class ProfileCorrection:
     """A changed profile and the notice for the user."""
 
     name: str
     """Rule and variant; a request tries each name at most once."""
-    profile: Profile
+    profile: EndpointProfile
     notice: str
 
 
-Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
+Rule = Callable[[EndpointProfile, Failure, Payload], Iterator[ProfileCorrection]]
 """Yields corrections that may avoid the failure, the likeliest first."""
 
 
-def make_correction(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
+def make_correction(name: str, profile: EndpointProfile, notice: str, **changes: Any) -> ProfileCorrection:
     """Return the correction that makes these changes."""
-    return Correction(name, profile.model_copy(update=changes), notice)
+    return ProfileCorrection(name, profile.model_copy(update=changes), notice)
 
 
 def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
     """Return a rule that makes these changes if the server's message matches `pattern`."""
 
-    def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    def rule(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
         if pattern.search(failure.text):
             yield make_correction(name, profile, notice, **changes)
 
@@ -59,7 +59,7 @@ _EFFORT_PATTERNS = {
 """Patterns for the reasoning effort in servers' messages, by wire."""
 
 
-def _drop_refused_option(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_refused_option(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     for name, value in payload.options.without_refused(profile.refused).as_fields().items():
         pattern = _EFFORT_PATTERNS[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
@@ -93,32 +93,32 @@ _OUTPUT_LIMIT = re.compile(
 )
 
 
-def _switch_to_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _switch_to_responses(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_REQUIRED.search(failure.text):
         notice = "This model does not speak chat completions here; requests go out as Responses from now on."
         yield make_correction("wire:responses", profile, notice, wire="responses")
 
 
-def _switch_to_chat(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _switch_to_chat(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
     if profile.wire == "responses" and missing:
         notice = "There are no Responses here; requests go out as chat completions from now on."
         yield make_correction("wire:chat", profile, notice, wire="chat")
 
 
-def _drop_opaque_blocks(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_opaque_blocks(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     said = {"responses": _ENCRYPTED_REASONING, "anthropic": _SIGNED_THINKING}.get(profile.wire)
     if said is not None and said.search(failure.text):
         notice = "The model does not take its reasoning back; it goes without from now on."
         yield make_correction("opaque_echo", profile, notice, opaque_echo=False)
 
 
-def _drop_cache_breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_cache_breakpoints(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.wire == "anthropic" and "cache_control" in failure.text:
         yield make_correction("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
 
 
-def _lower_output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _lower_output_limit(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.wire == "anthropic" and (named := _OUTPUT_LIMIT.search(failure.text)):
         limit = int(named[1] or named[2])
         yield make_correction(
@@ -139,7 +139,7 @@ _PLACES = (
 _SCHEMA_STATUSES = (400, 422)
 
 
-def _drop_refused_tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_refused_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     if failure.status not in _SCHEMA_STATUSES or not _SCHEMA.search(failure.text):
         return
     for tool in payload.tools:
@@ -157,7 +157,7 @@ def _drop_refused_tools(profile: Profile, failure: Failure, payload: Payload) ->
     yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
 
 
-def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem: str) -> Correction:
+def _without_tools(profile: EndpointProfile, tools: Sequence[Mapping[str, Any]], problem: str) -> ProfileCorrection:
     refused = [*profile.refused_tools, *map(tool_key, tools)][-_MAX_TOOLS:]
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
@@ -190,7 +190,7 @@ _SERVER_ERROR_STATUS = 500
 _UNREADABLE_STATUSES = (400, 415, 422)
 
 
-def _drop_refused_image(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_refused_image(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     if payload.images and _BAD_IMAGE.search(failure.text):
         names = [image.sha256 for image in payload.images]
         for refused in (names[-1:], names):
@@ -204,7 +204,9 @@ def _drop_refused_image(profile: Profile, failure: Failure, payload: Payload) ->
             )
 
 
-def _drop_unsupported_images(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_unsupported_images(
+    profile: EndpointProfile, failure: Failure, payload: Payload
+) -> Iterator[ProfileCorrection]:
     if not payload.images:
         return
     clear = (
@@ -214,14 +216,14 @@ def _drop_unsupported_images(profile: Profile, failure: Failure, payload: Payloa
         yield _without_images(profile)
 
 
-def _drop_images_at_last(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_images_at_last(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     """Yield a profile without images as the last correction: otherwise a history with a refused image would fail
     forever."""
     if payload.images and failure.status in _UNREADABLE_STATUSES:
         yield _without_images(profile)
 
 
-def _without_images(profile: Profile) -> Correction:
+def _without_images(profile: EndpointProfile) -> ProfileCorrection:
     notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
     return make_correction("images", profile, notice, images_supported=False)
 
@@ -291,8 +293,8 @@ _UNCORRECTABLE_KINDS = frozenset(
 
 
 def find_correction(
-    profile: Profile, failure: Failure, payload: Payload, tried: Collection[str] = ()
-) -> Correction | None:
+    profile: EndpointProfile, failure: Failure, payload: Payload, tried: Collection[str] = ()
+) -> ProfileCorrection | None:
     """Return the first correction that fits the failure, changes the profile and is not in `tried`; else None."""
     if failure.kind in _UNCORRECTABLE_KINDS:
         return None
@@ -305,13 +307,15 @@ def find_correction(
     return None
 
 
-def _drop_stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_stream_usage(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
         yield make_correction("stream_usage", profile, notice, stream_usage=False)
 
 
-def _switch_max_tokens_field(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _switch_max_tokens_field(
+    profile: EndpointProfile, failure: Failure, payload: Payload
+) -> Iterator[ProfileCorrection]:
     if payload.max_tokens is None or not re.search(r"max_(?:completion_)?tokens", failure.text):
         return
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
@@ -320,20 +324,20 @@ def _switch_max_tokens_field(profile: Profile, failure: Failure, payload: Payloa
     yield make_correction(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
-def _drop_parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_parallel_calls(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
         yield make_correction(
             "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
         )
 
 
-def _drop_tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
         yield make_correction("tools", profile, notice, tools_supported=False)
 
 
-def _drop_tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _drop_tool_choice(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     sent = payload.tool_choice == "none" and profile.tool_choice_none != "rejected"
     if sent and _TOOL_CHOICE.search(failure.text) and _REFUSAL.search(failure.text):
         notice = (
@@ -342,12 +346,12 @@ def _drop_tool_choice(profile: Profile, failure: Failure, payload: Payload) -> I
         yield make_correction("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
-def _drop_developer_role(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_developer_role(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.developer_role and "developer" in failure.text:
         yield make_correction("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
-def _shorten_tool_ids(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _shorten_tool_ids(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if _ID_ALNUM9.search(failure.text):
         yield make_correction(
             "tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9"
@@ -360,14 +364,14 @@ def _shorten_tool_ids(profile: Profile, failure: Failure, _: Payload) -> Iterato
         yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
-def _add_tool_names(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _add_tool_names(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
         yield make_correction("tool_name", profile, notice, tool_name_on_result=True)
 
 
-def _drop_echoed_fields(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+def _drop_echoed_fields(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     """Yield a profile without nonstandard fields, for a server that refuses them."""
     if not _REFUSAL.search(failure.text):
         return
@@ -383,7 +387,9 @@ def _drop_echoed_fields(profile: Profile, failure: Failure, _: Payload) -> Itera
     yield make_correction(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
-def _change_empty_content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _change_empty_content(
+    profile: EndpointProfile, failure: Failure, payload: Payload
+) -> Iterator[ProfileCorrection]:
     """Yield profiles with another content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
@@ -395,7 +401,7 @@ def _change_empty_content(profile: Profile, failure: Failure, payload: Payload) 
         yield make_correction("content:empty", profile, notice, empty_content="empty")
 
 
-def _change_role_order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     """Yield corrections for templates with rules about the order of roles: other placements of system messages
     first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
@@ -415,7 +421,7 @@ def _change_role_order(profile: Profile, failure: Failure, payload: Payload) -> 
     folding = profile.mid_system == "inline" and _has_mid_system(payload)
     if folding:
         yield _move_system_messages(profile, "fold_first")
-    yield Correction("alternate", alternating, "The server wants user and assistant to alternate.")
+    yield ProfileCorrection("alternate", alternating, "The server wants user and assistant to alternate.")
     if folding and alternating != profile:
         yield _move_system_messages(alternating, "fold_first", "alternate+")
     systems = sum(one.get("role") in ("system", "developer") for one in payload.messages)
@@ -425,7 +431,7 @@ def _change_role_order(profile: Profile, failure: Failure, payload: Payload) -> 
             yield _move_system_messages(alternating, "fold_user", "alternate+")
 
 
-def _move_system_messages(profile: Profile, placement: str, also: str = "") -> Correction:
+def _move_system_messages(profile: EndpointProfile, placement: str, also: str = "") -> ProfileCorrection:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
     return make_correction(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)

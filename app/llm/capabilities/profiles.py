@@ -11,23 +11,23 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from app.llm.failures.request_errors import Failure
-from app.llm.values.endpoint import Profile, is_local
+from app.llm.values.endpoint import EndpointProfile, is_local
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected
 
 if TYPE_CHECKING:
-    from app.llm.capabilities.corrections import Correction
+    from app.llm.capabilities.corrections import ProfileCorrection
 
 
 class CorrectionTrial:
     """The corrections that one request tries."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: EndpointProfile) -> None:
         self.profile = profile
         """The profile for the next attempt."""
         self._known = profile
-        self._kept: list[Correction] = []
+        self._kept: list[ProfileCorrection] = []
         """In the order tried; the last one is not confirmed yet."""
-        self._before: tuple[Profile, Payload] | None = None
+        self._before: tuple[EndpointProfile, Payload] | None = None
         """Profile and payload for which the last correction was made."""
         self._tried: set[str] = set()
 
@@ -149,8 +149,8 @@ class LearnedProfile:
     def __init__(
         self,
         endpoint: Endpoint,
-        known: Profile,
-        profile: Profile,
+        known: EndpointProfile,
+        profile: EndpointProfile,
         cache: CorrectionStore | None,
         clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
@@ -202,7 +202,7 @@ def _stored(cache: CorrectionStore, base_url: str, model: str) -> Iterator[Learn
     stored = dict(cache.get(profile_cache_key(base_url, model)) or {})
     dates = stored.pop(_DATES, {})
     for field, value in stored.items():
-        if field in Profile.model_fields:
+        if field in EndpointProfile.model_fields:
             since = dates.get(field, 0.0) if isinstance(dates, dict) else 0.0
             yield LearnedField(field, value, since if isinstance(since, int | float) else 0.0)
 
@@ -215,33 +215,35 @@ def _store(cache: CorrectionStore, endpoint: Endpoint, changed: Mapping[str, Any
     cache[key] = {**stored, **changed, _DATES: {**dates, **dict.fromkeys(changed, now)}}
 
 
-SEEDS: dict[str, Profile] = {
-    "unknown": Profile(),
+SEEDS: dict[str, EndpointProfile] = {
+    "unknown": EndpointProfile(),
     # Both wires work fully there, but only this one keeps reasoning from call to call.
-    "openai": Profile(name="openai", wire="responses", max_tokens_field="max_completion_tokens", tool_id="max64"),
-    "azure": Profile(name="azure", max_tokens_field="max_completion_tokens", tool_id="max64"),
-    "openrouter": Profile(name="openrouter", reasoning_echo="same_model"),
-    "vllm": Profile(name="vllm"),
-    "ollama": Profile(name="ollama", tool_choice_none="ignored"),
-    "llama.cpp": Profile(name="llama.cpp"),
-    "lmstudio": Profile(name="lmstudio"),
-    "anthropic": Profile(name="anthropic", wire="anthropic"),
+    "openai": EndpointProfile(
+        name="openai", wire="responses", max_tokens_field="max_completion_tokens", tool_id="max64"
+    ),
+    "azure": EndpointProfile(name="azure", max_tokens_field="max_completion_tokens", tool_id="max64"),
+    "openrouter": EndpointProfile(name="openrouter", reasoning_echo="same_model"),
+    "vllm": EndpointProfile(name="vllm"),
+    "ollama": EndpointProfile(name="ollama", tool_choice_none="ignored"),
+    "llama.cpp": EndpointProfile(name="llama.cpp"),
+    "lmstudio": EndpointProfile(name="lmstudio"),
+    "anthropic": EndpointProfile(name="anthropic", wire="anthropic"),
     # Joins all system messages at the front.
-    "anthropic-chat": Profile(name="anthropic-chat", mid_system="fold_first"),
+    "anthropic-chat": EndpointProfile(name="anthropic-chat", mid_system="fold_first"),
     # Most servers with this wire accept no system message in mid-conversation; some ignore it without an error.
-    "anthropic-like": Profile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
-    "gemini": Profile(name="gemini", call_extras_echo=True),
-    "mistral": Profile(
+    "anthropic-like": EndpointProfile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
+    "gemini": EndpointProfile(name="gemini", call_extras_echo=True),
+    "mistral": EndpointProfile(
         name="mistral",
         mid_system="fold_first",
         bridge_tool_user=True,
         tool_id="alnum9",
         text_beside_calls=False,
     ),
-    "groq": Profile(name="groq", tool_choice_none="fails"),
-    "deepseek": Profile(name="deepseek", reasoning_echo="required_on_calls"),
-    "moonshot": Profile(name="moonshot", reasoning_echo="required_on_calls"),
-    "bedrock": Profile(name="bedrock", tool_choice_none="rejected"),
+    "groq": EndpointProfile(name="groq", tool_choice_none="fails"),
+    "deepseek": EndpointProfile(name="deepseek", reasoning_echo="required_on_calls"),
+    "moonshot": EndpointProfile(name="moonshot", reasoning_echo="required_on_calls"),
+    "bedrock": EndpointProfile(name="bedrock", tool_choice_none="rejected"),
 }
 """Default profiles by kind of server."""
 
@@ -279,7 +281,7 @@ def server_kind(base_url: str, model: str) -> str:
     return "ollama" if port == 11434 else "unknown"
 
 
-def seed_profile(base_url: str, model: str, wire: str | None = None) -> Profile:
+def seed_profile(base_url: str, model: str, wire: str | None = None) -> EndpointProfile:
     """Return the default profile of an endpoint; `wire` is the user's choice, if any."""
     kind = server_kind(base_url, model)
     return SEEDS["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
@@ -295,7 +297,7 @@ def resolve_profile(
     *,
     cache: CorrectionStore | None = None,
     overrides: Mapping[str, Any] | None = None,
-) -> Profile:
+) -> EndpointProfile:
     """Return the initial profile: defaults, then learned corrections, then the user's settings.
 
     Raises:
@@ -306,20 +308,20 @@ def resolve_profile(
         learned = {belief.field: belief.value for belief in read_valid_fields(cache, base_url, model)}
         # Fields that another version stored may be invalid; they will be learned again.
         with contextlib.suppress(ValidationError):
-            profile = Profile.model_validate({**profile.model_dump(), **learned})
+            profile = EndpointProfile.model_validate({**profile.model_dump(), **learned})
     if not overrides:
         return profile
     try:
-        return Profile.model_validate({**profile.model_dump(), **overrides})
+        return EndpointProfile.model_validate({**profile.model_dump(), **overrides})
     except ValidationError as problem:
         fault = problem.errors()[0]
         field = ".".join(str(step) for step in fault["loc"])
         raise ProfileError(
-            f"profile.{field}: {fault['msg']}. Fields: {', '.join(Profile.model_fields)}."
+            f"profile.{field}: {fault['msg']}. Fields: {', '.join(EndpointProfile.model_fields)}."
         ) from problem
 
 
-def store_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: Profile) -> None:
+def store_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile) -> None:
     """Replace everything learned about the endpoint by the findings of a doctor run.
 
     Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.llm.failures.failures import FailureDescriber
-from app.llm.values.endpoint import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 
@@ -46,7 +46,7 @@ class RenderTrial:
     """Texts of the program and the user; the rendered prompt must contain each of them."""
 
 
-TrialBuilder = Callable[[Profile], Sequence[RenderTrial]]
+TrialBuilder = Callable[[EndpointProfile], Sequence[RenderTrial]]
 """Returns the conversations of a check in the form that a profile requires."""
 
 
@@ -89,7 +89,7 @@ _Answer = str | _Refused | None
 
 
 async def check_template(
-    endpoint: Endpoint, profile: Profile, build: TrialBuilder, exchange: RequestSender
+    endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, exchange: RequestSender
 ) -> TemplateFinding | None:
     """Find the first placement in which the template keeps every mark; None if the server cannot render.
 
@@ -113,7 +113,7 @@ class _Check:
         self._exchange = exchange
         self._reader = FailureDescriber(endpoint)
 
-    async def placed(self, server: str, render: "_Dialect", given: Profile) -> TemplateFinding:
+    async def placed(self, server: str, render: "_Dialect", given: EndpointProfile) -> TemplateFinding:
         """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
@@ -124,7 +124,7 @@ class _Check:
             placement = NEXT_PLACEMENT.get(placement)
         return TemplateFinding(server, None, {})
 
-    async def _kept(self, render: "_Dialect", profile: Profile) -> Profile | None:
+    async def _kept(self, render: "_Dialect", profile: EndpointProfile) -> EndpointProfile | None:
         """Return the profile with the corrections that the template needs; None if it does not keep every mark."""
         # Imported here, because compiling its many patterns takes time. The connection's thread has loaded it by now.
         from app.llm.capabilities.corrections import find_correction
@@ -145,7 +145,9 @@ class _Check:
             profile = found.profile
         return None
 
-    async def _first_refusal(self, render: "_Dialect", profile: Profile) -> tuple[_Refused | None, Payload | None]:
+    async def _first_refusal(
+        self, render: "_Dialect", profile: EndpointProfile
+    ) -> tuple[_Refused | None, Payload | None]:
         """Return the first refusal and its payload, only the payload that loses a mark, or neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, options=self._endpoint.options)

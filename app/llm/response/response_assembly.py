@@ -11,7 +11,7 @@ from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, Thin
 from app.llm.values.requests_and_updates import (
     CallProgress,
     ReasoningDelta,
-    ReceivedCall,
+    ReceivedToolCall,
     ResponseCompleted,
     TextDelta,
     TokenUsage,
@@ -176,7 +176,7 @@ class CallAssembly:
             slot.extras.setdefault("extra_content", {}).update(extra)
         return CallProgress(slot.position, slot.name, slot.characters)
 
-    def calls(self) -> tuple[ReceivedCall, ...]:
+    def calls(self) -> tuple[ReceivedToolCall, ...]:
         """Return the calls received so far, in the order of their first deltas."""
         return tuple(_received(slot) for slot in self._slots)
 
@@ -229,13 +229,13 @@ def _opens_another(slot: _Slot, name: str, arguments: str) -> bool:
     return not repeated and slot.complete
 
 
-def _received(slot: _Slot) -> ReceivedCall:
+def _received(slot: _Slot) -> ReceivedToolCall:
     joiner = SurrogateJoiner()
     raw = joiner.feed("".join(slot.pieces)) + joiner.finish()
     arguments, invalid = parse_arguments(raw)
     if not slot.name:
         arguments, invalid = None, "The call has no tool name."
-    return ReceivedCall(
+    return ReceivedToolCall(
         wire_id=slot.id,
         name=slot.name,
         arguments=arguments,
@@ -385,7 +385,7 @@ class ResponseAssembly:
             extras=dict(self._extras),
         )
 
-    def calls(self) -> tuple[ReceivedCall, ...]:
+    def calls(self) -> tuple[ReceivedToolCall, ...]:
         """Return the calls received so far."""
         return self._calls.calls()
 

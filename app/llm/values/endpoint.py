@@ -184,7 +184,7 @@ def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
     return fields
 
 
-class Profile(BaseModel):
+class EndpointProfile(BaseModel):
     """Capabilities of one endpoint and model. The defaults are for an unknown server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
 from app.images.image import Image
-from app.llm.values.endpoint import EndpointAddress, Placement, Profile, parse_address
+from app.llm.values.endpoint import EndpointAddress, EndpointProfile, Placement, parse_address
 
 EFFORT = "reasoning_effort"
 """Name of the effort setting, also used to store a refusal of it."""
@@ -87,7 +87,7 @@ class Payload:
     """The images in the messages, in order."""
 
 
-class ReceivedCall(BaseModel):
+class ReceivedToolCall(BaseModel):
     """A tool call as assembled from the stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -157,7 +157,7 @@ class AttemptDiscarded:
 
     text: str
     reason: str
-    calls: tuple[ReceivedCall, ...] = ()
+    calls: tuple[ReceivedToolCall, ...] = ()
     """Calls received before the failure."""
 
 
@@ -165,7 +165,7 @@ class AttemptDiscarded:
 class ProfileCorrected:
     """The endpoint refused a request and accepted it with `profile`; yielded with the response."""
 
-    profile: Profile
+    profile: EndpointProfile
     notice: str
 
 
@@ -185,7 +185,7 @@ class ResponseCompleted:
 
     text: str
     reasoning: str
-    calls: tuple[ReceivedCall, ...]
+    calls: tuple[ReceivedToolCall, ...]
     finish_reason: str | None
     truncated: bool
     """The stream ended early or a length limit cut it off: its calls must not run."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     NO_BEGINNING,
@@ -226,7 +226,7 @@ class AnthropicWire:
     name: Literal["anthropic"] = "anthropic"
     title = "Anthropic messages"
 
-    def adapt_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
         """Return the profile for this wire: results are part of user messages, and ids have a limited alphabet."""
         return profile.model_copy(
             update={
@@ -237,15 +237,15 @@ class AnthropicWire:
             }
         )
 
-    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
         """Return alternating messages that start and end with the user's; each result directly follows its call."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_Writer":
         """Return a writer; an item may become a part of the message before it."""
         return _Writer(profile)
 
-    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request; the tools stay the same, so that the cached prefix stays valid."""
         fields: dict[str, Any] = {
             "model": model,
@@ -279,7 +279,7 @@ class AnthropicWire:
 
 
 class _Writer:
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: EndpointProfile) -> None:
         self._profile = profile
         self._head: list[dict[str, Any]] = []
         self._messages: list[dict[str, Any]] = []
@@ -402,7 +402,7 @@ def _image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
+def _content(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
     """Return text and calls, with signed thinking before them where it was; the last block is never thinking."""
     thinking = turn.echo.blocks_for("anthropic") if profile.opaque_echo else {}
     content = list(thinking.get(0, ()))

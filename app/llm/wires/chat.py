@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     OPAQUE_BLOCKS,
@@ -30,19 +30,19 @@ class ChatWire:
     name: Literal["chat"] = "chat"
     title = "chat completions"
 
-    def adapt_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
         """Return the profile unchanged."""
         return profile
 
-    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
         """Return the value of `messages`."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_Writer":
         """Return a writer; each item becomes a message, or a message and those of its results."""
         return _Writer(profile, [])
 
-    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
         if profile.stream_usage:
@@ -70,7 +70,7 @@ class ChatWire:
 
 @dataclass(slots=True)
 class _Writer:
-    profile: Profile
+    profile: EndpointProfile
     messages: list[dict[str, Any]]
 
     def add(self, item: Item) -> None:
@@ -113,7 +113,7 @@ def _spoken(item: UserText) -> str | list[dict[str, Any]]:
     return [*images, *([{"type": "text", "text": item.text}] if item.text else [])]
 
 
-def _with_calls(turn: ModelTurn, profile: Profile) -> dict[str, Any]:
+def _with_calls(turn: ModelTurn, profile: EndpointProfile) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant"}
     text = turn.text if profile.text_beside_calls else ""
     if text or profile.empty_content == "empty":
@@ -134,14 +134,14 @@ def _with_calls(turn: ModelTurn, profile: Profile) -> dict[str, Any]:
     return message
 
 
-def _result(call: CallWithResult, profile: Profile) -> dict[str, Any]:
+def _result(call: CallWithResult, profile: EndpointProfile) -> dict[str, Any]:
     message = {"role": "tool", "tool_call_id": call.id, "content": call.result}
     if profile.tool_name_on_result:
         message["name"] = call.name
     return message
 
 
-def _echoed(echo: OpaqueResponseBlocks, profile: Profile, *, calls: bool) -> dict[str, Any]:
+def _echoed(echo: OpaqueResponseBlocks, profile: EndpointProfile, *, calls: bool) -> dict[str, Any]:
     """Return the fields for reasoning that the endpoint expects back."""
     if profile.reasoning_echo == "never":
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     AttachedImage,
@@ -168,20 +168,20 @@ class ResponsesWire:
     name: Literal["responses"] = "responses"
     title = "Responses"
 
-    def adapt_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
         """Return the profile for this wire: calls are separate items, so template rules for calls don't apply."""
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
 
-    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
         """Return the instructions and the input items."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_Writer":
         """Return a writer; each item becomes input items."""
         return _Writer(profile, [])
 
-    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "stream": True, "store": False}
         if profile.opaque_echo:
@@ -212,7 +212,7 @@ class ResponsesWire:
 
 @dataclass(slots=True)
 class _Writer:
-    profile: Profile
+    profile: EndpointProfile
     messages: list[dict[str, Any]]
     opening: SystemText | None = None
     """The system text before all other items; it becomes the instructions if no other text is given for them."""
@@ -249,7 +249,7 @@ def _image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
 
 
-def _turn(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
+def _turn(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
     """Return reasoning, text, calls and results; reasoning is sent only directly before the item that followed it."""
     opaque = turn.echo.blocks_for("responses") if profile.opaque_echo else {}
     reasoning = {at: [block for block in blocks if block.get("type") == "reasoning"] for at, blocks in opaque.items()}

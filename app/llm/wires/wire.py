@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 
 NOTE_OPENING = "<signoff-note>"
@@ -199,7 +199,7 @@ class WireMessages(NamedTuple):
 
 
 def make_tool_fields(
-    profile: Profile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
+    profile: EndpointProfile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
 ) -> dict[str, Any]:
     """Return the body's fields about tools, including the tool choice, in the format of the wire.
 
@@ -258,7 +258,7 @@ class Wire(Protocol):
 
     @property
     def name(self) -> Literal["chat", "anthropic", "responses"]:
-        """Return the name, as in `Profile.wire`."""
+        """Return the name, as in `EndpointProfile.wire`."""
         ...
 
     @property
@@ -266,19 +266,19 @@ class Wire(Protocol):
         """Return the name for the user."""
         ...
 
-    def adapt_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
         """Return the profile with the fields changed that this wire determines, whatever the endpoint."""
         ...
 
-    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
         """Return the items as messages; any items are valid."""
         ...
 
-    def make_writer(self, profile: Profile) -> ItemWriter:
+    def make_writer(self, profile: EndpointProfile) -> ItemWriter:
         """Return a writer that writes the same messages as `make_messages`, item by item."""
         ...
 
-    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request without the user's request settings."""
         ...
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import merge_tables
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
@@ -14,7 +14,7 @@ from app.llm.wires.wire import Wire
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire(), ResponsesWire())}
 
 
-def wire_for(profile: Profile) -> Wire:
+def wire_for(profile: EndpointProfile) -> Wire:
     """Return the protocol of a profile."""
     return WIRES[profile.wire]
 
@@ -24,7 +24,7 @@ class SentRequest:
     """A request as it is sent, without the key."""
 
     model: str
-    profile: Profile
+    profile: EndpointProfile
     payload: Payload
 
     @property

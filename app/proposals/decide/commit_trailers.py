@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import is_secret_variable
@@ -136,7 +136,7 @@ def make_trailers(entry: DecisionRecordEntry) -> list[str]:
     return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
 
 
-def assistant_and_model(origin: Origin) -> tuple[str, str] | None:
+def assistant_and_model(origin: ProposalOrigin) -> tuple[str, str] | None:
     """Return the agent and the model of an origin; None for a person."""
     match origin.kind:
         case OriginKind.MODEL | OriginKind.COMMAND:

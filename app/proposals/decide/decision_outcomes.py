@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from app.proposals.files.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
-from app.proposals.journal.journal import Transition
+from app.proposals.journal.journal import PathTransition
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
@@ -17,7 +17,7 @@ from app.proposals.text.hunks import (
     format_hunk_header,
     has_effect,
     raw_lines,
-    set_hunk_states,
+    with_hunk_states,
 )
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
@@ -66,7 +66,7 @@ class DecisionOutcome:
     """The effect of a decision: the proposal afterwards, the writes, and the line counts."""
 
     proposal: Proposal
-    transitions: list[Transition] = field(default_factory=list)
+    transitions: list[PathTransition] = field(default_factory=list)
     files: list[FileStat] = field(default_factory=list)
 
 
@@ -150,7 +150,7 @@ def plan_approval(
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
-        hunks = set_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = with_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
             landed = change.model_copy(
@@ -188,7 +188,7 @@ def plan_denial(
                 removed=sum(hunk.old_count for hunk in denied),
             )
         )
-        hunks = set_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = with_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
@@ -335,7 +335,7 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
     ]
 
 
-def to_path_changes(contents: ContentStore, transitions: Iterable[Transition]) -> Iterator[PathChange]:
+def to_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
     """Yield transitions with the bytes of both versions."""
     for one in transitions:
         before, after = (
@@ -345,12 +345,12 @@ def to_path_changes(contents: ContentStore, transitions: Iterable[Transition]) -
         yield PathChange(one.path, before, after)
 
 
-def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[Transition]:
+def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[PathTransition]:
     if change.already_applied:
         return []
     if change.old_path:
-        return [Transition(change.old_path, base, None, change.path), Transition(change.path, None, result)]
-    return [] if is_same_version(base, result) else [Transition(change.path, base, result)]
+        return [PathTransition(change.old_path, base, None, change.path), PathTransition(change.path, None, result)]
+    return [] if is_same_version(base, result) else [PathTransition(change.path, base, result)]
 
 
 def _stat(

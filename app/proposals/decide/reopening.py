@@ -20,9 +20,9 @@ from app.proposals.files.file_changes import (
 )
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.files.overlay import ContentStore, is_same_version
-from app.proposals.journal.journal import Transition, effective_records
+from app.proposals.journal.journal import PathTransition, effective_records
 from app.proposals.stack.rebase import merge_bytes
-from app.proposals.text.hunks import has_effect, set_hunk_states
+from app.proposals.text.hunks import has_effect, with_hunk_states
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import (
     FileChange,
@@ -33,7 +33,7 @@ from app.proposals.values.models import (
     PartDecision,
     Proposal,
     ProposalState,
-    set_state,
+    with_state,
 )
 from app.proposals.values.proposal_errors import NothingToUndo
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -149,7 +149,7 @@ def reopen_denied(proposal: Proposal) -> Proposal:
         for change in proposal.files
     )
     again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
-    return set_state(proposal.model_copy(update=again), ProposalState.PENDING)
+    return with_state(proposal.model_copy(update=again), ProposalState.PENDING)
 
 
 def _with_pending(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
@@ -192,7 +192,7 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
 
 
 def count_transition_lines(
-    contents: ContentStore, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
+    contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition], *, backwards: bool
 ) -> tuple[FileStat, ...]:
     """Return the counts of lines that an undo or redo wrote.
 
@@ -215,8 +215,8 @@ def count_transition_lines(
 
 
 def _moves(
-    contents: ContentStore, proposal: Proposal, transitions: Sequence[Transition]
-) -> tuple[list[FileStat], list[Transition]]:
+    contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition]
+) -> tuple[list[FileStat], list[PathTransition]]:
     """Return the counts of each rename as one file, and the transitions that are not renames."""
     stats, rest = [], list(transitions)
     for change in proposal.files:
@@ -246,7 +246,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         left = change.result if covers else apply_hunks(contents, change, choice.hunks)
-        hunks = set_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = with_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
@@ -277,7 +277,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
         outcome.files.append(_stat(contents, change, result, change.result))
-        hunks = set_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = with_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, change.base))}
         if not covers:
             moved = {
@@ -359,8 +359,8 @@ def _stat(
     return FileStat(path=change.path, op=change.op, added=added, removed=removed)
 
 
-def _transitions(change: FileChange, path: str, result: FileVersion | None) -> list[Transition]:
+def _transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:
     """Return the transitions from the disk to `result` at `path`."""
     if path != change.path:
-        return [Transition(change.path, change.result, None, path), Transition(path, None, result)]
-    return [] if is_same_version(change.result, result) else [Transition(path, change.result, result)]
+        return [PathTransition(change.path, change.result, None, path), PathTransition(path, None, result)]
+    return [] if is_same_version(change.result, result) else [PathTransition(path, change.result, result)]

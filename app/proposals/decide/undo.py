@@ -13,7 +13,7 @@ from app.proposals.decide.reopening import count_transition_lines, reopen_approv
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.journal.journal import Transition, effective_records, undone_records
+from app.proposals.journal.journal import PathTransition, effective_records, undone_records
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
@@ -27,7 +27,7 @@ from app.proposals.values.models import (
     ProposalState,
     compute_state,
     describe_state,
-    set_state,
+    with_state,
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
@@ -56,7 +56,7 @@ class UndoRedoSimulation:
     """The version on disk of each path that was read."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
-    def run(self, steps: Iterable[UndoRedoStep]) -> list[Transition]:
+    def run(self, steps: Iterable[UndoRedoStep]) -> list[PathTransition]:
         """Return the transitions that result from the steps.
 
         Raises:
@@ -72,7 +72,7 @@ class UndoRedoSimulation:
                 moves[step.source] = step.path
             self.after[step.path] = wanted
         return [
-            Transition(path, old, self.after[path], moves.get(path, "") if self.after[path] is None else "")
+            PathTransition(path, old, self.after[path], moves.get(path, "") if self.after[path] is None else "")
             for path, old in self.before.items()
             if not is_same_version(old, self.after[path])
         ]
@@ -187,10 +187,10 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to undo.")
     replay, transitions = _replay(proposals, proposal, undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
-        after = set_state(proposal, ProposalState.UNDONE)
+        after = with_state(proposal, ProposalState.UNDONE)
     else:
         again = reopen_approved(proposals.contents, proposal, records, replay.before, replay.after)
-        after = set_state(again, ProposalState.PENDING)
+        after = with_state(again, ProposalState.PENDING)
     after = after.with_decision("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
     proposals.apply_decision("undo", proposal, after, transitions, folders)
@@ -209,7 +209,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
     _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
-    after = set_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
+    after = with_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
     proposals.apply_decision("redo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=False)
 
@@ -254,10 +254,10 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     whole = len(back) == len(again.hunks)
     record = next((each for each in proposals.journal_records(proposal) if _wrote(each, decision)), None)
     again = again.model_copy(update={"reopened": whole and record is not None})
-    again = set_state(again, compute_state(again)).with_decision(
+    again = with_state(again, compute_state(again)).with_decision(
         "reopened", hunks=[] if whole else back, circumstances=circumstances
     )
-    transitions: list[Transition] = []
+    transitions: list[PathTransition] = []
     if record is not None:
         _, transitions = _replay(proposals, proposal, undo_steps([record]), "undone")
     proposals.apply_decision("undo", proposal, again, transitions, set(record.made_folders) if record else None)
@@ -280,7 +280,7 @@ def _wrote(record: JournalRecord, decision: int) -> bool:
 
 def _replay(
     proposals: LockedProposals, proposal: Proposal, steps: Iterator[UndoRedoStep], word: str
-) -> tuple[UndoRedoSimulation, list[Transition]]:
+) -> tuple[UndoRedoSimulation, list[PathTransition]]:
     replay = UndoRedoSimulation(proposals.filesystem, proposals.contents)
     try:
         return replay, replay.run(steps)
@@ -292,7 +292,7 @@ def _replayed(
     proposals: LockedProposals,
     before: Proposal,
     after: Proposal,
-    transitions: Sequence[Transition],
+    transitions: Sequence[PathTransition],
     *,
     backwards: bool,
 ) -> DecisionResult:

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import Transition, fold_case_and_unicode_form, resulting_paths
+from app.proposals.journal.journal import PathTransition, fold_case_and_unicode_form, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
-from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, with_state
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
@@ -259,7 +259,7 @@ def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | Non
     """Return the proposal in its state from before the record was opened."""
     if stored is None or stored.state is not ProposalState.FAILED:
         return stored
-    return set_state(stored, ProposalState.UNDONE if record.action == "redo" else compute_state(stored))
+    return with_state(stored, ProposalState.UNDONE if record.action == "redo" else compute_state(stored))
 
 
 _SPARE_BYTES = 1024 * 1024
@@ -271,7 +271,7 @@ def check_record_against_disk(
     filesystem: Filesystem,
     contents: ContentStore,
     record: JournalRecord,
-    transitions: Sequence[Transition],
+    transitions: Sequence[PathTransition],
 ) -> JournalRecord:
     """Check a planned record against the disk: paths, contents, the resulting tree, permissions and space.
 
@@ -305,7 +305,7 @@ class _Unfit(Exception):
     """The reason why an apply is impossible, as a clause."""
 
 
-def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> FileIdentity | None:
+def _check_path(workspace: Workspace, filesystem: Filesystem, step: PathTransition) -> FileIdentity | None:
     """Return the identity of the file at a path, None for no file; raise _Unfit if its content is not as planned."""
     # A link itself is replaced; only the folders above it must not be links.
     way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
@@ -319,11 +319,11 @@ def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) 
     return file.identity if file else None
 
 
-def _is_link(step: Transition) -> bool:
+def _is_link(step: PathTransition) -> bool:
     return any(version is not None and version.is_link for version in (step.before, step.after))
 
 
-def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:
+def _check_end_tree(filesystem: Filesystem, transitions: Sequence[PathTransition]) -> None:
     """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
     gone = {step.path for step in transitions if step.after is None}
     puts = {step.path for step in transitions if step.after}

@@ -28,7 +28,7 @@ _LONGEST_NAME = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class PathTransition:
     """A path before and after; None for no file."""
 
     path: str
@@ -47,7 +47,7 @@ def plan_journal_record(
     filesystem: Filesystem,
     action: Action,
     proposal: Proposal,
-    transitions: Sequence[Transition],
+    transitions: Sequence[PathTransition],
     dropped_folders: Iterable[str] | None = None,
     folder_modes: Mapping[str, int] = MappingProxyType({}),
 ) -> JournalRecord:
@@ -63,8 +63,8 @@ def plan_journal_record(
     puts = {step.path for step in steps if step.after}
     above_puts = {folder for path in puts for folder in parent_folders(path)}
     folded_puts = {fold_case_and_unicode_form(path) for path in puts}
-    early: list[Transition] = []
-    late: list[Transition] = []
+    early: list[PathTransition] = []
+    late: list[PathTransition] = []
     for step in steps:
         if step.after is None:
             in_the_way = (
@@ -141,7 +141,7 @@ def last_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
     return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}
 
 
-def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: str) -> JournalEntry:
+def _entry(kind: Callable[[str], Kind], step: PathTransition, puts: set[str], mark: str) -> JournalEntry:
     folder = _temp_folder(kind, step, puts)
     return JournalEntry(
         path=step.path,
@@ -155,7 +155,7 @@ def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: 
     )
 
 
-def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
+def _temp_folder(kind: Callable[[str], Kind], step: PathTransition, puts: set[str]) -> str:
     """Return the folder for the temporary file: that of the path, or the nearest one above that exists and remains a
     folder.
     """
@@ -166,7 +166,7 @@ def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) 
     return above[-1] if above else ""
 
 
-def _op(step: Transition) -> FileOperation:
+def _op(step: PathTransition) -> FileOperation:
     if step.before is None:
         return FileOperation.CREATE
     if step.after is None:

@@ -204,7 +204,7 @@ HINT_RATIO = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class TextReplacement:
     """A search/replace edit."""
 
     old: str
@@ -226,7 +226,7 @@ class EditResolution:
     matches: tuple[EditMatch, ...]
 
 
-def resolve_edit(document: Document, replacement: Replacement, index: TextIndex | None = None) -> EditResolution:
+def resolve_edit(document: Document, replacement: TextReplacement, index: TextIndex | None = None) -> EditResolution:
     """Find the place of one edit.
 
     Args:
@@ -323,7 +323,7 @@ def _replace_all(
 
 
 def _replace_one(
-    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: Replacement
+    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
 ) -> EditResolution:
     place, rung, note = found[0], MatchLevel.EXACT, ""
     hint = replacement.line
@@ -438,7 +438,7 @@ _LIKENESS = {
 
 
 def apply_replacements(
-    document: Document, replacements: Sequence[Replacement]
+    document: Document, replacements: Sequence[TextReplacement]
 ) -> tuple[bytes, tuple[EditMatch, ...]]:
     """Apply several edits to one file, all or none.
 
@@ -482,7 +482,7 @@ def apply_replacements(
     return result, tuple(matches)
 
 
-def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> EditResolution:
+def _resolve_in_made(index: TextIndex, replacement: TextReplacement, error: EditRefused) -> EditResolution:
     """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):

@@ -23,7 +23,7 @@ PrefixPair = tuple[str, str]
 """Prefixes of the names of the old and the new side, such as `a/` and `b/`."""
 
 
-class HeaderName(NamedTuple):
+class DiffHeaderName(NamedTuple):
     """Name in a `---` or `+++` line."""
 
     path: str
@@ -93,22 +93,22 @@ def read_rename_name(text: str) -> str:
     return read_header_name(text) if text.startswith('"') else text
 
 
-def parse_header_name(text: str) -> HeaderName:
+def parse_header_name(text: str) -> DiffHeaderName:
     """Return the path of a `---` or `+++` line without its mark; a timestamp may follow."""
     text = text.rstrip("\r")
     if text.startswith('"'):
         try:
             path, rest = unquote_name(text)
         except ValueError:
-            return HeaderName(text, False)
-        return HeaderName(path, _is_epoch(_STAMP.search(rest)))
+            return DiffHeaderName(text, False)
+        return DiffHeaderName(path, _is_epoch(_STAMP.search(rest)))
     stamp = _STAMP.search(text)
     if stamp and stamp.start():
         # A tab before the timestamp ends the name; other tabs, and spaces before that tab, are part of it.
         name, tab, _ = text[: stamp.start("date")].rpartition("\t")
-        return HeaderName(name if tab else text[: stamp.start()], _is_epoch(stamp))
+        return DiffHeaderName(name if tab else text[: stamp.start()], _is_epoch(stamp))
     path, tab, said = text.partition("\t")
-    return HeaderName(path if tab else path.rstrip(" "), said == "(nonexistent)")
+    return DiffHeaderName(path if tab else path.rstrip(" "), said == "(nonexistent)")
 
 
 def _is_epoch(stamp: re.Match[str] | None) -> bool:

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from app.proposals.locate.carry_over import EditScriptLine, LineOperation
 from app.proposals.patch.names import (
     NO_FILE,
-    HeaderName,
+    DiffHeaderName,
     PrefixPair,
     find_prefixes,
     parse_header_name,
@@ -52,7 +52,7 @@ NO_DATA = "binary, and the patch does not hold its data"
 
 
 @dataclass
-class UnifiedPart:
+class UnifiedDiffPart:
     """A file of the patch while it is being read."""
 
     line: int
@@ -60,9 +60,9 @@ class UnifiedPart:
     git_text: str = ""
     """Text after `diff --git`, if it begins with this line."""
     git_names: tuple[str, str] | None = None
-    old: HeaderName | None = None
+    old: DiffHeaderName | None = None
     """The name in its `---` line."""
-    new: HeaderName | None = None
+    new: DiffHeaderName | None = None
     rename: dict[str, str] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
     old_blob: str = ""
@@ -72,7 +72,7 @@ class UnifiedPart:
     hunks: list[PatchHunk] = field(default_factory=list)
 
     @classmethod
-    def from_git_header(cls, at: int, text: str) -> "UnifiedPart":
+    def from_git_header(cls, at: int, text: str) -> "UnifiedDiffPart":
         """Return the part that begins with a `diff --git` line; `text` is the line without these words."""
         return cls(at + 1, text, split_git_header_names(text))
 
@@ -204,7 +204,7 @@ class UnifiedPart:
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
 
-def to_file_patches(parts: Iterable[UnifiedPart]) -> list[FilePatch]:
+def to_file_patches(parts: Iterable[UnifiedDiffPart]) -> list[FilePatch]:
     """Return the parsed parts of a patch, in order. Raises `MalformedPatch`."""
     parts = list(parts)
     known = {pair for part in parts if (pair := part.prefixes)}
@@ -241,8 +241,8 @@ class UnifiedScanner:
         self._lines = lines
         self._whole = whole
         self._open_end = open_end and not whole
-        self._parts: list[UnifiedPart] = []
-        self._part: UnifiedPart | None = None
+        self._parts: list[UnifiedDiffPart] = []
+        self._part: UnifiedDiffPart | None = None
         self._in_changes = False
         """Whether a change mark on a line outside any hunk would be a lost change."""
         self._fenced = False
@@ -285,7 +285,7 @@ class UnifiedScanner:
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin(UnifiedPart.from_git_header(at, line[11:]))
+            self._begin(UnifiedDiffPart.from_git_header(at, line[11:]))
         elif is_file_start(self._lines, at):
             return self._take_names(at)
         elif line.startswith("@@"):
@@ -310,7 +310,7 @@ class UnifiedScanner:
         later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
         return "-- " not in takewhile(lambda line: not is_mail_start(line), later)
 
-    def _begin(self, part: UnifiedPart) -> UnifiedPart:
+    def _begin(self, part: UnifiedDiffPart) -> UnifiedDiffPart:
         self._parts.append(part)
         self._part = part
         self._in_changes, self._stray = False, None
@@ -319,7 +319,7 @@ class UnifiedScanner:
     def _take_names(self, at: int) -> int:
         part = self._part
         if part is None or part.has_names or part.hunks or part.no_data:
-            part = self._begin(UnifiedPart(at + 1))
+            part = self._begin(UnifiedDiffPart(at + 1))
         part.old, part.new = parse_header_name(self._lines[at][4:]), parse_header_name(self._lines[at + 1][4:])
         self.header_pairs += 1
         self._in_changes = True
@@ -336,7 +336,7 @@ class UnifiedScanner:
         if part is not None and not part.hunks and part.read_extended_header(line, at):
             return True
         if part is None or part.has_names or part.hunks:
-            alone = UnifiedPart(at + 1)
+            alone = UnifiedDiffPart(at + 1)
             if not alone.read_binary_line(line):
                 return False
             self._begin(alone)

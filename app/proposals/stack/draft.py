@@ -11,7 +11,7 @@ from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, pending_files
 from app.proposals.locate.carry_over import encode_content
-from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.patch.parts import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
@@ -21,7 +21,7 @@ from app.proposals.text.file_warnings import describe_match
 from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
-from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
+from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.workspace.paths import Workspace
@@ -37,7 +37,7 @@ def merge_replacements(
     contents: ContentStore,
     path: str,
     data: bytes,
-    wanted: Sequence[Replacement],
+    wanted: Sequence[TextReplacement],
     version: str,
     own_base: FileVersion | None,
 ) -> Edited:
@@ -174,7 +174,7 @@ class Draft:
         """The model's own words for its edits."""
         self.ignored: list[IgnoredPath] = []
         """Files ignored by git that commands of the step have written."""
-        self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
+        self.origin = ProposalOrigin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
         """The author of the edits; a caller that knows more sets it before the draft is staged."""
         self.request = ""
         """The user's request, as far as it is known."""
@@ -286,7 +286,7 @@ class Draft:
                     added.add(path)
             return added, removed
 
-    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
+    def edit(self, path: str, replacements: Sequence[TextReplacement], version: str = "") -> EditReport:
         """Replace parts of a file.
 
         Args:

@@ -17,7 +17,7 @@ from app.proposals.journal.apply import (
     describe_os_error,
     recover_records,
 )
-from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_journal_record
+from app.proposals.journal.journal import Action, PathTransition, last_folder_modes, plan_journal_record
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
@@ -243,7 +243,7 @@ class LockedProposals:
         action: Action,
         before: Proposal,
         after: Proposal,
-        transitions: Sequence[Transition],
+        transitions: Sequence[PathTransition],
         dropped_folders: set[str] | None = None,
     ) -> None:
         """Carry out a decision on disk and save it, both or neither."""

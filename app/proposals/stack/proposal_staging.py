@@ -19,7 +19,7 @@ from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
-from app.proposals.text.hunks import set_hunk_states
+from app.proposals.text.hunks import with_hunk_states
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import (
     FileChange,
@@ -28,7 +28,7 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
     binary_files_note,
-    set_state,
+    with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
 from app.proposals.values.pending_paths import is_undecided
@@ -294,14 +294,14 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
     files = tuple(
         change.model_copy(
-            update={"hunks": set_hunk_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
+            update={"hunks": with_hunk_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
         )
         if is_undecided(change)
         else change
         for change in old.files
     )
     state = ProposalState.APPLIED if applied else ProposalState.SUPERSEDED
-    return set_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
+    return with_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
 def mark_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:

@@ -21,7 +21,7 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
     compute_state,
-    set_state,
+    with_state,
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
@@ -74,7 +74,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
             for old, new in zip(proposal.files, changes, strict=True)
         ]
         if proposal.state is not ProposalState.STALE or proposal.reason != reasons[0] or kept != list(proposal.files):
-            stale = set_state(proposal, ProposalState.STALE, reasons[0])
+            stale = with_state(proposal, ProposalState.STALE, reasons[0])
             return stale.model_copy(update={"files": tuple(kept)})
         return proposal
     written = any(_differs(old, new) for old, new in zip(proposal.files, changes, strict=True))
@@ -83,7 +83,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     moved_proposal = proposal.model_copy(
         update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
     )
-    return set_state(moved_proposal, compute_state(moved_proposal))
+    return with_state(moved_proposal, compute_state(moved_proposal))
 
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:

@@ -17,7 +17,7 @@ from app.proposals.values.decision_facts import (
     LastDecision,
     LineComment,
 )
-from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
+from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import InvalidTransition
 from app.sandbox.captured_changes import IgnoredPath, describe_ignored_paths
 from app.workspace.path_rules import windows_path_problem
@@ -256,7 +256,7 @@ class Proposal(FrozenModel):
     """Absolute path of the workspace."""
     session: str = ""
     """The session whose model made it; empty for a patch of the user."""
-    origin: Origin = Origin()
+    origin: ProposalOrigin = ProposalOrigin()
     ignored: tuple[IgnoredPath, ...] = ()
     """Files ignored by git that its commands have also written."""
     recipe: CommandRecipe | None = None
@@ -462,7 +462,7 @@ REMAINING: frozenset[ProposalState] = frozenset(
 """States that a proposal may keep when it changes (a re-base, a decided hunk)."""
 
 
-def set_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
+def with_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
     """Return the proposal in another state, or in the same one if it may stay in that.
 
     Raises:

@@ -59,7 +59,7 @@ _AGENTS = {
 _SHORT_ID = 8
 
 
-class Origin(FrozenModel):
+class ProposalOrigin(FrozenModel):
     """The origin of a proposal, as far as it is known."""
 
     kind: OriginKind = OriginKind.MODEL

@@ -19,7 +19,7 @@ from app.proposals.values.decision_facts import (
     LineComment,
 )
 from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
-from app.proposals.values.origin import CommandRecipe, Origin
+from app.proposals.values.origin import CommandRecipe, ProposalOrigin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import IgnoredPath
 from app.text.quantities import format_count
@@ -83,7 +83,7 @@ class DecisionRecordEntry(FrozenModel):
     """Number of the decision, among all on the proposal."""
     content: str
     """SHA-256 over the proposed paths, modes and contents at the time of the decision."""
-    origin: Origin
+    origin: ProposalOrigin
     ignored: tuple[IgnoredPath, ...] = ()
     """Files ignored by git that the command of the proposal had also written, without a review."""
     recipe: CommandRecipe | None = None
@@ -147,7 +147,7 @@ class EventRecordEntry(FrozenModel):
     session: str = ""
     """The session in which the event is recorded."""
     files: tuple[str, ...] = ()
-    origin: Origin | None = None
+    origin: ProposalOrigin | None = None
     words: str = ""
     event: str
     """SHA-256 of the event, without the user's words."""

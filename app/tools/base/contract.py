@@ -26,7 +26,7 @@ from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.proposals.locate.matching import Replacement
+    from app.proposals.locate.matching import TextReplacement
     from app.proposals.patch.parts import ParsedPatch
 
 
@@ -193,7 +193,7 @@ class DraftEdits(Protocol):
         """Return the files whose content pending edits change or add."""
         ...
 
-    def edit(self, path: str, replacements: "Sequence[Replacement]", version: str = "") -> EditReport:
+    def edit(self, path: str, replacements: "Sequence[TextReplacement]", version: str = "") -> EditReport:
         """Replace parts of a file; raises EditRefused."""
         ...
 

@@ -24,7 +24,13 @@ from app.sandbox.captured_changes import (
     describe_ignored_paths,
     join_first_with_semicolons,
 )
-from app.sandbox.confinement import ChangedMeanwhile, CommandPermissions, ProbeResult, SandboxMode, WorkspaceWrites
+from app.sandbox.confinement import (
+    ChangedMeanwhile,
+    CommandPermissions,
+    SandboxMode,
+    SandboxProbeResult,
+    WorkspaceWrites,
+)
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result
@@ -387,7 +393,7 @@ _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def permission_notes(
-    probe: ProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
+    probe: SandboxProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.
 
@@ -430,7 +436,7 @@ def permission_notes(
     return (_PLAN_MODE_NOTE, *notes[1:]) if planning else tuple(notes)
 
 
-def _describe_missing_limits(probe: ProbeResult) -> str:
+def _describe_missing_limits(probe: SandboxProbeResult) -> str:
     """Return sentences about protections that this platform lacks for a command in place, each after a space."""
     sentences = (
         (
@@ -465,7 +471,7 @@ def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: boo
     return [note for applies, note in notes_by_sign if applies]
 
 
-def describe_sandbox(probe: ProbeResult) -> str:
+def describe_sandbox(probe: SandboxProbeResult) -> str:
     """Return one line that says how commands run here."""
     if probe.refusal:
         return f"do not run: {probe.refusal}"

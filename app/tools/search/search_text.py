@@ -49,7 +49,7 @@ class MatcherStopped(Exception):
     """The matcher was stopped during its work."""
 
 
-class Matcher(Protocol):
+class LineMatcher(Protocol):
     """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
     most_files: int
@@ -261,7 +261,7 @@ class FileSearch:
     context: ToolContext
     under: str
     glob: str
-    matcher: Matcher
+    matcher: LineMatcher
     sieve: RipgrepFilter | None
     allowed_secret: str = ""
     """A file that the model named: the user was already asked for it if it looks like a secret."""
@@ -449,7 +449,7 @@ class SearchText(Tool):
         if not is_folder:
             await ask_if_secret(context, under)
             allowed_secret = under
-        matcher: Matcher
+        matcher: LineMatcher
         if arguments.regex:
             matcher = await asyncio.to_thread(RegexMatcher, arguments.pattern, arguments.ignore_case)
         else:

@@ -74,7 +74,7 @@ _MAX_LOG_BYTES = 2**20
 """Bytes; a larger log is overwritten."""
 
 
-def error_message(error: Exception, log: Path) -> str:
+def describe_and_log_error(error: Exception, log: Path) -> str:
     """Return the line for the user; log an unexpected error with its traceback, without values of variables."""
     if _has_user_message(error):
         return str(error)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.keys.actions import ACTIONS, Action
+from app.keys.actions import ACTIONS, UserAction
 
 COMMANDS = {action.command: action for action in ACTIONS if action.command}
 """The slash commands by name."""
@@ -16,7 +16,7 @@ class BadArgument(Exception):
     """The argument of a command is invalid; the message says what would be valid."""
 
 
-def slash_command_usage(action: Action) -> str:
+def slash_command_usage(action: UserAction) -> str:
     """Return the usage of a slash command, such as `/gate [every-edit|chain N]`."""
     return f"/{action.command} {action.argument}".rstrip()
 

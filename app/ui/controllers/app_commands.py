@@ -13,7 +13,7 @@ from textual.content import Content
 
 from app.agent.updates import SessionPhase
 from app.images.mentions import Mention, find_mentions
-from app.keys.actions import Action, actions_in_scope
+from app.keys.actions import UserAction, actions_in_scope
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
@@ -43,7 +43,9 @@ class HasKeymap(Protocol):
 
 
 def palette_commands(
-    perform: Callable[[Action], None], custom_commands: "Iterable[CustomCommand]", run_custom: Callable[[str], None]
+    perform: Callable[[UserAction], None],
+    custom_commands: "Iterable[CustomCommand]",
+    run_custom: Callable[[str], None],
 ) -> Iterable[SystemCommand]:
     """Yield all actions except cursor movements and decisions, then the user's custom commands.
 
@@ -63,7 +65,7 @@ def palette_commands(
         )
 
 
-def _palette_actions() -> Iterator[Action]:
+def _palette_actions() -> Iterator[UserAction]:
     for action in actions_in_scope("app", "review", "diff"):
         if (
             action.id not in ("app.palette", "app.keys")
@@ -73,7 +75,7 @@ def _palette_actions() -> Iterator[Action]:
             yield action
 
 
-def _palette_title(action: Action) -> str:
+def _palette_title(action: UserAction) -> str:
     return f"{'' if action.scope == 'app' else 'Review: '}{action.title}"
 
 
@@ -149,7 +151,7 @@ class CustomCommands:
 
     async def run(self, name: str, argument: str) -> None:
         """Run a custom command. Raises BadArgument if it cannot be used now."""
-        from app.conversation.events import Notice
+        from app.conversation.events import UserNotice
         from app.runtime.prompt_sources import make_command_message
 
         try:
@@ -160,7 +162,7 @@ class CustomCommands:
             raise BadArgument("A question waits for your answer; answer it first.")
         await self._send(message.text, message.command, find_mentions(message.text))
         if message.notice:
-            await self._session.require_session().notify_user(Notice(text=message.notice))
+            await self._session.require_session().notify_user(UserNotice(text=message.notice))
 
 
 Handler = Callable[[str], Awaitable[None]]

@@ -220,7 +220,7 @@ class ReadingProgress:
     @property
     def status(self) -> ReadingStatus:
         """Return how many of the waiting lines are read, with the time for the rest if `reading.pace` is set."""
-        read_lines, lines = self._review.state.read_lines
+        read_lines, lines = self._review.state.read_line_counts
         wants_pace = self._runtime.settings.reading.pace
         return ReadingStatus(read_lines, lines, self._pace.minutes_for(lines - read_lines) if wants_pace else None)
 

@@ -14,7 +14,7 @@ from app.ui.screens.dialog import Dialog, DialogKey
 from app.ui.themes.first_theme import STANDARD_THEME
 from app.ui.themes.theme_files import OWN_THEME_PREFIX
 from widgets.common.input_order import is_handling_input, wait_until_input_painted
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 
 _CHAIN_STEPS = (2, 3, 5, 10)
 
@@ -163,7 +163,7 @@ def _theme_sort_key(theme: Theme) -> tuple[bool, bool, bool]:
     return (not theme.name.startswith(OWN_THEME_PREFIX), theme.name not in _STANDARD_THEMES, theme.ansi)
 
 
-def _theme_choice(theme: Theme, is_current: bool) -> Choice:
+def _theme_choice(theme: Theme, is_current: bool) -> ListChoice:
     kind = "dark" if theme.dark else "light"
     label = Content.assemble(
         ("● " if is_current else "  ", "$text-accent"),
@@ -171,7 +171,7 @@ def _theme_choice(theme: Theme, is_current: bool) -> Choice:
         (kind.ljust(6), "$foreground 65%"),
         ("terminal's", "$foreground 65%") if theme.ansi else _colour_swatch(theme),
     )
-    return Choice(theme.name, label, f"{theme.name} {kind}{' terminal' if theme.ansi else ''}")
+    return ListChoice(theme.name, label, f"{theme.name} {kind}{' terminal' if theme.ansi else ''}")
 
 
 def _colour_swatch(theme: Theme) -> Content:

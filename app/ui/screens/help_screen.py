@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.keys.actions import ACTIONS, Action, Scope, actions_in_scope
+from app.keys.actions import ACTIONS, Scope, UserAction, actions_in_scope
 from app.keys.keymap import effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
@@ -155,12 +155,12 @@ class HelpScreen(Dialog[None]):
             for problem in self._custom_commands.all_problems():
                 yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
-    def _matches_query(self, action: Action, words: Iterable[str]) -> bool:
+    def _matches_query(self, action: UserAction, words: Iterable[str]) -> bool:
         keys = " ".join(key_name(key) for key in effective_keys(action, self._keymap))
         text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
         return all(word in text for word in words)
 
-    def _action_lines(self, action: Action, width: int) -> list[Content]:
+    def _action_lines(self, action: UserAction, width: int) -> list[Content]:
         keys = effective_keys(action, self._keymap)
         if not keys:
             return []

@@ -25,7 +25,13 @@ from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.images.image import format_bytes
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
+from app.llm.endpoint_doctor import (
+    CHECKS,
+    EndpointCheck,
+    EndpointDiagnosis,
+    describe_learned_fields,
+    examine_endpoint,
+)
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire_registry import SentRequest
 from app.prompts.skills import Skill, Skills
@@ -133,7 +139,7 @@ class DoctorScreen(Dialog[bool]):
                     case EndpointCheck():
                         self._checks[finding.name] = finding
                         self._draw_checks(busy=True)
-                    case Diagnosis():
+                    case EndpointDiagnosis():
                         await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
                         self._checks[_LEARNED_CHECK] = await asyncio.to_thread(
                             describe_learned_fields, cache, self._endpoint
@@ -172,7 +178,7 @@ class DoctorScreen(Dialog[bool]):
         self.dismiss(self._has_learned)
 
 
-def describe_diagnosis(diagnosis: Diagnosis) -> Content:
+def describe_diagnosis(diagnosis: EndpointDiagnosis) -> Content:
     """Return the conclusion from the checks, with their titles as in the list."""
     if not diagnosis.usable:
         return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")

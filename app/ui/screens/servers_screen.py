@@ -22,7 +22,7 @@ from app.storage import StorageError
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 
 _REMOTE_BROWSER_HINT = (
     "Your browser is on another machine than signoff: at the end it shows an address that it can't open. "
@@ -165,7 +165,7 @@ class ServersScreen(PreviewedListDialog[None]):
     def _highlighted_server(self) -> McpServer | None:
         return self._find_server(self.query_one(SearchList).highlighted)
 
-    def _find_server(self, choice: Choice | None) -> McpServer | None:
+    def _find_server(self, choice: ListChoice | None) -> McpServer | None:
         return next((server for server in self._all_servers if choice and server.name == choice.key), None)
 
     def _show_servers(self) -> None:
@@ -260,7 +260,7 @@ def _has_browser() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _server_choice(server: McpServer) -> Choice:
+def _server_choice(server: McpServer) -> ListChoice:
     mark, style = _STATE_MARKS[server.state]
     state_text = server.problem or (
         format_count(len(server.tools), "tool") if server.state is McpServerState.READY else server.state
@@ -272,7 +272,7 @@ def _server_choice(server: McpServer) -> Choice:
         (escape_unsafe(state_text, keep=""), "$text-error" if server.problem else QUIET_STYLE),
     )
     tools = " ".join(offer.tool for offer in server.tools)
-    return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
+    return ListChoice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
 
 
 def _head_content(server: McpServer, write_access: str) -> Content:

@@ -18,7 +18,7 @@ from app.storage.session_store import SessionRecord, SessionStore
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 
 _NO_SESSIONS = "No session here yet. One begins with your first message."
 _MAX_PREVIEW_MESSAGES = 6
@@ -208,7 +208,7 @@ def _style_markdown(text: str) -> Content:
     return Content.assemble(*parts, text[position:])
 
 
-def _session_choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
+def _session_choice(record: SessionRecord, now: float, *, current: bool) -> ListChoice:
     title = escape_unsafe(record.title, keep="") or "Untitled"
     mark = (
         ("● ", "$text-accent") if current else ("◆ ", "$text-warning") if record.pinned else ("· ", "$foreground 35%")
@@ -217,7 +217,7 @@ def _session_choice(record: SessionRecord, now: float, *, current: bool) -> Choi
     pinned = "pinned · " if record.pinned else ""
     facts = f"{pinned}{format_age(now - record.updated)} · {escape_unsafe(record.model, keep='')}{forked}"
     label = Content.assemble(mark, (title, "bold" if current else ""), "\n  ", (facts, "$foreground 65%"))
-    return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
+    return ListChoice(record.id, label, f"{record.title} {record.model} {record.id}")
 
 
 def format_age(seconds: float) -> str:
@@ -326,7 +326,7 @@ class SessionSearchScreen(PreviewedListDialog[SearchHit]):
             self.dismiss(hit)
 
 
-def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> Choice:
+def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> ListChoice:
     mark, style = _KIND_MARKS[hit.kind]
     title = escape_unsafe(hit.title, keep="") or "Untitled"
     label = Content.assemble(
@@ -337,7 +337,7 @@ def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> Choice:
         "\n  ",
         (f"{format_age(now - hit.time)} · {title}", "$foreground 65%"),
     )
-    return Choice(key, label, "")
+    return ListChoice(key, label, "")
 
 
 def _hit_preview(hit: SearchHit, query: str) -> Content:

@@ -22,7 +22,7 @@ from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -81,14 +81,14 @@ class AllowedCommandsScreen(Dialog[None]):
         self._load_commands()
 
 
-def _command_choice(text: str) -> Choice:
+def _command_choice(text: str) -> ListChoice:
     form = load_form(text)
     form_text = escape_unsafe(str(form), keep="")
     if isinstance(form, ToolForm):
         further_words = "any arguments"
     else:
         further_words = "and any further words" if form.open else "exactly this"
-    return Choice(text, Content.assemble(form_text, (f"   {further_words}", "$foreground 65%")), form_text)
+    return ListChoice(text, Content.assemble(form_text, (f"   {further_words}", "$foreground 65%")), form_text)
 
 
 class ModelChooser(Protocol):

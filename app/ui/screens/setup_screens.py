@@ -22,11 +22,11 @@ from app.llm.values.endpoint import find_url_fault, host_and_port
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey, display_path
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
-    from app.llm.endpoint_doctor import LocalServer
+    from app.llm.endpoint_doctor import LocalModelServer
 
 
 class ModelPickerScreen(Dialog[str]):
@@ -99,7 +99,7 @@ class ModelPickerScreen(Dialog[str]):
         state.update(Content(escape_unsafe(self._address, keep="")))
         self.show_status(f"{format_count(len(names), 'model')} · {seconds * 1000:.0f} ms")
         choices = [
-            Choice(
+            ListChoice(
                 name,
                 Content.assemble(
                     ("● " if name == self._current else "  ", "$text-accent"), escape_unsafe(name, keep="")
@@ -292,7 +292,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         super().__init__(classes="-small")
         self._missing_setting = missing
         self._picked_before = picked_before
-        self._servers: list[LocalServer] = []
+        self._servers: list[LocalModelServer] = []
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def compose_body(self) -> Iterable[Widget]:
@@ -332,7 +332,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
             else "no model server on this machine"
         )
 
-    def _picked_index(self, models: "Sequence[tuple[LocalServer, str]]") -> int:
+    def _picked_index(self, models: "Sequence[tuple[LocalModelServer, str]]") -> int:
         """Return the index of the model that the user picked the last time; 0 if there is none."""
         picked = (model == self._picked_before(server.base_url) for server, model in models)
         return next((number for number, is_picked in enumerate(picked) if is_picked), 0)
@@ -357,7 +357,7 @@ def setup_instructions() -> Content:
     )
 
 
-def _model_label(server: "LocalServer", model: str) -> Content:
+def _model_label(server: "LocalModelServer", model: str) -> Content:
     kind = _SERVER_NAMES.get(server.kind, server.kind)
     return Content.assemble(
         ("● ", "$text-success"),

@@ -12,7 +12,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 
 
 def read(version: str, path: str = "a.py") -> ToolResult:
@@ -28,7 +28,7 @@ def staged(proposal: str, version: str | None, *, supersedes: str = "", by: Orig
         files=(stat,),
         calls=(),
         supersedes=supersedes,
-        origin=Origin(kind=by),
+        origin=ProposalOrigin(kind=by),
         versions=versions,
     )
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
-    Action,
     CompactContext,
     EndTurn,
+    LadderAction,
     LadderState,
     LastStep,
     RunCalls,
@@ -27,8 +27,8 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallOutcome,
-    Compacted,
     Event,
+    HistoryCompacted,
     InterventionKind,
     ProposalStaged,
     Question,
@@ -84,7 +84,7 @@ def state(**fields: Any) -> LadderState:
 
 
 STAGED = SendClosingRequest(InterventionKind.STAGED)
-TABLE: list[tuple[str, LadderState, Action]] = [
+TABLE: list[tuple[str, LadderState, LadderAction]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
     ("an edit was staged", state(gate_closed=True, last=LastStep.RESULTS), STAGED),
@@ -179,7 +179,7 @@ TABLE: list[tuple[str, LadderState, Action]] = [
 
 
 @pytest.mark.parametrize(("given_state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_each_rung(given_state: LadderState, action: Action) -> None:
+def test_each_rung(given_state: LadderState, action: LadderAction) -> None:
     assert decide(given_state).action == action
 
 
@@ -271,7 +271,7 @@ class Driver:
         self.turn.apply(event)
         self.gate.apply(event)
 
-    def run(self) -> Action:
+    def run(self) -> LadderAction:
         self.add(TurnStarted(cause="message"))
         self.add(UserMessage(text="go"))
         for _ in range(10 * self._step_limit + 50):
@@ -286,7 +286,7 @@ class Driver:
                     self._room_made = True
                     self._compactions += 1
                     if self._compactions % 2:
-                        self.add(Compacted(upto=0, summary="s", method="summary"))
+                        self.add(HistoryCompacted(upto=0, summary="s", method="summary"))
                 case RunCalls():
                     self._run_calls()
                 case SendRequest(nudge=kind):

@@ -10,7 +10,7 @@ from app.agent.side_questions import SideQuestionRequest
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.compaction_plan import TokenMeter
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.test_images import image
@@ -43,19 +43,21 @@ def test_neither_guidance_nor_a_name_leaves_its_place_in_the_prompt() -> None:
 
 
 def test_payload_is_made_once_for_each_profile() -> None:
-    profiles: list[Profile] = []
+    profiles: list[EndpointProfile] = []
     sent: list[SentRequest] = []
 
-    def make(profile: Profile) -> Payload:
+    def make(profile: EndpointProfile) -> Payload:
         profiles.append(profile)
         return Payload([{"role": "user", "content": profile.name}], [])
 
     request = PreparedRequest(make, "m", sent.append)
-    made = request.payload(Profile())
+    made = request.payload(EndpointProfile())
     assert profiles and not sent
-    assert request.build_for_sending(Profile()) is made and request.build_for_sending(Profile()) is made
+    assert (
+        request.build_for_sending(EndpointProfile()) is made and request.build_for_sending(EndpointProfile()) is made
+    )
     assert len(profiles) == 1 and [one.payload for one in sent] == [made, made]
-    assert request.build_for_sending(Profile(name="vllm")) is not made
+    assert request.build_for_sending(EndpointProfile(name="vllm")) is not made
     assert sent[-1].profile.name == "vllm" and len(profiles) == 2
 
 
@@ -86,7 +88,7 @@ def test_context_is_cut_before_history(window: int, tight: bool, around: bool, e
     request = SideQuestionRequest(
         conversation(10), facts, CachedProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER
     )
-    sent = str(request.payload(Profile(context_window=window), tight=tight).messages)
+    sent = str(request.payload(EndpointProfile(context_window=window), tight=tight).messages)
     assert "why?" in sent
     assert (WIDE.strip() in sent, "And before?" in sent, "answer 0" in sent) == (around, earlier, oldest)
 
@@ -95,4 +97,4 @@ async def test_an_image_that_the_store_has_no_more_is_left_out_and_the_others_go
     kept = {"b" * 64: b"png"}
     contents = NextRequestImagesFold(kept.__getitem__)
     contents.apply(UserMessage(id=1, text="", images=(image(sha256="a" * 64), image(sha256="b" * 64))))
-    assert await contents.load(Profile()) == {"b" * 64: "cG5n"}
+    assert await contents.load(EndpointProfile()) == {"b" * 64: "cG5n"}

@@ -10,8 +10,8 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallOutcome,
-    Compacted,
     Event,
+    HistoryCompacted,
     InterventionKind,
     ProposalStaged,
     Question,
@@ -138,7 +138,7 @@ def test_turn_without_progress_is_described_by_its_calls() -> None:
 
 
 def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends() -> None:
-    compacted = Compacted(upto=1, summary="s", method="summary")
+    compacted = HistoryCompacted(upto=1, summary="s", method="summary")
     full = (RequestSent(), RequestFailed(kind="context_full", message="full"))
     turn = after(*full, compacted)
     assert (turn.compacted, turn.failure) == (True, "")
@@ -147,7 +147,7 @@ def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends()
     turn.apply(AssistantMessage(text="x"))
     assert not turn.compacted
     no_room = AssistantMessage(finish_reason="length")
-    compacted = Compacted(upto=1, summary="s", method="summary")
+    compacted = HistoryCompacted(upto=1, summary="s", method="summary")
     turn = after(no_room, compacted)
     assert (turn.last, turn.compacted) == (LastStep.USER, True)
     turn.apply(no_room)

@@ -9,7 +9,7 @@ import pytest
 from app.automation.check_results import CheckResult, CheckState
 from app.automation.check_runner import CheckRunner
 from app.config.settings import CheckTable
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.confinement import CommandPermissions, SandboxMode
@@ -64,7 +64,7 @@ async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_els
 async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorkspace) -> None:
     stage(runtime, a="a1\n", b="b1\n")
     draft = runtime.service.new_draft("s")
-    draft.edit("a", [Replacement("a1", "a2")])
+    draft.edit("a", [TextReplacement("a1", "a2")])
     draft.delete("c")
     draft.write("new", "n\n")
     before = runtime.service.draft_versions_to_check(draft)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from app.automation.check_results import (
     MAX_FINDINGS,
+    CheckFinding,
     CheckOutcome,
     CheckResult,
     CheckState,
-    Finding,
     count_failures,
     format_failures_for_model,
     mark_new_findings,
@@ -77,8 +77,8 @@ def test_failures_are_counted(output: str, expected: tuple[int, str] | None) -> 
 
 
 def test_findings_are_marked_new_and_bounded() -> None:
-    before = [Finding("a.py", 3, "x"), Finding("b.py", 1, "y")]
-    now = [Finding("a.py", 9, "x"), Finding("a.py", 10, "x"), Finding("a.py", 11, "y")]
+    before = [CheckFinding("a.py", 3, "x"), CheckFinding("b.py", 1, "y")]
+    now = [CheckFinding("a.py", 9, "x"), CheckFinding("a.py", 10, "x"), CheckFinding("a.py", 11, "y")]
     assert [each.new for each in mark_new_findings(now, before)] == [False, True, True]
     output = "".join(f"a.py:{number}: text\n" for number in range(1, MAX_FINDINGS + 100))
     assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MAX_FINDINGS + 1))
@@ -98,7 +98,7 @@ FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
         (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.PASSED), True, "exit 2, passed before"),
         (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.FAILED, 2), False, "exit 2, failed before"),
         (FAILED, None, True, "3 failed"),
-        (replace(FAILED, findings=(Finding("a.py", 1, "x"),)), FAILED, True, "3 failed, 3 before"),
+        (replace(FAILED, findings=(CheckFinding("a.py", 1, "x"),)), FAILED, True, "3 failed, 3 before"),
         (CheckOutcome(CheckState.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
         (FAILED, CheckOutcome(CheckState.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
         (CheckOutcome(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),

@@ -15,16 +15,15 @@ from app.conversation.events import (
     AssistantMessage,
     CallDenied,
     CallOutcome,
-    Compacted,
+    ContentPruned,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
-    Pruned,
     Question,
     RequestFailed,
     RequestSent,
@@ -34,9 +33,10 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
     UserMessage,
+    UserNotice,
 )
 from app.images.image import Image
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from tests.unit.conversation.validity import Rules
@@ -46,7 +46,7 @@ BLOCK = re.compile(re.escape(NOTE_OPENING) + r".*?" + re.escape(NOTE_CLOSING), r
 PROMPT = "⟪P0⟫ the system prompt"
 
 profiles = st.builds(
-    Profile,
+    EndpointProfile,
     mid_system=st.sampled_from(["inline", "fold_first", "fold_user"]),
     tool_choice_none=st.sampled_from(["honoured", "ignored", "rejected", "fails"]),
     bridge_tool_user=st.just(True),
@@ -105,7 +105,7 @@ _SYSTEM: dict[str, Literal["anywhere", "first", "none"]] = {
 }
 
 
-def rules_for(profile: Profile) -> Rules:
+def rules_for(profile: EndpointProfile) -> Rules:
     """What a server with this profile insists on."""
     return Rules(
         system=_SYSTEM[profile.mid_system],
@@ -208,7 +208,7 @@ class Simulation:
         if self.chance(10):
             self._intervene(InterventionKind.FACT, "lasting")
         if self.chance(10):
-            self.add(Notice(text=self.marks.text("P")))
+            self.add(UserNotice(text=self.marks.text("P")))
         if self.chance(12):
             self._compact()
         if self.chance(12):
@@ -247,14 +247,14 @@ class Simulation:
         if self.events:
             upto = self.draw(st.integers(1, self.events[-1].id))
             summary = self.marks.text("P") if self.chance(70) else ""
-            self.add(Compacted(upto=upto, summary=summary, method="summary" if summary else "truncation"))
+            self.add(HistoryCompacted(upto=upto, summary=summary, method="summary" if summary else "truncation"))
 
     def _prune(self) -> None:
         results = [event.id for event in self.events if isinstance(event, ToolResult)]
         images = [event.id for event in self.events if isinstance(event, UserMessage | Answer) and event.images]
         if results or images:
             some = self.draw(st.sets(st.sampled_from([*results, *images]), max_size=4))
-            self.add(Pruned(results=tuple(some & {*results}), images=tuple(some & {*images})))
+            self.add(ContentPruned(results=tuple(some & {*results}), images=tuple(some & {*images})))
 
     def _turn(self) -> Question | None:
         for _ in range(self.draw(st.integers(1, 4))):

@@ -5,10 +5,10 @@ from typing import Any
 
 from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 
 
-def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict[str, Any]]:
+def repair(messages: Sequence[Any], profile: EndpointProfile | None = None) -> list[dict[str, Any]]:
     """The same conversation as a valid history. Repairing twice changes nothing more.
 
     Args:
@@ -16,7 +16,7 @@ def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict
         profile: what the receiving endpoint accepts; by default any OpenAI-compatible one.
     """
     facts = PayloadInputs(system_prompt=_first_prompt(messages), tools=[])
-    return project(import_messages(messages), profile or Profile(), facts).messages
+    return project(import_messages(messages), profile or EndpointProfile(), facts).messages
 
 
 def _first_prompt(messages: Sequence[Any]) -> str:

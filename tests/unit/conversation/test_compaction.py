@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     ProposalStaged,
-    Pruned,
     Question,
     RequestSent,
     ToolCall,
@@ -36,7 +36,7 @@ from app.conversation.payload.compaction_plan import (
 )
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
@@ -70,7 +70,7 @@ class Log:
 
 
 def size(events: list[Event]) -> int:
-    return TokenMeter().count_tokens(project(events, Profile(), FACTS))
+    return TokenMeter().count_tokens(project(events, EndpointProfile(), FACTS))
 
 
 def make_room(
@@ -83,11 +83,11 @@ def make_room(
         last = events[-1].id
         match step:
             case PruneStep():
-                events.append(Pruned(id=last + 1, results=step.results, images=step.images))
+                events.append(ContentPruned(id=last + 1, results=step.results, images=step.images))
             case SummariseStep():
-                events.append(Compacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
+                events.append(HistoryCompacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
             case TruncateStep():
-                events.append(Compacted(id=last + 1, upto=step.upto, summary="", method="truncation"))
+                events.append(HistoryCompacted(id=last + 1, upto=step.upto, summary="", method="truncation"))
         assert len(steps) < 20
     return steps
 
@@ -125,7 +125,7 @@ def test_old_output_goes_first_and_only_as_much_as_has_to() -> None:
     assert isinstance(step, PruneStep) and step.results == tuple(results[:2])
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, PruneStep)
-    sent = json.dumps(project(log.events, Profile(), FACTS).messages)
+    sent = json.dumps(project(log.events, EndpointProfile(), FACTS).messages)
     assert "5 xxx" in sent
     assert "0 xxx" not in sent
     assert size(log.events) <= step.saved * 2
@@ -136,12 +136,12 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
     log.turn("one", "x" * 8_000)
     log.turn("two", answer="y" * 8_000)
     (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
-    log.add(Pruned(results=(result,)))
+    log.add(ContentPruned(results=(result,)))
     step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
     assert isinstance(step, SummariseStep) and step.saved <= size(log.events)
 
 
-@pytest.mark.parametrize("outcome", [None, Compacted(id=3, upto=0, summary="short", method="summary")])
+@pytest.mark.parametrize("outcome", [None, HistoryCompacted(id=3, upto=0, summary="short", method="summary")])
 def test_history_without_cuts_has_no_omissions(outcome: Event | None) -> None:
     log = Log()
     log.turn("one")
@@ -155,7 +155,7 @@ def test_then_the_model_summarises_and_then_history_is_cut() -> None:
         log.turn(f"question {number}", answer=f"answer {number} " + "y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, SummariseStep)
-    assert "answer 29" in str(project(log.events, Profile(), FACTS).messages)
+    assert "answer 29" in str(project(log.events, EndpointProfile(), FACTS).messages)
     kinds = [type(one) for one in make_room(log.events, size(log.events) // 8, summarise=False)]
     assert kinds
     assert set(kinds) == {TruncateStep}
@@ -173,7 +173,9 @@ def test_without_a_summary_the_same_part_is_cut_if_the_request_does_not_fit() ->
     target = size(log.events) // 4
     step = plan_compaction(log.events, ContextBudget(size(log.events), target, 128_000))
     assert isinstance(step, SummariseStep)
-    log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
+    log.events.append(
+        HistoryCompacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary")
+    )
     used = size(log.events)
     assert used > target
     assert plan_compaction(log.events, ContextBudget(used, target, 128_000)) is None
@@ -186,7 +188,7 @@ def test_the_running_step_stays_although_it_is_large() -> None:
     log.add(TurnStarted(cause="message"), UserMessage(text="new"))
     log.step("fresh " + "x" * 8_000)
     make_room(log.events, 4_000)
-    sent = project(log.events, Profile(), FACTS).messages
+    sent = project(log.events, EndpointProfile(), FACTS).messages
     assert sent[-1]["role"] == "tool"
     assert sent[-1]["content"].startswith("fresh")
 
@@ -199,7 +201,7 @@ def test_an_open_question_is_never_cut_away() -> None:
     )
     log.add(TurnStarted(cause="message"), UserMessage(text="new"), asking, Question(call="q", text="which?"))
     make_room(log.events, 500)
-    assert project(log.events, Profile(), FACTS).messages[-1]["tool_call_id"] == "q"
+    assert project(log.events, EndpointProfile(), FACTS).messages[-1]["tool_call_id"] == "q"
 
 
 def test_a_call_that_runs_is_never_cut_away() -> None:
@@ -209,7 +211,10 @@ def test_a_call_that_runs_is_never_cut_away() -> None:
     log.add(TurnStarted(cause="message"), UserMessage(text="new"), AssistantMessage(text="z" * 20_000, calls=calls))
     log.add(ToolResult(call="r0", outcome=CallOutcome.OK, text="x" * 20_000))
     make_room(log.events, 500)
-    assert [message["role"] for message in project(log.events, Profile(), FACTS).messages[-2:]] == ["tool", "tool"]
+    assert [message["role"] for message in project(log.events, EndpointProfile(), FACTS).messages[-2:]] == [
+        "tool",
+        "tool",
+    ]
 
 
 def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
@@ -227,7 +232,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
     for _ in range(100):
         log.turn("go", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), 4_000, 8_000)
-    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
     assert 2_000 < TokenMeter().count_tokens(payload) < 8_000
 
 
@@ -237,7 +242,7 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     log.turn("go", text, text * 2)
     log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
     payload = make_summary_payload(
-        log.events, SummariseStep(log.events[-1].id, 0), ContextBudget(1_000, 500, None), Profile(), FACTS
+        log.events, SummariseStep(log.events[-1].id, 0), ContextBudget(1_000, 500, None), EndpointProfile(), FACTS
     )
     short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
     assert short == text and "[… " in long
@@ -250,19 +255,23 @@ def test_a_pending_proposal_survives_in_the_summary() -> None:
     log.turn("go", answer="y" * 20_000)
     log.turn("go on", answer="z" * 4_000)
     make_room(log.events, 2_000)
-    assert "P4: rename it [a.py (edit, +1 -1)]" in str(project(log.events, Profile(), FACTS).messages)
+    assert "P4: rename it [a.py (edit, +1 -1)]" in str(project(log.events, EndpointProfile(), FACTS).messages)
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.integers(1, 300), st.booleans())
-def test_compaction_leaves_valid_history(session: Simulation, profile: Profile, target: int, summarise: bool) -> None:
+def test_compaction_leaves_valid_history(
+    session: Simulation, profile: EndpointProfile, target: int, summarise: bool
+) -> None:
     make_room(session.events, target, summarise=summarise)
     assert violations(project(session.events, profile, FACTS).messages, rules_for(profile)) == []
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.data())
-def test_the_summary_request_is_valid_and_system(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_the_summary_request_is_valid_and_system(
+    session: Simulation, profile: EndpointProfile, data: st.DataObject
+) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
     budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
     payload = make_summary_payload(session.events, SummariseStep(upto, 0), budget, profile, FACTS)
@@ -279,7 +288,7 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log = Log()
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = ContextBudget(size(log.events), 1_000, 32_000)
-    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
     assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
     assert TokenMeter().count_tokens(payload) < size(log.events) / 10
 

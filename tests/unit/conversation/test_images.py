@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.conversation.events import (
     Answer,
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     Event,
-    Pruned,
+    HistoryCompacted,
     Question,
     ToolCall,
     UserMessage,
@@ -27,7 +27,7 @@ from app.conversation.payload.compaction_plan import (
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.images.image import Image, quote_names
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import conversation, images, texts_by_role
@@ -48,11 +48,11 @@ def numbered(*events: Event) -> list[Event]:
 
 
 def payload_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> Payload:
-    return project(events, Profile.model_validate({"wire": wire, **profile}), facts)
+    return project(events, EndpointProfile.model_validate({"wire": wire, **profile}), facts)
 
 
 def body_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> dict[str, Any]:
-    known = Profile.model_validate({"wire": wire, **profile})
+    known = EndpointProfile.model_validate({"wire": wire, **profile})
     return wire_for(known).make_body("some-model", known, project(events, known, facts))
 
 
@@ -83,7 +83,7 @@ def test_a_message_without_images_is_a_text_as_ever(wire: str) -> None:
 @pytest.mark.parametrize(
     ("events", "facts", "profile", "reason"),
     [
-        pytest.param([*ANSWERED, Pruned(id=9, images=(1,))], FACTS, {}, "to make room", id="pruned"),
+        pytest.param([*ANSWERED, ContentPruned(id=9, images=(1,))], FACTS, {}, "to make room", id="pruned"),
         pytest.param(ANSWERED, FACTS, {"images_supported": False}, "takes no images", id="not taken"),
         pytest.param(ANSWERED, FACTS, {"refused_images": ["a" * 64]}, "server refused it", id="refused"),
         pytest.param(ANSWERED, PayloadInputs(PROMPT, []), {}, "not stored any more", id="gone"),
@@ -125,7 +125,9 @@ def test_an_answer_is_the_result_of_its_call_and_its_image_follows(wire: str) ->
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_each_image_is_sent_or_named(wire: str, session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_each_image_is_sent_or_named(
+    wire: str, session: Simulation, profile: EndpointProfile, data: st.DataObject
+) -> None:
     profile = profile.model_copy(update={"wire": wire})
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
@@ -160,9 +162,9 @@ def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudge
 
 def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
     assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), PruneStep) and step.images == (1,)
-    pruned = [*SEEN, Pruned(id=6, images=(1,))]
+    pruned = [*SEEN, ContentPruned(id=6, images=(1,))]
     assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), PruneStep) and step.images == (3,)
-    pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
+    pruned = [*SEEN, ContentPruned(id=6, images=(1, 3))]
     assert plan_compaction(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
     assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None
     for far_too_much in (budget(6_000, 5_000, 6_000), budget(6_500, 5_000, None)):
@@ -171,9 +173,9 @@ def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
 
 
 def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:
-    asked = make_summary_payload(SEEN, SummariseStep(4, 0), budget(1_000, 500), Profile(), FACTS)
+    asked = make_summary_payload(SEEN, SummariseStep(4, 0), budget(1_000, 500), EndpointProfile(), FACTS)
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
-    cut = [*SEEN, Compacted(id=6, upto=4, summary="We looked.", method="summary")]
+    cut = [*SEEN, HistoryCompacted(id=6, upto=4, summary="We looked.", method="summary")]
     body = body_of(cut)
     assert images(body) == [("image/png", b"a")]
     assert 'left out: "old.png" and "new.png"' in told(body)

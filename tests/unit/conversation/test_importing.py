@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.conversation.imports.message_import import NO_RESULT, import_messages
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
 from tests.unit.conversation.importing import repair
 from tests.unit.conversation.validity import violations
@@ -40,7 +40,7 @@ def results_of(messages: list[dict[str, Any]]) -> list[str]:
 
 @thorough
 @given(imported_messages(), profiles)
-def test_repair_is_valid_and_idempotent(imported: tuple[list[Any], list[str]], profile: Profile) -> None:
+def test_repair_is_valid_and_idempotent(imported: tuple[list[Any], list[str]], profile: EndpointProfile) -> None:
     repaired = repair(imported[0], profile)
     assert violations(repaired, rules_for(profile)) == []
     assert repair(repaired, profile) == repaired
@@ -48,7 +48,9 @@ def test_repair_is_valid_and_idempotent(imported: tuple[list[Any], list[str]], p
 
 @thorough
 @given(imported_messages(), profiles)
-def test_no_text_of_the_user_is_lost_or_doubled(imported: tuple[list[Any], list[str]], profile: Profile) -> None:
+def test_no_text_of_the_user_is_lost_or_doubled(
+    imported: tuple[list[Any], list[str]], profile: EndpointProfile
+) -> None:
     messages, said = imported
     found = Counter(
         mark

@@ -8,11 +8,11 @@ import pytest
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
-    Pruned,
     Question,
     RequestFailed,
     RequestSent,
@@ -25,11 +25,11 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.images.image import Image
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 
 IMAGE = Image(name="a.png", media_type="image/png", width=9, height=9, size=3, sha256="a" * 64)
 FACTS = PayloadInputs("prompt", [], images={"a" * 64: "YQ=="}, endpoint="e", model="m")
-State = tuple[list[Event], Profile, PayloadInputs]
+State = tuple[list[Event], EndpointProfile, PayloadInputs]
 
 
 def log() -> list[Event]:
@@ -64,12 +64,12 @@ def appended(event: Event) -> Callable[[State], State]:
 
 
 CHANGES: dict[str, Callable[[State], State]] = {
-    "compaction": appended(Compacted(upto=9, summary="so far", method="summary")),
-    "truncation": appended(Compacted(upto=9, summary="", method="truncation")),
-    "pruned result": appended(Pruned(results=(6,))),
-    "pruned image": appended(Pruned(images=(2,))),
+    "compaction": appended(HistoryCompacted(upto=9, summary="so far", method="summary")),
+    "truncation": appended(HistoryCompacted(upto=9, summary="", method="truncation")),
+    "pruned result": appended(ContentPruned(results=(6,))),
+    "pruned image": appended(ContentPruned(images=(2,))),
     "image gone": lambda state: (state[0], state[1], replace(state[2], images={})),
-    "image refused": lambda state: (state[0], Profile(refused_images=["a" * 64]), state[2]),
+    "image refused": lambda state: (state[0], EndpointProfile(refused_images=["a" * 64]), state[2]),
     "profile": lambda state: (state[0], state[1].model_copy(update={"tool_id": "alnum9"}), state[2]),
     "endpoint": lambda state: (state[0], state[1], replace(state[2], endpoint="other")),
     "model": lambda state: (state[0], state[1], replace(state[2], model="other")),
@@ -84,7 +84,7 @@ CHANGES: dict[str, Callable[[State], State]] = {
 
 @pytest.mark.parametrize("change", list(CHANGES))
 def test_change_of_the_beginning_is_projected_anew(change: str) -> None:
-    profile = Profile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
+    profile = EndpointProfile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
     state: State = (log(), profile, FACTS)
     kept = CachedProjection()
     before = kept.project(*state)
@@ -143,14 +143,14 @@ UNSETTLED: dict[str, list[Event]] = {
         AssistantMessage(text="", calls=(CALL,)),
         ToolResult(call="c9.0", outcome=CallOutcome.OK, text="some output", reads={"a.py": "1"}),
     ],
-    "a cut": [Compacted(upto=15, summary="so far", method="summary"), RequestSent()],
+    "a cut": [HistoryCompacted(upto=15, summary="so far", method="summary"), RequestSent()],
 }
 
 
 @pytest.mark.parametrize("name", list(UNSETTLED))
 def test_open_parts_of_a_projection_are_not_cached(name: str) -> None:
     """The log grows event by event: what is open at a request is projected again with what comes after it."""
-    events, profile = numbered([*log(), *UNSETTLED[name]]), Profile(images_supported=True)
+    events, profile = numbered([*log(), *UNSETTLED[name]]), EndpointProfile(images_supported=True)
     kept = CachedProjection()
     for length in range(len(log()), len(events) + 1):
         for _ in range(2):
@@ -159,15 +159,19 @@ def test_open_parts_of_a_projection_are_not_cached(name: str) -> None:
 
 @pytest.mark.parametrize("method", ["pruned", "compacted"])
 def test_room_made_on_trial_leaves_nothing(method: str) -> None:
-    events, profile = log(), Profile(images_supported=True)
-    trial = Pruned(results=(6,)) if method == "pruned" else Compacted(upto=9, summary="so far", method="summary")
+    events, profile = log(), EndpointProfile(images_supported=True)
+    trial = (
+        ContentPruned(results=(6,))
+        if method == "pruned"
+        else HistoryCompacted(upto=9, summary="so far", method="summary")
+    )
     kept = CachedProjection()
     assert kept.project([*events, trial], profile, FACTS) == project([*events, trial], profile, FACTS)
     assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
 
 
 def test_a_side_question_leaves_nothing() -> None:
-    events, profile = log(), Profile(images_supported=True)
+    events, profile = log(), EndpointProfile(images_supported=True)
     asked = replace(FACTS, side_request=SideRequestInputs("of a hunk", "why?", (("and before?", "because"),)))
     kept = CachedProjection()
     for _ in range(2):
@@ -176,7 +180,7 @@ def test_a_side_question_leaves_nothing() -> None:
 
 
 def test_cached_messages_are_reused() -> None:
-    events, profile = log(), Profile(images_supported=True)
+    events, profile = log(), EndpointProfile(images_supported=True)
     asked = replace(FACTS, side_request=SideRequestInputs("of a hunk", "why?"))
     kept = CachedProjection()
     first = kept.project(events, profile, FACTS)

@@ -14,17 +14,17 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalDecided,
     ToolCall,
     ToolResult,
+    UserNotice,
 )
 from app.conversation.markdown_export import export_markdown
 from app.conversation.proposal_reports import format_decision_facts
 
 EVENTS_OF_THE_PROGRAM: list[Event] = [
     Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
-    Notice(text="The profile was corrected."),
+    UserNotice(text="The profile was corrected."),
 ]
 
 

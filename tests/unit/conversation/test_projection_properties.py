@@ -17,12 +17,12 @@ from app.conversation.events import (
     Answer,
     Audience,
     CallDenied,
-    Compacted,
+    ContentPruned,
     Event,
+    HistoryCompacted,
     Intervention,
     LadderMove,
     ProposalDecided,
-    Pruned,
     Question,
     RequestSent,
     SideAnswer,
@@ -31,7 +31,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import ContextBudget, TokenMeter, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
 from tests.unit.conversation.histories import (
     BLOCK,
@@ -69,7 +69,9 @@ def said_by_user(events: list[Event]) -> list[str]:
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_any_prefix_of_a_log_is_a_valid_payload(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_any_prefix_of_a_log_is_a_valid_payload(
+    session: Simulation, profile: EndpointProfile, data: st.DataObject
+) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
@@ -78,20 +80,22 @@ def test_any_prefix_of_a_log_is_a_valid_payload(session: Simulation, profile: Pr
 
 @thorough
 @given(damaged_logs(), profiles)
-def test_a_damaged_log_gives_a_valid_payload(events: list[Event], profile: Profile) -> None:
+def test_a_damaged_log_gives_a_valid_payload(events: list[Event], profile: EndpointProfile) -> None:
     assert violations(project(events, profile, FACTS).messages, rules_for(profile)) == []
 
 
 @thorough
 @given(damaged_logs(), profiles)
-def test_without_bridge_and_merging_calls_still_pair_with_results(events: list[Event], profile: Profile) -> None:
+def test_without_bridge_and_merging_calls_still_pair_with_results(
+    events: list[Event], profile: EndpointProfile
+) -> None:
     plain = profile.model_copy(update={"bridge_tool_user": False, "merge_users": False})
     assert violations(project(events, plain, FACTS).messages, rules_for(plain)) == []
 
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_user_words_are_sent_once_as_user(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_user_words_are_sent_once_as_user(session: Simulation, profile: EndpointProfile, data: st.DataObject) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     found: list[str] = []
     for message in project(events, profile, FACTS).messages:
@@ -105,7 +109,7 @@ def test_user_words_are_sent_once_as_user(session: Simulation, profile: Profile,
 
 @thorough
 @given(damaged_logs(), profiles)
-def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], profile: Profile) -> None:
+def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], profile: EndpointProfile) -> None:
     content = "\n".join(message.get("content") or "" for message in project(events, profile, FACTS).messages)
     assert set(said_by_user(events)) <= set(marks(content))
 
@@ -113,7 +117,7 @@ def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], pro
 @thorough
 @given(sessions(), profiles, st.data())
 def test_program_words_are_never_sent_as_user_and_the_system_prompt_is_first_and_once(
-    session: Simulation, profile: Profile, data: st.DataObject
+    session: Simulation, profile: EndpointProfile, data: st.DataObject
 ) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     messages = project(events, profile, FACTS).messages
@@ -141,7 +145,9 @@ def test_program_words_are_never_sent_as_user_and_the_system_prompt_is_first_and
 
 @thorough
 @given(sessions(), profiles)
-def test_the_same_log_gives_the_same_bytes_also_after_a_restart(session: Simulation, profile: Profile) -> None:
+def test_the_same_log_gives_the_same_bytes_also_after_a_restart(
+    session: Simulation, profile: EndpointProfile
+) -> None:
     events = [event for event in session.events if _storable(event)]
     reread = [EVENT_JSON.validate_json(event.model_dump_json()) for event in events]
     before = json.dumps(project(events, profile, FACTS).messages)
@@ -152,10 +158,10 @@ def test_the_same_log_gives_the_same_bytes_also_after_a_restart(session: Simulat
 @thorough
 @given(sessions(scoped=False), st.booleans())
 def test_events_change_only_the_end_of_what_was_sent(session: Simulation, fold_user: bool) -> None:
-    profile = Profile(mid_system="fold_user" if fold_user else "inline")
+    profile = EndpointProfile(mid_system="fold_user" if fold_user else "inline")
     sent: list[dict[str, Any]] | None = None
     for position, event in enumerate(session.events):
-        if isinstance(event, Compacted | Pruned):
+        if isinstance(event, HistoryCompacted | ContentPruned):
             sent = None
         if isinstance(event, RequestSent):
             messages = project(session.events[:position], profile, FACTS).messages
@@ -180,7 +186,9 @@ def _storable(event: Event) -> bool:
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_side_questions_change_nothing_computed(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_side_questions_change_nothing_computed(
+    session: Simulation, profile: EndpointProfile, data: st.DataObject
+) -> None:
     """Wherever they stand in it, answered or not: the payload, what it takes, and what is done to make room."""
     events: list[Event] = []
     for event in session.events:
@@ -195,7 +203,9 @@ def test_side_questions_change_nothing_computed(session: Simulation, profile: Pr
 
 @thorough
 @given(sessions(), profiles, st.sampled_from(["chat", "anthropic", "responses"]), st.data())
-def test_only_audience_both_is_sent(session: Simulation, profile: Profile, wire: Any, data: st.DataObject) -> None:
+def test_only_audience_both_is_sent(
+    session: Simulation, profile: EndpointProfile, wire: Any, data: st.DataObject
+) -> None:
     """No text of an event with another audience is in a payload; an event for nobody changes nothing at all."""
     events: list[Event] = []
     for event in session.events:
@@ -280,7 +290,7 @@ def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.Da
             assert kept.project(events[:length], profile, asked) == project(events[:length], profile, asked)
         if data.draw(st.booleans()):
             # Room is made on trial, and what is left out of the log then is not the same.
-            trial = [*events[:length], Pruned(results=tuple(range(length // 2)))]
+            trial = [*events[:length], ContentPruned(results=tuple(range(length // 2)))]
             assert kept.project(trial, profile, facts) == project(trial, profile, facts)
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh

@@ -27,7 +27,7 @@ from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.template_check import TemplateFinding, check_template
 from app.llm.failures.failures import FailureDescriber
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.histories import PROMPT, Simulation, marks, sessions
@@ -83,7 +83,7 @@ def found(template: Template) -> TemplateFinding:
         except Refused as words:
             return 500, json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
 
-    finding = asyncio.run(check_template(ENDPOINT, Profile(), make_render_trials, exchange))
+    finding = asyncio.run(check_template(ENDPOINT, EndpointProfile(), make_render_trials, exchange))
     assert finding is not None
     return finding
 
@@ -95,10 +95,10 @@ def keeps_order(template: Template) -> bool:
     return prompt.index("one") < prompt.index("two")
 
 
-def sent(template: Template, session: Simulation) -> tuple[Profile, Messages, str]:
+def sent(template: Template, session: Simulation) -> tuple[EndpointProfile, Messages, str]:
     """The closing request of a session, corrected where its template refuses it, and the prompt."""
     events = [*session.events, Intervention(kind=InterventionKind.STAGED, text=GATE, scope="request")]
-    profile = Profile().model_copy(update=found(template).changes)
+    profile = EndpointProfile().model_copy(update=found(template).changes)
     tried: set[str] = set()
     while True:
         payload = project(events, profile, FACTS)

@@ -14,7 +14,7 @@ from app.conversation.events import AssistantMessage, Event, ToolResult, UserMes
 from app.conversation.imports import transcript_import
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from tests.unit.conversation import transcripts
 from tests.unit.conversation.transcripts import CLAUDE_SAID, CODEX_SAID, OPENAI_SAID, PROGRAM, lines
 from tests.unit.conversation.validity import violations
@@ -22,7 +22,7 @@ from tests.unit.conversation.validity import violations
 
 def payload(events: list[Event]) -> list[dict[str, Any]]:
     numbered = [event.model_copy(update={"id": number}) for number, event in enumerate(events, 1)]
-    return project(numbered, Profile(), PayloadInputs(system_prompt="prompt", tools=[])).messages
+    return project(numbered, EndpointProfile(), PayloadInputs(system_prompt="prompt", tools=[])).messages
 
 
 def said(events: list[Event]) -> list[str]:

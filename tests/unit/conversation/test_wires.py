@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
     ProposalDecided,
@@ -23,7 +23,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, texts_by_role
 from tests.unit.conversation.histories import (
@@ -51,17 +51,17 @@ thorough = settings(suppress_health_check=list(HealthCheck))
 each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 
 
-def body_of(events: list[Event], profile: Profile, facts: PayloadInputs = FACTS) -> dict[str, Any]:
+def body_of(events: list[Event], profile: EndpointProfile, facts: PayloadInputs = FACTS) -> dict[str, Any]:
     """The body of the request, as the client makes it."""
     payload = project(events, profile, facts)
     return wire_for(profile).make_body("some-model", profile, payload)
 
 
-def on(wire: WireName, profile: Profile) -> Profile:
+def on(wire: WireName, profile: EndpointProfile) -> EndpointProfile:
     return profile.model_copy(update={"wire": wire})
 
 
-def violations(body: dict[str, Any], profile: Profile) -> list[str]:
+def violations(body: dict[str, Any], profile: EndpointProfile) -> list[str]:
     return VIOLATIONS[profile.wire](body, mid_system=profile.mid_system == "inline")
 
 
@@ -78,7 +78,7 @@ def without_breakpoints(value: Any) -> Any:
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
 def test_any_prefix_is_valid_and_each_text_has_its_role(
-    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
+    wire: WireName, session: Simulation, profile: EndpointProfile, data: st.DataObject
 ) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
@@ -114,7 +114,7 @@ def test_any_prefix_is_valid_and_each_text_has_its_role(
 @each_wire
 @thorough
 @given(events=damaged_logs(), profile=profiles)
-def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: Profile) -> None:
+def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: EndpointProfile) -> None:
     profile = on(wire, profile)
     body = body_of(events, profile)
     assert violations(body, profile) == []
@@ -125,7 +125,7 @@ def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event]
 @thorough
 @given(session=sessions(), inline=st.booleans(), data=st.data())
 def test_closing_is_system_at_the_end(wire: WireName, session: Simulation, inline: bool, data: st.DataObject) -> None:
-    profile = Profile(wire=wire, mid_system="inline" if inline else "fold_first")
+    profile = EndpointProfile(wire=wire, mid_system="inline" if inline else "fold_first")
     sent = [at for at, event in enumerate(session.events) if isinstance(event, RequestSent) and event.closing]
     if not sent:
         return
@@ -156,7 +156,7 @@ def _closes(event: Event) -> bool:
 @given(sessions(scoped=False))
 def test_cached_messages_stay_a_prefix_with_a_breakpoint(session: Simulation) -> None:
     """Two breakpoints move along: the later one of a request is the earlier one of the next."""
-    profile = Profile(wire="anthropic")
+    profile = EndpointProfile(wire="anthropic")
     bodies = [
         body_of([one for one in session.events[:at] if not _closes(one)], profile)
         for at, event in enumerate(session.events)
@@ -176,7 +176,9 @@ def _stays(message: dict[str, Any]) -> bool:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles)
-def test_opaque_blocks_go_to_their_model_and_wire(wire: WireName, session: Simulation, profile: Profile) -> None:
+def test_opaque_blocks_go_to_their_model_and_wire(
+    wire: WireName, session: Simulation, profile: EndpointProfile
+) -> None:
     other = "sealed by openai" if wire == "anthropic" else "signed by anthropic"
     assert other not in json.dumps(body_of(session.events, on(wire, profile)))
     foreign = replace(FACTS, model="a third", endpoint="elsewhere")
@@ -190,7 +192,7 @@ def test_opaque_blocks_go_to_their_model_and_wire(wire: WireName, session: Simul
 @thorough
 @given(sessions(), st.booleans())
 def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
-    profile = Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
+    profile = EndpointProfile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
     assert openai_faults(body_of(session.events, profile, replace(FACTS, closing=closing))) == []
 
 
@@ -198,7 +200,10 @@ def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, clos
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
 def test_note_names_the_place_of_the_users_words(
-    wire: Literal["chat", "anthropic", "responses"], session: Simulation, profile: Profile, data: st.DataObject
+    wire: Literal["chat", "anthropic", "responses"],
+    session: Simulation,
+    profile: EndpointProfile,
+    data: st.DataObject,
 ) -> None:
     profile = profile.model_copy(update={"wire": wire, "mid_system": "inline"})
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
@@ -209,10 +214,10 @@ def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> 
     """After what was left out, a turn of the model stands between: there the note comes first."""
     events: list[Event] = [
         UserMessage(text="old", id=1),
-        Compacted(upto=1, summary="s", method="summary", id=2),
+        HistoryCompacted(upto=1, summary="s", method="summary", id=2),
         ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no", id=3),
     ]
-    spoken = texts_by_role(body_of(events, Profile(wire="anthropic")))
+    spoken = texts_by_role(body_of(events, EndpointProfile(wire="anthropic")))
     note = next(text for role, text in spoken if role == "system" and "P1" in text)
     assert "words on it follow" in note and spoken.index(("system", note)) < spoken.index(("user", "no"))
     assert [role for role, _ in spoken[-4:]] == ["user", "system", "assistant", "user"]
@@ -224,7 +229,7 @@ def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -
         for number in (1, 2)
     ]
     first: list[Event] = [UserMessage(text="go", id=1), AssistantMessage(text="done", id=2)]
-    one, two = (body_of([*first, *denied[:count]], Profile(wire="anthropic"))["messages"] for count in (1, 2))
+    one, two = (body_of([*first, *denied[:count]], EndpointProfile(wire="anthropic"))["messages"] for count in (1, 2))
     assert [message["role"] for message in two] == ["user", "assistant", "user", "system"]
     assert "in the order of these notes" in two[-1]["content"] and "in the order" not in one[-1]["content"]
 

@@ -10,7 +10,7 @@ from app.agent.interventions import stop_after_staging_instruction
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_decision_facts
 from app.llm.wires.wire import SystemText
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
@@ -99,7 +99,7 @@ class MemoryDraft:
         """Changed files."""
         return set(self.texts)
 
-    def edit(self, path: str, replacements: Collection[Replacement], version: str = "") -> Report:
+    def edit(self, path: str, replacements: Collection[TextReplacement], version: str = "") -> Report:
         """Replace stretches; every one has to occur exactly once in the file as it was read."""
         before = (self.read(path).content or b"").decode()
         text = before

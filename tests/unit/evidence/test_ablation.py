@@ -11,7 +11,7 @@ from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence, hunks_unnoticed_by_tests_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.waiting import until
@@ -293,7 +293,7 @@ def test_evidence_is_found_for_proposals_on_disk(runtime: OpenWorkspace) -> None
     new = edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)"))
     (root / "shop.py").write_text(new)
     changes = [PathChange("shop.py", old["shop.py"], FileOrLink(new.encode(), 0o644))]
-    proposal = runtime.service.stage_changes(changes, Origin(kind=OriginKind.DISK), "Edit", on_disk=True)
+    proposal = runtime.service.stage_changes(changes, ProposalOrigin(kind=OriginKind.DISK), "Edit", on_disk=True)
     assert words(collect(runtime, proposal)) == [HELD, UNNOTICED]
     assert (root / "shop.py").read_text() == new
 

@@ -16,9 +16,9 @@ def modules_after(code: str) -> set[str]:
 def test_building_a_client_does_not_load_the_sdk() -> None:
     code = (
         "import app.llm.endpoint_doctor, app.llm.capabilities.profiles\n"
-        "from app.llm.client import ModelClient\nfrom app.llm.values.endpoint import Profile\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.values.endpoint import EndpointProfile\n"
         "from app.llm.values.requests_and_updates import Endpoint\n"
-        "ModelClient(Endpoint('http://x/v1', 'm'), Profile())"
+        "ModelClient(Endpoint('http://x/v1', 'm'), EndpointProfile())"
     )
     assert not modules_after(code) & set(HEAVY)
 
@@ -44,11 +44,12 @@ def test_the_sdk_is_loaded_on_a_thread_and_kept_from_the_garbage_collector() -> 
 
 def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
-        "import asyncio, sys\nfrom app.llm.values.endpoint import Profile\n"
+        "import asyncio, sys\nfrom app.llm.values.endpoint import EndpointProfile\n"
         "from app.llm.failures.request_errors import RequestError, RetryPolicy\n"
         "from app.llm.client import ModelClient\nfrom app.llm.values.requests_and_updates import Endpoint, Payload\n"
         "async def ask():\n"
-        "    client = ModelClient(Endpoint('http://127.0.0.1:9/v1', 'm'), Profile(), retry=RetryPolicy(attempts=1))\n"
+        "    endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
+        "    client = ModelClient(endpoint, EndpointProfile(), retry=RetryPolicy(attempts=1))\n"
         "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
         "try:\n    asyncio.run(ask())\nexcept RequestError as failed:\n    print(failed)\n"
         "else:\n    raise AssertionError\n"

@@ -15,7 +15,7 @@ from app.llm.capabilities.profiles import (
     server_kind,
     store_diagnosis,
 )
-from app.llm.values.endpoint import Profile
+from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
 
 
@@ -74,7 +74,7 @@ def test_learned_fields_override_the_seed_and_the_user_both() -> None:
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
-    LearnedProfile(endpoint, Profile(), Profile(), cache, time.time).learn(mid_system="fold_user")
+    LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, time.time).learn(mid_system="fold_user")
     store_diagnosis(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
     (stored,) = cache.values()
     assert stored.keys() == {"stream_usage", "learned_at"}
@@ -88,22 +88,26 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     cache: dict[str, dict[str, Any]] = {}
     today = 2_000_000_000.0
     now = [today]
-    beliefs = LearnedProfile(endpoint, Profile(), Profile(), cache, lambda: now[0])
+    beliefs = LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, lambda: now[0])
     beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
     beliefs.forget_expired()
-    assert beliefs.profile == Profile(mid_system="fold_first", context_window=4096)
+    assert beliefs.profile == EndpointProfile(mid_system="fold_first", context_window=4096)
     now[0] += 86_400
     beliefs.forget_expired()
-    assert beliefs.profile == Profile(mid_system="fold_first"), "a local server is soon started with another window"
+    assert beliefs.profile == EndpointProfile(mid_system="fold_first"), (
+        "a local server is soon started with another window"
+    )
     assert [belief.field for belief in read_valid_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
-    later = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
-    told = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
+    later = LearnedProfile(
+        endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_first"), cache, lambda: now[0]
+    )
+    told = LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_user"), cache, lambda: now[0])
     now[0] = today + 40 * 86_400
     later.forget_expired()
     told.forget_expired()
-    assert later.profile == Profile() and told.profile == Profile(mid_system="fold_user")
+    assert later.profile == EndpointProfile() and told.profile == EndpointProfile(mid_system="fold_user")
     assert read_valid_fields(cache, "http://x/v1", "m", now[0]) == []
 
 
@@ -121,7 +125,7 @@ def test_profile_of_another_version_does_no_harm(stored: dict[str, Any]) -> None
     if "learned_at" not in stored:
         stored = {**stored, "learned_at": dict.fromkeys(stored, time.time())}
     cache = {profile_cache_key("http://x/v1", "m"): stored}
-    assert resolve_profile("http://x/v1", "m", cache=cache) == Profile()
+    assert resolve_profile("http://x/v1", "m", cache=cache) == EndpointProfile()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.endpoint import Profile, host_and_port, is_private, parse_address
+from app.llm.values.endpoint import EndpointProfile, host_and_port, is_private, parse_address
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES
@@ -29,7 +29,7 @@ def delta(added: Any) -> dict[str, Any]:
 
 
 def test_a_text_alone_is_written_as_one() -> None:
-    messages, _ = WIRES["chat"].make_messages([UserText("Hello")], Profile())
+    messages, _ = WIRES["chat"].make_messages([UserText("Hello")], EndpointProfile())
     assert messages == [{"role": "user", "content": "Hello"}]
 
 
@@ -39,7 +39,7 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
         messages, _ = WIRES["chat"].make_messages(
-            [UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted})
+            [UserText("x"), turn], EndpointProfile.model_validate({"reasoning_echo": wanted})
         )
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
 
@@ -51,7 +51,7 @@ def test_system_text_in_mid_conversation_keeps_its_place() -> None:
         ModelTurn("", (CALL,), OpaqueResponseBlocks()),
         SystemText("Stop here."),
     ]
-    written = WIRES["anthropic"].make_messages(items, Profile(wire="anthropic"))
+    written = WIRES["anthropic"].make_messages(items, EndpointProfile(wire="anthropic"))
     assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
     assert "Stop here." in str(written.messages[-1])
 
@@ -193,22 +193,27 @@ TOOL = {"type": "function", "function": {"name": "far__find", "parameters": {"ty
 PLAIN = Payload([USER], [], max_tokens=100)
 
 
-def taught(text: str, payload: Payload = PLAIN, profile: Profile | None = None, **failure: Any) -> str:
+def taught(text: str, payload: Payload = PLAIN, profile: EndpointProfile | None = None, **failure: Any) -> str:
     """The name of the correction; empty where there is none."""
-    found = find_correction(profile or Profile(), replace(REFUSED, text=text, **failure), payload)
+    found = find_correction(profile or EndpointProfile(), replace(REFUSED, text=text, **failure), payload)
     return found.name if found else ""
 
 
 @pytest.mark.parametrize(
     ("text", "payload", "profile", "name"),
     [
-        ("max_tokens is not supported", PLAIN, Profile(), "max_tokens:"),
-        ("reasoning_content: extra inputs are not permitted", PLAIN, Profile(reasoning_echo="same_model"), "echo:"),
-        ("messages: text content blocks must be non-empty", Payload(CALLED, []), Profile(), "content:null"),
-        ("Invalid schema for function far__find", Payload([USER], [TOOL]), Profile(), "tools:far__find"),
+        ("max_tokens is not supported", PLAIN, EndpointProfile(), "max_tokens:"),
+        (
+            "reasoning_content: extra inputs are not permitted",
+            PLAIN,
+            EndpointProfile(reasoning_echo="same_model"),
+            "echo:",
+        ),
+        ("messages: text content blocks must be non-empty", Payload(CALLED, []), EndpointProfile(), "content:null"),
+        ("Invalid schema for function far__find", Payload([USER], [TOOL]), EndpointProfile(), "tools:far__find"),
     ],
 )
-def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: Profile, name: str) -> None:
+def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: EndpointProfile, name: str) -> None:
     assert taught(text, payload, profile).startswith(name)
     # What is no refusal teaches nothing, whatever words are in it.
     for kind in (FailureKind.UNREACHABLE, FailureKind.STREAM_BROKEN):
@@ -221,14 +226,16 @@ def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: P
     ("text", "payload", "profile", "status"),
     [
         # Too large a number is no word against the field.
-        ("max_tokens: 100 exceeds what is left", PLAIN, Profile(), 400),
-        ("the reasoning took too long", PLAIN, Profile(reasoning_echo="same_model"), 400),
-        ("messages.0.content is empty", PLAIN, Profile(), 400),
-        ("it has to be a list of content parts: array expected, image", PLAIN, Profile(), 400),
+        ("max_tokens: 100 exceeds what is left", PLAIN, EndpointProfile(), 400),
+        ("the reasoning took too long", PLAIN, EndpointProfile(reasoning_echo="same_model"), 400),
+        ("messages.0.content is empty", PLAIN, EndpointProfile(), 400),
+        ("it has to be a list of content parts: array expected, image", PLAIN, EndpointProfile(), 400),
         # The tool is named, but not for its schema; and by a server that has failed for a reason of its own.
-        ("too many calls of far__find", Payload([USER], [TOOL]), Profile(), 400),
-        ("the schema cache of far__find broke down", Payload([USER], [TOOL]), Profile(), 500),
+        ("too many calls of far__find", Payload([USER], [TOOL]), EndpointProfile(), 400),
+        ("the schema cache of far__find broke down", Payload([USER], [TOOL]), EndpointProfile(), 500),
     ],
 )
-def test_an_incidental_word_teaches_nothing(text: str, payload: Payload, profile: Profile, status: int) -> None:
+def test_an_incidental_word_teaches_nothing(
+    text: str, payload: Payload, profile: EndpointProfile, status: int
+) -> None:
     assert taught(text, payload, profile, status=status) == ""

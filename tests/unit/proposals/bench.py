@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import Proposal
 from app.proposals.values.record_entries import RecordingStore
@@ -52,7 +52,7 @@ class Bench:
     def edit(self, name: str, *pairs: tuple[str, str], version: str = "") -> Proposal:
         """Stage one proposal of replacements in one file."""
         draft = self.service.new_draft("session")
-        draft.edit(name, [Replacement(old, new) for old, new in pairs], version)
+        draft.edit(name, [TextReplacement(old, new) for old, new in pairs], version)
         return self.service.stage(draft, f"Edit {name}")
 
     def write(self, **files: str | None) -> Proposal:

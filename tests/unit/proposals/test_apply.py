@@ -13,12 +13,12 @@ import pytest
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_to_free_name
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_against_disk
-from app.proposals.journal.journal import Transition, plan_journal_record
+from app.proposals.journal.journal import PathTransition, plan_journal_record
 from app.proposals.journal.rollback import holds_prepared
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
 from app.proposals.values.proposal_store import JournalEntry
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -268,7 +268,7 @@ def test_a_write_at_the_last_moment_is_not_lost(bench: Make, kind: str) -> None:
     site = bench(files)
     draft = site.service.new_draft("session")
     for path in ("a.txt", "c.txt"):
-        draft.edit(path, [Replacement("one", "two")])
+        draft.edit(path, [TextReplacement("one", "two")])
     {"edit": lambda: draft.write("b.txt", "two\n"), "create": lambda: draft.write("b.txt", "two\n")}.get(
         kind, lambda: draft.delete("b.txt")
     )()
@@ -366,7 +366,7 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     service = ProposalService(Workspace(root), store, tmp_path / "lock")
     draft = service.new_draft("session")
     for number in range(30):
-        draft.edit(f"{number}.txt", [Replacement("one", "two")])
+        draft.edit(f"{number}.txt", [TextReplacement("one", "two")])
     service.stage(draft, "Thirty")
     rivals = [
         subprocess.Popen(
@@ -492,7 +492,7 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
     site = bench({"a.txt": "one\n"})
     contents = ContentStore(site.store)
     disk = PosixFilesystem(site.root, 4096)
-    step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
+    step = PathTransition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
     record = plan_journal_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
     check_record_against_disk(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").rename(site.root / "b.txt")
@@ -579,7 +579,7 @@ def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) 
 def test_a_file_and_one_in_a_folder_of_its_name_are_not_written_together(bench: Make) -> None:
     site = bench({})
     changes = [PathChange(path, None, FileOrLink(b"x\n", 0o644)) for path in ("a", "a/b")]
-    proposal = site.service.stage_changes(changes, Origin(), "Both")
+    proposal = site.service.stage_changes(changes, ProposalOrigin(), "Both")
     with pytest.raises(ApplyFailed, match="a can't be a file and the folder of a/b"):
         site.service.approve(proposal.id)
     assert not list(site.root.iterdir())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserText, StaleProposal
 from app.runtime.unfinished_work import make_unrecorded_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
@@ -21,7 +21,7 @@ from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
 DISK, PROPOSED, BOTH = ConflictSide.DISK, ConflictSide.PROPOSED, ConflictSide.BOTH
-ORIGIN = Origin(kind=OriginKind.REF, ref="side")
+ORIGIN = ProposalOrigin(kind=OriginKind.REF, ref="side")
 
 
 def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
@@ -481,7 +481,7 @@ def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
 def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
     site = bench({"a.txt": "new\n"})
     change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
-    site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)
+    site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.DISK), "On disk", on_disk=True)
     with pytest.raises(InvalidUserText, match="edit the file itself"):
         site.service.load_file_conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.overlay import ContentStore
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import Database
@@ -29,7 +29,7 @@ def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
     site.service.new_draft("session").read("a.txt")
     draft = site.service.new_draft("session")
     assert draft.ensure_proposal_id() == "P1"
-    draft.edit("a.txt", [Replacement("line 2", "two")])
+    draft.edit("a.txt", [TextReplacement("line 2", "two")])
     assert site.service.stage(draft, "").id == "P1"
 
 
@@ -38,10 +38,10 @@ def test_all_edits_of_a_step_are_one_proposal(bench: Make) -> None:
     draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
     assert version == hashlib.sha256(numbered(30).encode()).hexdigest()
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version[:12])
-    draft.edit("a.txt", [Replacement("line 20\n", "twenty\n")], version[:12])
-    draft.edit("a.txt", [Replacement("two\n", "the second\n")], version[:12])
-    report = draft.edit("b.txt", [Replacement("b", "c")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")], version[:12])
+    draft.edit("a.txt", [TextReplacement("line 20\n", "twenty\n")], version[:12])
+    draft.edit("a.txt", [TextReplacement("two\n", "the second\n")], version[:12])
+    report = draft.edit("b.txt", [TextReplacement("b", "c")])
     assert [(stat.path, stat.op, stat.added, stat.removed) for stat in report.files] == [("b.txt", "edit", 1, 1)]
     draft.summaries.append("Two files")
     proposal = site.service.stage(draft, "")
@@ -60,7 +60,7 @@ def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
     version = draft.read("a.py").version
     site.put(**{"a.py": text.replace("    pass", "    return 1")})
     draft = site.service.new_draft("session")
-    report = draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version[:12])
+    report = draft.edit("a.py", [TextReplacement("    return 1\n", "    return 2\n")], version[:12])
     assert "changed since it was read" in report.text
     proposal = site.service.stage(draft, "")
     site.service.approve(proposal.id)
@@ -75,7 +75,7 @@ def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
     site.put(**{"a.py": "def a():\n    return None\n\n\n\n\ndef b():\n    return 1\n"})
     draft = site.service.new_draft("session")
     with pytest.raises(EditRefused, match=r"a\.py changed since version .* was read, at line 2"):
-        draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version)
+        draft.edit("a.py", [TextReplacement("    return 1\n", "    return 2\n")], version)
     assert not draft.has_changes
 
 
@@ -83,8 +83,8 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
-    draft.edit("a.txt", [Replacement("line 2\n", "line 2\ninserted\n")], version)
-    draft.edit("a.txt", [Replacement("line 3\n", "three\n")], version)
+    draft.edit("a.txt", [TextReplacement("line 2\n", "line 2\ninserted\n")], version)
+    draft.edit("a.txt", [TextReplacement("line 3\n", "three\n")], version)
     site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
@@ -94,11 +94,11 @@ def test_the_present_version_needs_no_words_and_an_unknown_one_is_told(bench: Ma
     for digits in (0, 12, 64):
         draft = site.service.new_draft("session")
         version = draft.read("a.txt").version[:digits]
-        report = draft.edit("a.txt", [Replacement("line 2", "two")], version)
+        report = draft.edit("a.txt", [TextReplacement("line 2", "two")], version)
         assert len(report.text.splitlines()) == 1, report.text
     draft = site.service.new_draft("session")
     present = draft.read("a.txt").version[:12]
-    report = draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")
+    report = draft.edit("a.txt", [TextReplacement("line 2", "two")], "0123456789ab")
     told = f"version 0123456789ab is not known; the edit was made in {present}, which is there now"
     assert told in report.text.splitlines()
     [change] = site.service.stage(draft, "").files
@@ -111,7 +111,7 @@ def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: 
     draft = site.service.new_draft("session")
     other = draft.read("b.txt").version[:digits]
     present = draft.read("a.txt").version[:12]
-    report = draft.edit("a.txt", [Replacement("line 2", "two")], other)
+    report = draft.edit("a.txt", [TextReplacement("line 2", "two")], other)
     assert f"version {other} is not known; the edit was made in {present}" in report.text
 
 
@@ -126,7 +126,7 @@ def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
 
 def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
     site = bench({"a.py": "id = width(id)\n"})
-    report = site.service.new_draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
+    report = site.service.new_draft("session").edit("a.py", [TextReplacement("id", "key", replace_all=True)])
     assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
 
 
@@ -139,14 +139,14 @@ EQUAL = "a\n\n" + "b\n" * 20 + "a\n"
     [
         (
             INDENTED,
-            Replacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n"),
+            TextReplacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n"),
             MatchLevel.INDENTATION,
             "line 2: found ignoring indentation",
             "Line 2 was found ignoring indentation.",
         ),
         (
             EQUAL,
-            Replacement("a", "c", line=1),
+            TextReplacement("a", "c", line=1),
             MatchLevel.LINE_HINT,
             "line 1: found by its line number, among several equal places; 2 places; the hint was 1",
             "Line 1 was found by its line number, among several equal places (2 places; the hint was 1).",
@@ -154,7 +154,7 @@ EQUAL = "a\n\n" + "b\n" * 20 + "a\n"
     ],
 )
 def test_inexact_match_is_explained_once_to_model_and_user(
-    bench: Make, text: str, edit: Replacement, rung: MatchLevel, model: str, user: str
+    bench: Make, text: str, edit: TextReplacement, rung: MatchLevel, model: str, user: str
 ) -> None:
     site = bench({"a.py": text})
     draft = site.service.new_draft("session")
@@ -168,10 +168,10 @@ def test_inexact_match_is_explained_once_to_model_and_user(
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda draft: draft.edit("none.txt", [Replacement("a", "b")]), "does not exist"),
-        (lambda draft: draft.edit("dir", [Replacement("a", "b")]), "is a folder"),
-        (lambda draft: draft.edit("a.txt", [Replacement("nowhere", "b")]), "not in the file"),
-        (lambda draft: draft.edit("b.bin", [Replacement("a", "b")]), "binary"),
+        (lambda draft: draft.edit("none.txt", [TextReplacement("a", "b")]), "does not exist"),
+        (lambda draft: draft.edit("dir", [TextReplacement("a", "b")]), "is a folder"),
+        (lambda draft: draft.edit("a.txt", [TextReplacement("nowhere", "b")]), "not in the file"),
+        (lambda draft: draft.edit("b.bin", [TextReplacement("a", "b")]), "binary"),
         (lambda draft: draft.write("a.txt", numbered(5)), "already has exactly this content"),
         (lambda draft: draft.write("a.txt/x", "x"), "is a file, not a folder"),
         (lambda draft: draft.write("dir", "x"), "is a folder"),
@@ -179,7 +179,10 @@ def test_inexact_match_is_explained_once_to_model_and_user(
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
         (lambda draft: draft.apply_patch(draft.parse_patch("no patch")), "no patch"),
-        (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "files over 20,971,520 bytes are not edited"),
+        (
+            lambda draft: draft.edit("huge.txt", [TextReplacement("x", "y")]),
+            "files over 20,971,520 bytes are not edited",
+        ),
     ],
 )
 def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., object], message: str) -> None:
@@ -210,7 +213,7 @@ def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
     draft.delete("a.txt")
     assert draft.read("a.txt").content is None
     with pytest.raises(EditRefused, match="was deleted or renamed"):
-        draft.edit("a.txt", [Replacement("a", "b")])
+        draft.edit("a.txt", [TextReplacement("a", "b")])
     draft.write("a.txt", "new\n")
     [change] = site.service.stage(draft, "").files
     assert (change.op, change.result and change.result.mode) == (FileOperation.EDIT, 0o755)
@@ -235,7 +238,7 @@ def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
 def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 15\n", "fifteen\n")])
+    draft.edit("a.txt", [TextReplacement("line 15\n", "fifteen\n")])
     site.put(**{"a.txt": numbered(20, l1="first")})
     proposal = site.service.stage(draft, "")
     assert proposal.files[0].rebased
@@ -249,7 +252,7 @@ def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -
     version = draft.read("a.txt").version
     site.put(**{"a.txt": numbered(9, l2="two")})
     with pytest.raises(EditRefused, match="already has this change"):
-        draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version)
+        draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")], version)
 
 
 def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
@@ -299,14 +302,14 @@ def test_unreadable_file_cannot_be_edited(bench: Make) -> None:
     site = bench({})
     os.mkfifo(site.root / "pipe")
     with pytest.raises(NotEditable, match="pipe can't be edited: not a regular file"):
-        site.service.new_draft("session").edit("pipe", [Replacement("a", "b")])
+        site.service.new_draft("session").edit("pipe", [TextReplacement("a", "b")])
 
 
 def test_changed_lines_since_a_read_may_be_unknown(bench: Make) -> None:
     site = bench({"a.txt": "one\ntwo\n", "b.bin": b"\0"})
     draft = site.service.new_draft("session")
     before = draft.read("a.txt").version
-    draft.edit("a.txt", [Replacement("two", "zwei")])
+    draft.edit("a.txt", [TextReplacement("two", "zwei")])
     now = draft.read("a.txt")
     assert draft.lines_changed_since(now, [before]) == (LineSpan(1, 2),)
     assert draft.lines_changed_since(now, ["0" * 64]) is None
@@ -317,18 +320,18 @@ def test_changed_lines_since_a_read_may_be_unknown(bench: Make) -> None:
 def test_text_that_another_place_is_like_is_not_approved_in_bulk(bench: Make) -> None:
     site = bench({"a.py": "if a:\n    go()\n    end()\nif b:\n        go()\n        end()\n"})
     draft = site.service.new_draft("session")
-    report = draft.edit("a.py", [Replacement("    go()\n    end()\n", "    end()\n")])
+    report = draft.edit("a.py", [TextReplacement("    go()\n    end()\n", "    end()\n")])
     assert "line 2: found with a doubt; the lines from line 5 differ from it in white space alone" in report.text
     (change,) = site.service.stage(draft, "Edit").files
     assert change.is_inexact
 
 
-CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c", prompt="p1")
-CODEX = Origin(kind=OriginKind.AGENT, agent="codex", model="gpt-5.5", session="77aa", prompt="t9")
+CLAUDE = ProposalOrigin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c", prompt="p1")
+CODEX = ProposalOrigin(kind=OriginKind.AGENT, agent="codex", model="gpt-5.5", session="77aa", prompt="t9")
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 
 
-def staged_by(bench: Bench, origin: Origin, line: int, text: str) -> Proposal:
+def staged_by(bench: Bench, origin: ProposalOrigin, line: int, text: str) -> Proposal:
     """What an agent makes of the file as it would be with all that waits."""
     draft = bench.service.new_draft("")
     draft.origin = origin
@@ -346,7 +349,7 @@ def test_a_row_of_an_earlier_version_names_the_kind_alone(tmp_path: Path) -> Non
         body = json.dumps({**json.loads(str(row[0])), "origin": kind})
         with database.transaction() as connection:
             connection.execute("UPDATE proposals SET body = ?", (body,))
-        assert (found := store.proposal("P1")) and found.origin == Origin(kind=OriginKind(kind))
+        assert (found := store.proposal("P1")) and found.origin == ProposalOrigin(kind=OriginKind(kind))
 
 
 def test_an_origin_is_kept_whole(tmp_path: Path) -> None:
@@ -394,12 +397,12 @@ def test_edit_stacked_on_another_agents_denied_lines_turns_stale(tmp_path: Path)
     ("origin", "wanted", "other"),
     [
         (CLAUDE, ("claude", "Claude", "agent", "claude-opus-4-8"), "codex"),
-        (Origin(model="qwen"), ("signoff", "model", "qwen"), "claude"),
-        (Origin(kind=OriginKind.COMMAND, model="qwen"), ("command", "qwen"), "signoff"),
-        (Origin(kind=OriginKind.PROGRAM), ("signoff", "program"), "model"),
-        (Origin(kind=OriginKind.PATCH), ("patch",), ""),
+        (ProposalOrigin(model="qwen"), ("signoff", "model", "qwen"), "claude"),
+        (ProposalOrigin(kind=OriginKind.COMMAND, model="qwen"), ("command", "qwen"), "signoff"),
+        (ProposalOrigin(kind=OriginKind.PROGRAM), ("signoff", "program"), "model"),
+        (ProposalOrigin(kind=OriginKind.PATCH), ("patch",), ""),
     ],
 )
-def test_a_filter_takes_agent_kind_and_model(origin: Origin, wanted: tuple[str, ...], other: str) -> None:
+def test_a_filter_takes_agent_kind_and_model(origin: ProposalOrigin, wanted: tuple[str, ...], other: str) -> None:
     assert all(origin.matches(each) for each in wanted)
     assert not origin.matches(other)

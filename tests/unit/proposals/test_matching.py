@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import select_most_voted
-from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
@@ -50,12 +50,12 @@ def block(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def apply(source: str | bytes, *edits: Replacement) -> tuple[bytes, tuple[EditMatch, ...]]:
+def apply(source: str | bytes, *edits: TextReplacement) -> tuple[bytes, tuple[EditMatch, ...]]:
     return apply_replacements(Document(source.encode() if isinstance(source, str) else source), edits)
 
 
 def edit(source: str, old: str, new: str, **options: object) -> tuple[str, EditMatch]:
-    data, matches = apply(source, Replacement(old, new, **options))  # type: ignore[arg-type]
+    data, matches = apply(source, TextReplacement(old, new, **options))  # type: ignore[arg-type]
     return data.decode(), matches[0]
 
 
@@ -119,16 +119,16 @@ class TestExact:
         assert "     8|            data = handle.read()" in message
 
     def test_replace_all_takes_every_occurrence(self) -> None:
-        data, matches = apply("a, a\nb\na\n", Replacement("a", "x", replace_all=True))
+        data, matches = apply("a, a\nb\na\n", TextReplacement("a", "x", replace_all=True))
         assert data == b"x, x\nb\nx\n"
         assert [match.line for match in matches] == [1, 1, 3]
 
     def test_replace_all_leaves_longer_words_alone_unless_asked(self) -> None:
         source = "id = width(id)\nvalid = 1\nid\n"
-        data, matches = apply(source, Replacement("id", "key", replace_all=True))
+        data, matches = apply(source, TextReplacement("id", "key", replace_all=True))
         assert data == b"key = width(key)\nvalid = 1\nkey\n"
         assert [match.note for match in matches] == ["2 more inside longer words left as they are", "", ""]
-        data, _ = apply(source, Replacement("id", "key", replace_all=True, inside_words=True))
+        data, _ = apply(source, TextReplacement("id", "key", replace_all=True, inside_words=True))
         assert data == b"key = wkeyth(key)\nvalkey = 1\nkey\n"
         with pytest.raises(AmbiguousMatch, match="inside_words"):
             edit("width\n", "id", "key", replace_all=True)
@@ -195,32 +195,32 @@ class TestLikePlaces:
 
 class TestEndings:
     def test_new_lines_are_given_the_files_endings_and_others_keep_theirs(self) -> None:
-        data, _ = apply(b"a\r\nb\r\nc\r\n", Replacement("a\nb\n", "a\nx\ny\n"))
+        data, _ = apply(b"a\r\nb\r\nc\r\n", TextReplacement("a\nb\n", "a\nx\ny\n"))
         assert data == b"a\r\nx\r\ny\r\nc\r\n"
-        data, _ = apply(b"a\r\nb\nc\r\n", Replacement("b", "x"))
+        data, _ = apply(b"a\r\nb\nc\r\n", TextReplacement("b", "x"))
         assert data == b"a\r\nx\nc\r\n"
 
     def test_the_missing_final_newline_stays_missing_unless_it_is_asked_for(self) -> None:
-        assert apply(b"a\nb", Replacement("b", "x"))[0] == b"a\nx"
-        assert apply(b"a\nb", Replacement("b\n", "b\nc\n"))[0] == b"a\nb\nc"
-        assert apply(b"a\r\nb", Replacement("b", "b\nc"))[0] == b"a\r\nb\r\nc"
-        assert apply(b"a\nb", Replacement("b", "b\n"))[0] == b"a\nb\n"
-        assert apply(b"a\nb\r\nc", Replacement("c", "c\n"))[0] == b"a\nb\r\nc\r\n"
-        assert apply(b"x\n\na", Replacement("\na", "bc\n\n"))[0] == b"x\nbc\n"
+        assert apply(b"a\nb", TextReplacement("b", "x"))[0] == b"a\nx"
+        assert apply(b"a\nb", TextReplacement("b\n", "b\nc\n"))[0] == b"a\nb\nc"
+        assert apply(b"a\r\nb", TextReplacement("b", "b\nc"))[0] == b"a\r\nb\r\nc"
+        assert apply(b"a\nb", TextReplacement("b", "b\n"))[0] == b"a\nb\n"
+        assert apply(b"a\nb\r\nc", TextReplacement("c", "c\n"))[0] == b"a\nb\r\nc\r\n"
+        assert apply(b"x\n\na", TextReplacement("\na", "bc\n\n"))[0] == b"x\nbc\n"
 
     def test_other_encodings_keep_their_bytes(self) -> None:
         mark = b"\xef\xbb\xbf"
-        assert apply(mark + b"a\nb\n", Replacement("a\n", "x\na\n"))[0] == mark + b"x\na\nb\n"
-        assert apply(mark + b"a\nb\n", Replacement("a\n", ""))[0] == mark + b"b\n"
+        assert apply(mark + b"a\nb\n", TextReplacement("a\n", "x\na\n"))[0] == mark + b"x\na\nb\n"
+        assert apply(mark + b"a\nb\n", TextReplacement("a\n", ""))[0] == mark + b"b\n"
         data = b"\xff\xfe" + "zwei ß\r\nдва\r\n".encode("utf-16-le")
-        result, _ = apply(data, Replacement("ß", "ss"))
+        result, _ = apply(data, TextReplacement("ß", "ss"))
         assert result == b"\xff\xfe" + "zwei ss\r\nдва\r\n".encode("utf-16-le")
-        assert apply(b"caf\xe9\nb\n", Replacement("b", "c"))[0] == b"caf\xe9\nc\n"
+        assert apply(b"caf\xe9\nb\n", TextReplacement("b", "c"))[0] == b"caf\xe9\nc\n"
         with pytest.raises(NotEditable):
-            apply(b"caf\xe9\nb\n", Replacement("b", "ß"))
-        assert apply("a\x0cb\u2028c\nd\n", Replacement("b\u2028c", "x"))[0] == b"a\x0cx\nd\n"
+            apply(b"caf\xe9\nb\n", TextReplacement("b", "ß"))
+        assert apply("a\x0cb\u2028c\nd\n", TextReplacement("b\u2028c", "x"))[0] == b"a\x0cx\nd\n"
         with pytest.raises(NotEditable, match="binary"):
-            apply(b"a\0b", Replacement("a", "b"))
+            apply(b"a\0b", TextReplacement("a", "b"))
 
 
 def test_the_most_voted_of_near_places_wins() -> None:
@@ -362,11 +362,11 @@ class TestAlreadyApplied:
 
 class TestMalformed:
     def test_empty_old_fills_an_empty_file_only(self) -> None:
-        assert apply(b"", Replacement("", "a\nb"))[0] == b"a\nb"
+        assert apply(b"", TextReplacement("", "a\nb"))[0] == b"a\nb"
         with pytest.raises(PointlessEdit, match="both empty"):
-            apply(b"", Replacement("", ""))
+            apply(b"", TextReplacement("", ""))
         with pytest.raises(NoMatch, match=r"The file is empty\."):
-            apply(b"", Replacement("x\ny", "z"))
+            apply(b"", TextReplacement("x\ny", "z"))
         with pytest.raises(PointlessEdit, match="old is empty"):
             edit("a\n", "", "b")
         with pytest.raises(PointlessEdit, match="both empty"):
@@ -383,7 +383,7 @@ class TestMalformed:
     def test_half_of_a_character(self) -> None:
         with pytest.raises(NotEditable, match="half of a surrogate pair"):
             edit("a\n", "a", "\ud83d")
-        assert apply(b"caf\xe9\nx\n", Replacement("x", "\udce9"))[0] == b"caf\xe9\n\xe9\n"
+        assert apply(b"caf\xe9\nx\n", TextReplacement("x", "\udce9"))[0] == b"caf\xe9\n\xe9\n"
 
     def test_elided_old(self) -> None:
         with pytest.raises(ElidedText, match=r"'\.\.\.'"):
@@ -413,46 +413,46 @@ class TestMalformed:
 
 class TestSeveralEdits:
     def test_all_are_found_in_the_original(self) -> None:
-        data, matches = apply("a\nb\nc\n", Replacement("c", "a"), Replacement("a", "c"))
+        data, matches = apply("a\nb\nc\n", TextReplacement("c", "a"), TextReplacement("a", "c"))
         assert data == b"c\nb\na\n"
         assert [match.line for match in matches] == [3, 1]
 
     def test_an_edit_of_text_that_an_earlier_one_made(self) -> None:
-        data, _ = apply("a\nb\n", Replacement("a", "x"), Replacement("x\nb", "x\ny"))
+        data, _ = apply("a\nb\n", TextReplacement("a", "x"), TextReplacement("x\nb", "x\ny"))
         assert data == b"x\ny\n"
 
     def test_in_text_that_an_earlier_one_made_only_what_stands_there_exactly_is_found(self) -> None:
-        made = Replacement("a", "    foo(1)\n    bar(2)\n    baz(3)")
+        made = TextReplacement("a", "    foo(1)\n    bar(2)\n    baz(3)")
         with pytest.raises(NoMatch, match=r"^Edit 2 of 2.*neither exactly nor"):
-            apply("a\nb\n", made, Replacement("foo(1)\nbar(2)\nbaz(3)", "foo(1)\nbar(3)\nbaz(3)"))
+            apply("a\nb\n", made, TextReplacement("foo(1)\nbar(2)\nbaz(3)", "foo(1)\nbar(3)\nbaz(3)"))
 
     def test_two_edits_of_one_line(self) -> None:
-        data, _ = apply("f(a, b)\n", Replacement("a", "x"), Replacement("b", "y"))
+        data, _ = apply("f(a, b)\n", TextReplacement("a", "x"), TextReplacement("b", "y"))
         assert data == b"f(x, y)\n"
 
     def test_shared_context_is_no_overlap(self) -> None:
-        data, _ = apply("a\nb\nc\nd\n", Replacement("a\nb", "x\nb"), Replacement("b\nc", "b\ny"))
+        data, _ = apply("a\nb\nc\nd\n", TextReplacement("a\nb", "x\nb"), TextReplacement("b\nc", "b\ny"))
         assert data == b"x\nb\ny\nd\n"
 
     def test_none_is_made_if_one_is_refused(self) -> None:
         with pytest.raises(NoMatch, match=r"^Edit 2 of 2 \(none was made\)"):
-            apply("a\nb\n", Replacement("a", "x"), Replacement("nothing like it", "y"))
+            apply("a\nb\n", TextReplacement("a", "x"), TextReplacement("nothing like it", "y"))
 
     def test_text_that_an_earlier_one_made_is_found_exactly_or_not_at_all(self) -> None:
         with pytest.raises(NoMatch, match="not in the file"):
-            apply("a\nb\n", Replacement("a", "x  "), Replacement("x\nb", "x\ny"))
+            apply("a\nb\n", TextReplacement("a", "x  "), TextReplacement("x\nb", "x\ny"))
 
     def test_ambiguous_match_stays_ambiguous_after_an_earlier_edit(self) -> None:
         with pytest.raises(AmbiguousMatch, match=r"^Edit 2 of 2 .*occurs 2 times"):
-            apply("a\nb\na\n", Replacement("a\nb", "c\nb"), Replacement("a", "z"))
+            apply("a\nb\na\n", TextReplacement("a\nb", "c\nb"), TextReplacement("a", "z"))
 
     def test_a_single_edit_is_not_counted(self) -> None:
         with pytest.raises(NoMatch, match=r"^The text to replace"):
-            apply("a\nb\n", Replacement("nothing like it", "y"))
+            apply("a\nb\n", TextReplacement("nothing like it", "y"))
 
     def test_edits_that_cancel_out_are_refused(self) -> None:
         with pytest.raises(PointlessEdit, match="leave the file as it is"):
-            apply("a\nb\n", Replacement("a", "x"), Replacement("x", "a"))
+            apply("a\nb\n", TextReplacement("a", "x"), TextReplacement("x", "a"))
 
 
 class TestRefusals:

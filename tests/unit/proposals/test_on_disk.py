@@ -15,7 +15,7 @@ from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesy
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, raw_lines
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import (
     ApplyFailed,
     ChangedSinceShown,
@@ -32,7 +32,7 @@ from tests.unit.proposals.memory_store import MemoryStore
 Make = Callable[..., Bench]
 Leaves = dict[str, FileOrLink]
 
-DISK = Origin(kind=OriginKind.DISK, ref="the index")
+DISK = ProposalOrigin(kind=OriginKind.DISK, ref="the index")
 
 
 def put(root: Path, leaves: Mapping[str, FileOrLink]) -> None:

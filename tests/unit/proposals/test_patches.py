@@ -11,7 +11,7 @@ from unidiff.patch import PatchSet
 
 import app.proposals
 from app.proposals.decide.commit_trailers import commit_proposal
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import (
@@ -97,8 +97,8 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
 def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench: Make, tmp_path: Path) -> None:
     site = bench({"a.txt": numbered(30), "b c.txt": b"caf\xe9\r\nno end", "d.txt": "d\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 3\n", "three\n"), Replacement("line 25\n", "")])
-    draft.edit("b c.txt", [Replacement("no end", "still no end")])
+    draft.edit("a.txt", [TextReplacement("line 3\n", "three\n"), TextReplacement("line 25\n", "")])
+    draft.edit("b c.txt", [TextReplacement("no end", "still no end")])
     draft.write("new/e.txt", "e\n")
     draft.delete("d.txt")
     proposal = site.service.stage(draft, "Mixed")
@@ -338,8 +338,8 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
     site.put(**{"b.txt": "staged by the user\n"})
     git(site.root, "add", "b.txt")
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2", "two")])
-    draft.edit("c[1].txt", [Replacement("c", "d")])
+    draft.edit("a.txt", [TextReplacement("line 2", "two")])
+    draft.edit("c[1].txt", [TextReplacement("c", "d")])
     draft.delete("gone.txt")
     draft.write("new.txt", "n\n")
     proposal = site.service.stage(draft, "Count in words")
@@ -364,7 +364,7 @@ def test_a_long_summary_is_a_short_subject_and_the_body_of_the_commit(bench: Mak
         "The lunar day has fifty minutes more than a day, so every table of tides is counted anew from its start"
     )
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2", "two")])
+    draft.edit("a.txt", [TextReplacement("line 2", "two")])
     proposal = site.service.approve(site.service.stage(draft, summary).id).proposal
     commit = commit_proposal(site.root, proposal, trailers=["Assisted-by: signoff"])
     subject, body, trailer = (

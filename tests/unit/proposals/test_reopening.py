@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import NothingToUndo
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -20,7 +20,7 @@ Make = Callable[..., Bench]
 def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> None:
     site = bench({"a.txt": numbered(5), "move.txt": "m\n", "gone.bin": b"\0\1", "run.sh": "#!/bin/sh\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
     draft.rename("move.txt", "moved.txt")
     draft.delete("gone.bin")
     draft.write("made.txt", "new\n")
@@ -97,7 +97,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     first = site.edit("a.txt", ("a", "b"))
     site.service.deny(first.id, feedback="Say c.")
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("a", "c")])
+    draft.edit("a.txt", [TextReplacement("a", "c")])
     second = site.service.stage(draft, "c", (first.id,))
     with pytest.raises(NothingToUndo, match=r"P2 stands in for P1 and still waits; decide on that first\."):
         site.service.undo(first.id)
@@ -124,8 +124,8 @@ def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
     """Three hunks in one file, and one in another."""
     site = Bench(tmp_path, {"a.txt": numbered(30), "b.txt": numbered(5)})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement(old, new) for old, new in THREE])
-    draft.edit("b.txt", [Replacement("line 3\n", "F\n")])
+    draft.edit("a.txt", [TextReplacement(old, new) for old, new in THREE])
+    draft.edit("b.txt", [TextReplacement("line 3\n", "F\n")])
     return site, site.service.stage(draft, "Edit both")
 
 

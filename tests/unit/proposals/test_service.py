@@ -10,7 +10,7 @@ from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_
 from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.text.file_warnings import describe_mode_change, file_cautions
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_files_note
@@ -40,7 +40,7 @@ def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     before = site.tree()
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2", "two")])
+    draft.edit("a.txt", [TextReplacement("line 2", "two")])
     draft.write("new/b.txt", "b\n")
     draft.delete("a.txt")
     draft.write("a.txt", "again\n")
@@ -61,10 +61,10 @@ def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bo
     site = bench({"old/a.txt": numbered(40)})
     draft = site.service.new_draft("session")
     if edit_first:
-        draft.edit("old/a.txt", [Replacement("line 30", "thirty")])
+        draft.edit("old/a.txt", [TextReplacement("line 30", "thirty")])
     draft.rename("old/a.txt", "new/b.txt")
     if not edit_first:
-        draft.edit("new/b.txt", [Replacement("line 30", "thirty")])
+        draft.edit("new/b.txt", [TextReplacement("line 30", "thirty")])
     proposal = site.service.stage(draft, "Move")
     (shown,) = site.service.file_diffs(proposal.id)
     change = shown.change
@@ -86,8 +86,8 @@ def test_approval_writes_what_the_preview_shows(bench: Make) -> None:
 def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> None:
     site = bench({"a.txt": numbered(40), "b.txt": numbered(5)})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement(f"line {n}\n", f"new {n}\nextra\n") for n in (5, 15, 25, 35)])
-    draft.edit("b.txt", [Replacement("line 1\n", "")])
+    draft.edit("a.txt", [TextReplacement(f"line {n}\n", f"new {n}\nextra\n") for n in (5, 15, 25, 35)])
+    draft.edit("b.txt", [TextReplacement("line 1\n", "")])
     proposal = site.service.stage(draft, "Five hunks")
     ids = [hunk.id for hunk in proposal.hunks]
     assert [hunk.number for hunk in proposal.hunks] == [1, 2, 3, 4, 5]
@@ -149,7 +149,7 @@ def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make
 def test_equal_hunks_are_told_apart(bench: Make) -> None:
     site = bench({"a.txt": "x\n" + numbered(9) + "x\n" + numbered(9) + "x\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("x", "y", replace_all=True)])
+    draft.edit("a.txt", [TextReplacement("x", "y", replace_all=True)])
     proposal = site.service.stage(draft, "All")
     assert len({hunk.id for hunk in proposal.hunks}) == 3
     result = site.service.approve(proposal.id, ["2"])
@@ -166,7 +166,7 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     draft.rename("a.txt", "moved.txt")
     draft.write("empty.txt", "")
     draft.delete("b.bin")
-    draft.edit("run.sh", [Replacement("x", "y")])
+    draft.edit("run.sh", [TextReplacement("x", "y")])
     proposal = site.service.stage(draft, "Mixed")
     result = site.service.approve(proposal.id, ["moved.txt", "empty.txt"])
     assert result.proposal.state is ProposalState.PARTLY_APPROVED
@@ -188,7 +188,7 @@ def test_a_rename_lands_with_its_first_hunk_and_comes_back_whole(bench: Make) ->
     site = bench({"a.txt": numbered(30)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
-    draft.edit("b.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
+    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n"), TextReplacement("line 20\n", "twenty\n")])
     proposal = site.service.stage(draft, "Move and edit")
     assert proposal.files[0].op is FileOperation.RENAME
     partly = site.service.approve(proposal.id, ["2"]).proposal
@@ -243,7 +243,7 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     site.service.deny(first.id, feedback="in words")
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "the second\n")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "the second\n")])
     second = site.service.stage(draft, "In words", answers=(first.id,))
     assert (second.version, second.supersedes) == (2, first.id)
     old = site.service.get(first.id)
@@ -253,11 +253,11 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
 def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
     draft.rename("b.txt", "c.txt")
     first = site.service.stage(draft, "First")
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("two\n", "the second\n"), Replacement("line 8\n", "eight\n")])
+    draft.edit("a.txt", [TextReplacement("two\n", "the second\n"), TextReplacement("line 8\n", "eight\n")])
     second = site.service.stage(draft, "Second", answers=(first.id,))
     assert site.service.get(first.id).state is ProposalState.SUPERSEDED
     assert second.files[0].stacked_on == ()
@@ -280,9 +280,9 @@ def test_proposal_on_a_superseded_one_turns_stale_at_once(bench: Make) -> None:
 def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("a", "b")])
+    draft.edit("a.txt", [TextReplacement("a", "b")])
     assert draft.has_changes
-    draft.edit("a.txt", [Replacement("b", "a")])
+    draft.edit("a.txt", [TextReplacement("b", "a")])
     draft.write("new.txt", "x")
     draft.delete("new.txt")
     draft.rename("a.txt", "b.txt")
@@ -368,7 +368,7 @@ def test_partial_decision_reports_facts_of_its_files(bench: Make) -> None:
     site = bench({"a.txt": numbered(20), "b.txt": numbered(20)})
     draft = site.service.new_draft("session")
     for name in ("a.txt", "b.txt"):
-        draft.edit(name, [Replacement("line 2\n", "two\n"), Replacement("line 15\n", "fifteen\n")])
+        draft.edit(name, [TextReplacement("line 2\n", "two\n"), TextReplacement("line 15\n", "fifteen\n")])
     proposal = site.service.stage(draft, "Both")
     first = site.service.approve(proposal.id, ["1", "2"])
     assert [fact.path for fact in first.hunks] == ["a.txt"] * 2 + ["b.txt"] * 2

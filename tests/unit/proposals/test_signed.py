@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app.proposals.decide.commit_trailers import commit_proposal, make_trailers
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
 from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, make_record_entry
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
@@ -26,7 +26,7 @@ from tests.unit.proposals.repositories import git, repository
 Make = Callable[..., Bench]
 Hunk = tuple[tuple[str, ...], tuple[str, ...]]
 
-DISK = Origin(kind=OriginKind.DISK, ref="the index")
+DISK = ProposalOrigin(kind=OriginKind.DISK, ref="the index")
 
 
 def leaf(site: Bench, path: str) -> FileOrLink | None:
@@ -236,7 +236,7 @@ def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Mak
     waits = site.edit("a", ("line 15\n", "fifteen\n")).id
     commit = numbered(30, l3="three", l9="nine", l15="fifteen", l24="new")
     change = PathChange("a", FileOrLink(BEFORE.encode(), 0o644), FileOrLink(commit.encode(), 0o644))
-    proposal = site.service.stage_changes([change], Origin(kind=OriginKind.REF, ref="x"), "A commit")
+    proposal = site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.REF, ref="x"), "A commit")
     assert hunks(site, proposal) == [(("line 24",), ("new",))]
     assert [(one.hunks, one.why, one.proposals) for one in proposal.left_out] == [
         (1, "signed", (signed,)),
@@ -404,7 +404,7 @@ def parsed(lines: list[str]) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def of(origin: Origin) -> DecisionRecordEntry:
+def of(origin: ProposalOrigin) -> DecisionRecordEntry:
     return DecisionRecordEntry(
         number=1, before="", time=0.0, who="", proposal="P7", count=1, content="", origin=origin, decision="approved"
     )
@@ -413,16 +413,16 @@ def of(origin: Origin) -> DecisionRecordEntry:
 @pytest.mark.parametrize(
     ("origin", "assisted"),
     [
-        (Origin(model="gpt-9"), "signoff:gpt-9"),
-        (Origin(kind=OriginKind.COMMAND, model="gpt-9"), "signoff:gpt-9"),
-        (Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-5"), "claude-code:claude-opus-5"),
-        (Origin(kind=OriginKind.AGENT, agent="codex"), "codex"),
-        (Origin(kind=OriginKind.PATCH, ref="fix.patch"), ""),
-        (Origin(kind=OriginKind.DISK), ""),
-        (Origin(model="x\nSigned-off-by: A <a@b>\u2028y"), "signoff:x-Signed-off-by:-A-<a@b>-y"),
+        (ProposalOrigin(model="gpt-9"), "signoff:gpt-9"),
+        (ProposalOrigin(kind=OriginKind.COMMAND, model="gpt-9"), "signoff:gpt-9"),
+        (ProposalOrigin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-5"), "claude-code:claude-opus-5"),
+        (ProposalOrigin(kind=OriginKind.AGENT, agent="codex"), "codex"),
+        (ProposalOrigin(kind=OriginKind.PATCH, ref="fix.patch"), ""),
+        (ProposalOrigin(kind=OriginKind.DISK), ""),
+        (ProposalOrigin(model="x\nSigned-off-by: A <a@b>\u2028y"), "signoff:x-Signed-off-by:-A-<a@b>-y"),
     ],
 )
-def test_assisted_by_has_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
+def test_assisted_by_has_the_form_of_the_kernel(origin: ProposalOrigin, assisted: str) -> None:
     expected = [f"Assisted-by: {assisted}"] if assisted else []
     assert parsed(make_trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileOperation, Hunk, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.proposal_errors import ChangedSinceShown, UnknownHunk
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
@@ -238,7 +238,7 @@ def test_hunk_numbers_are_unique_after_a_merge(bench: Callable[..., Bench], deci
     texts = b"a\nb\n", b"x\ny\n"
     site = bench(dict.fromkeys("fg", texts[on_disk]))
     changes = [PathChange(path, FileOrLink(texts[0], 0o644), FileOrLink(texts[1], 0o644)) for path in "fg"]
-    proposal = site.service.stage_changes(changes, Origin(), "Two files", on_disk=on_disk)
+    proposal = site.service.stage_changes(changes, ProposalOrigin(), "Two files", on_disk=on_disk)
 
     def numbers() -> list[int]:
         return sorted(hunk.number for hunk in site.service.get(proposal.id).hunks if hunk.old_count + hunk.new_count)

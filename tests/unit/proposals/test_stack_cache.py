@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, make_file_version
 from app.proposals.files.overlay import ContentStore
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileVersion, Proposal, ProposalState
 from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
@@ -74,7 +74,7 @@ def test_stacks_that_a_proposal_ties_together_are_looked_at_together(bench: Make
     def edit(line: int, *names: str) -> None:
         draft = site.service.new_draft("session")
         for name in names:
-            draft.edit(name, [Replacement(f"line {line}\n", f"changed {line}\n")])
+            draft.edit(name, [TextReplacement(f"line {line}\n", f"changed {line}\n")])
         site.service.stage(draft, "Edit")
 
     edit(5, "a.txt")
@@ -211,7 +211,7 @@ def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[...,
 
 def staged(service: ProposalService, path: str, old: str, new: str) -> str:
     draft = service.new_draft("s")
-    draft.edit(path, [Replacement(old, new)])
+    draft.edit(path, [TextReplacement(old, new)])
     return service.stage(draft, "").id
 
 

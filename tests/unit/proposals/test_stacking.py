@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
@@ -27,7 +27,7 @@ Make = Callable[..., Bench]
 def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
     draft.rename("b.txt", "d/b.txt")
     draft.delete("c.txt")
     first = site.service.stage(draft, "First")
@@ -238,7 +238,7 @@ def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Ma
     site = bench({"a.txt": numbered(20)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
-    draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Move")
     (site.root / "a.txt").rename(site.root / "b.txt")
     site.put(**{"b.txt": numbered(20, l2="two")})
@@ -422,11 +422,11 @@ def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None
     for name in ("a", "b"):
         site.service.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
     draft = site.service.new_draft("session")
-    draft.edit("c.txt", [Replacement("c", "C")])
+    draft.edit("c.txt", [TextReplacement("c", "C")])
     other = site.service.stage(draft, "Elsewhere", ["P2", "P1"])
     assert (other.supersedes, other.version) == ("", 1)
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("a", "á")])
+    draft.edit("a.txt", [TextReplacement("a", "á")])
     answer = site.service.stage(draft, "As you said", ["P2", "P1"])
     assert (answer.supersedes, answer.version) == ("P1", 2)
 
@@ -436,7 +436,7 @@ def test_partly_approved_proposal_is_not_merged_into_other_edits(bench: Make) ->
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
     site.service.deny(first.id, [first.hunks[0].id], "Not that one.")
     draft = site.service.new_draft("session")
-    draft.edit("b.txt", [Replacement("b", "B")])
+    draft.edit("b.txt", [TextReplacement("b", "B")])
     other = site.service.stage(draft, "Elsewhere", [first.id])
     assert [change.path for change in other.files] == ["b.txt"]
     assert site.service.get(first.id).state.is_pending
@@ -501,7 +501,7 @@ def test_stale_proposal_says_what_blocks_it(bench: Make, spoil: Callable[[Path],
     site = bench({"a.txt": "a\n", "move": "m\n"})
     (site.root / "link").symlink_to("a.txt")
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("a", "b")])
+    draft.edit("a.txt", [TextReplacement("a", "b")])
     draft.rename("move", "new")
     draft.add_changes([link("link", "a.txt", "b.txt")])
     proposal = site.service.stage(draft, "Three")

@@ -6,7 +6,7 @@ import pytest
 
 from app.proposals.decide.comment_follow_up import diff_with_predecessor
 from app.proposals.journal.journal import effective_records, last_folder_modes, undone_records
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import (
     TRANSITIONS,
@@ -17,7 +17,7 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
     compute_state,
-    set_state,
+    with_state,
 )
 from app.proposals.values.proposal_errors import InvalidTransition, UnknownProposal
 from app.proposals.values.proposal_store import JournalRecord
@@ -50,12 +50,12 @@ def proposal(state: ProposalState, *hunks: HunkState) -> Proposal:
 @pytest.mark.parametrize(("start", "end"), product(ProposalState, ProposalState))
 def test_every_pair(start: ProposalState, end: ProposalState) -> None:
     if end.value in ALLOWED[start.value].split():
-        moved = set_state(proposal(start), end, "why")
+        moved = with_state(proposal(start), end, "why")
         assert moved.state is end
         assert moved.reason == "why"
     else:
         with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
-            set_state(proposal(start), end)
+            with_state(proposal(start), end)
 
 
 def test_every_state_has_a_row() -> None:
@@ -135,12 +135,12 @@ def service(tmp_path):  # type: ignore[no-untyped-def]
 def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: ignore[no-untyped-def]
     made, store = service
     draft = made.new_draft("s")
-    draft.edit("a.py", [Replacement("two", "zwei")])
-    draft.edit("b.py", [Replacement("b", "B")])
+    draft.edit("a.py", [TextReplacement("two", "zwei")])
+    draft.edit("b.py", [TextReplacement("b", "B")])
     first = made.stage(draft, "first")
     made.deny(first.id, feedback="in French, and leave b alone")
     draft = made.new_draft("s")
-    draft.edit("a.py", [Replacement("two", "deux")])
+    draft.edit("a.py", [TextReplacement("two", "deux")])
     draft.write("c.py", "c\n")
     second = made.stage(draft, "second", answers=(first.id,))
     diffs = {diff.change.path: diff for diff in diff_with_predecessor(store, second.id)}
@@ -153,13 +153,13 @@ def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: i
 def test_a_file_that_both_write_alike_is_left_out(service) -> None:  # type: ignore[no-untyped-def]
     made, store = service
     draft = made.new_draft("s")
-    draft.edit("a.py", [Replacement("two", "zwei")])
-    draft.edit("b.py", [Replacement("b", "B")])
+    draft.edit("a.py", [TextReplacement("two", "zwei")])
+    draft.edit("b.py", [TextReplacement("b", "B")])
     first = made.stage(draft, "first")
     made.deny(first.id)
     draft = made.new_draft("s")
-    draft.edit("a.py", [Replacement("two", "zwei")])
-    draft.edit("b.py", [Replacement("b", "C")])
+    draft.edit("a.py", [TextReplacement("two", "zwei")])
+    draft.edit("b.py", [TextReplacement("b", "C")])
     second = made.stage(draft, "second", answers=(first.id,))
     assert [diff.change.path for diff in diff_with_predecessor(store, second.id)] == ["b.py"]
 
@@ -167,7 +167,7 @@ def test_a_file_that_both_write_alike_is_left_out(service) -> None:  # type: ign
 def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> None:  # type: ignore[no-untyped-def]
     made, store = service
     draft = made.new_draft("s")
-    draft.edit("a.py", [Replacement("two", "zwei")])
+    draft.edit("a.py", [TextReplacement("two", "zwei")])
     first = made.stage(draft, "first")
     made.deny(first.id)
     draft = made.new_draft("s")
@@ -181,7 +181,7 @@ def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> N
 def test_a_first_version_has_nothing_to_be_compared_with(service) -> None:  # type: ignore[no-untyped-def]
     made, store = service
     draft = made.new_draft("s")
-    draft.edit("b.py", [Replacement("b", "B")])
+    draft.edit("b.py", [TextReplacement("b", "B")])
     first = made.stage(draft, "first")
     for name in (first.id, "P99"):
         with pytest.raises(UnknownProposal):

@@ -18,7 +18,7 @@ from app.proposals.text.hunks import (
     raw_lines,
 )
 from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
 
@@ -120,7 +120,7 @@ def test_remaining_hunk_among_similar_lines_is_as_shown(tmp_path: Path, decision
     base, result = b"x\ny\nx\ny\ny\n", b"y\ny\ny\nx\n"
     site = Bench(tmp_path, {"f": result if on_disk else base})
     change = PathChange("f", FileOrLink(base, 0o644), FileOrLink(result, 0o644))
-    proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
+    proposal = site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.DISK), "f", on_disk=on_disk)
     first, *rest = pending(site, proposal)
     getattr(site.service, decision)(proposal.id, [first[1]])
     assert pending(site, site.service.get(proposal.id)) == rest
@@ -137,7 +137,7 @@ def test_remaining_hunks_after_a_partial_decision_are_as_shown(
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": result if on_disk else base})
         change = PathChange("f", FileOrLink(base, 0o644), FileOrLink(result, 0o644))
-        proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
+        proposal = site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.DISK), "f", on_disk=on_disk)
         shown = pending(site, proposal)
         left = set(range(len(shown)))
         while len(left) > 1:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import MatchLevel
@@ -80,7 +80,7 @@ def test_only_the_lines_of_the_edit_change(
     margin = "  " if sloppy is indented else ""
     wanted = [*block[:3], *(margin + line for line in new), *block[4:]]
     try:
-        result, matches = apply_replacements(Document(data), [Replacement("\n".join(block), "\n".join(wanted))])
+        result, matches = apply_replacements(Document(data), [TextReplacement("\n".join(block), "\n".join(wanted))])
     except EditRefused:
         return
     before, after = Document(data).lines, Document(result).lines
@@ -105,7 +105,7 @@ def test_tolerance_keeps_kept_lines(source: tuple[list[str], int, int, list[str]
     new_text = [line for line in wanted if line != block[dropped]]
     data = "\n".join(lines).encode()
     try:
-        result, _ = apply_replacements(Document(data), [Replacement("\n".join(old_text), "\n".join(new_text))])
+        result, _ = apply_replacements(Document(data), [TextReplacement("\n".join(old_text), "\n".join(new_text))])
     except EditRefused:
         return
     before, after = Document(data), Document(result)
@@ -120,7 +120,7 @@ def test_each_level_finds_its_kind(sloppy: Callable[[list[str], random.Random], 
     file_lines = [line + ("  " if rung is MatchLevel.TRAILING_SPACE else "") for line in lines]
     block = sloppy(lines[2:8], random.Random(1))
     wanted = [*block[:3], "  new" if sloppy is indented else "new", *block[4:]]
-    edit = Replacement("\n".join(block), "\n".join(wanted))
+    edit = TextReplacement("\n".join(block), "\n".join(wanted))
     result, matches = apply_replacements(Document("\n".join(file_lines).encode()), [edit])
     assert matches[0].rung is rung
     assert result.decode().split("\n") == [*file_lines[:5], "new", *file_lines[6:]]
@@ -130,5 +130,5 @@ def test_an_insertion_where_the_file_has_other_text_is_refused() -> None:
     lines = [f"{word}({number})" for number, word in enumerate(WORDS)]
     block = [line for line in lines if line != lines[4]]
     with pytest.raises(EditRefused, match="other text just where new lines would go"):
-        edit = Replacement("\n".join(block), "\n".join([*block[:4], "new", *block[4:]]))
+        edit = TextReplacement("\n".join(block), "\n".join([*block[:4], "new", *block[4:]]))
         apply_replacements(Document("\n".join(lines).encode()), [edit])

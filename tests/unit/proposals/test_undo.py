@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from app.proposals.files.filesystem import PosixFilesystem
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ApplyFailed, NothingToUndo, UndoConflict
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -36,7 +36,7 @@ def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Mak
     before = site.tree()
     draft = site.service.new_draft("session")
     for name in ("crlf.txt", "mixed.txt", "bom.txt", "wide.txt", "latin.txt", "run.sh", "locked.txt", "move.txt"):
-        draft.edit(name, [Replacement("two", "2\n3")])
+        draft.edit(name, [TextReplacement("two", "2\n3")])
     draft.rename("move.txt", "deep/er/moved.txt")
     draft.delete("gone.bin")
     draft.write("empty.txt", "full\n")
@@ -76,8 +76,8 @@ def test_out_of_order_where_it_does_not_conflict(bench: Make) -> None:
 def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
-    draft.edit("b.txt", [Replacement("b", "c")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
+    draft.edit("b.txt", [TextReplacement("b", "c")])
     first = site.service.stage(draft, "Both")
     site.service.approve(first.id)
     site.put(**{"a.txt": numbered(30, l2="mine")})
@@ -115,7 +115,7 @@ def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: 
     site = bench({"a.txt": numbered(30)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
-    draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Move")
     site.service.approve(proposal.id)
     site.put(**{"b.txt": numbered(30, l2="two", l20="mine")})
@@ -130,8 +130,8 @@ def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: 
 def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": numbered(30)})
     draft = site.service.new_draft("session")
-    draft.edit("a.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
-    draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
+    draft.edit("a.txt", [TextReplacement("line 2\n", "two\n"), TextReplacement("line 20\n", "twenty\n")])
+    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Parts")
     site.service.approve(proposal.id, ["1", "3"])
     site.put(**{"a.txt": numbered(30, l2="two", l10="mine"), "b.txt": numbered(30, l2="two", l20="mine")})
@@ -260,8 +260,8 @@ def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench:
     site = bench({"old.py": numbered(200), "other.py": "one\n"})
     draft = site.service.new_draft("session")
     draft.rename("old.py", "new.py")
-    draft.edit("new.py", [Replacement("line 7\n", "seven\nand more\n")])
-    draft.edit("other.py", [Replacement("one", "two")])
+    draft.edit("new.py", [TextReplacement("line 7\n", "seven\nand more\n")])
+    draft.edit("other.py", [TextReplacement("one", "two")])
     approved = site.service.approve(site.service.stage(draft, "Move").id).files
     assert {(file.path, file.op, file.added, file.removed) for file in approved} == {
         ("new.py", "rename", 2, 1),

@@ -11,7 +11,7 @@ import pytest
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import ProbeResult, SandboxMode, SandboxRun, landlock_version
+from app.sandbox.confinement import SandboxMode, SandboxProbeResult, SandboxRun, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer
@@ -103,7 +103,7 @@ def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["kept"]
 
 
-async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> ProbeResult:
+async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> SandboxProbeResult:
     return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
@@ -114,7 +114,7 @@ async def test_overlay_is_used_wherever_it_can_be_mounted(root: Path, tmp_path: 
     mount = ["unshare", "-Urm", "mount", "-t", "overlay", "overlay", "-o", over, str(root)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("there is none here")
-    assert await chosen(root, tmp_path / "runs", *SandboxMode) == ProbeResult(
+    assert await chosen(root, tmp_path / "runs", *SandboxMode) == SandboxProbeResult(
         SandboxMode.OVERLAY, landlock=landlock_version()
     )
 

@@ -18,14 +18,14 @@ from pydantic import ValidationError
 import app.storage
 from app.conversation.events import (
     AssistantMessage,
-    Compacted,
+    ContentPruned,
     DecisionKind,
     Event,
+    HistoryCompacted,
     MessageQueued,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
-    Pruned,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -214,12 +214,12 @@ def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
         record.id, [UserMessage(text="one"), UserMessage(text="two"), UserMessage(text="three")]
     )
     results = (said[0].id, said[1].id)
-    store.append_events(record.id, [Compacted(upto=said[1].id, summary="so far", method="summary")])
-    store.append_events(record.id, [Pruned(results=results)])
+    store.append_events(record.id, [HistoryCompacted(upto=said[1].id, summary="so far", method="summary")])
+    store.append_events(record.id, [ContentPruned(results=results)])
     fork = store.fork(record.id)
     one, two, _, compacted, pruned = store.events(fork.id)
-    assert isinstance(compacted, Compacted) and compacted.upto == two.id
-    assert isinstance(pruned, Pruned) and pruned.results == (one.id, two.id)
+    assert isinstance(compacted, HistoryCompacted) and compacted.upto == two.id
+    assert isinstance(pruned, ContentPruned) and pruned.results == (one.id, two.id)
     assert read_omissions(store.events(fork.id)).cut == read_omissions(store.events(record.id)).cut == 1
 
 

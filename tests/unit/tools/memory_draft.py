@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.proposals.locate.matching import Replacement
+from app.proposals.locate.matching import TextReplacement
 from app.proposals.patch.parts import created_paths
 from app.proposals.patch.patching import scan_patch
 from app.proposals.values.origin import CommandRecipe
@@ -83,7 +83,7 @@ class MemoryDraft:
     def touched_paths(self) -> set[str]:
         return {path for path, content in self.held.items() if content is not None}
 
-    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> Report:
+    def edit(self, path: str, replacements: Sequence[TextReplacement], version: str = "") -> Report:
         self.versions.append(version)
         text = self._existing(path).decode()
         for each in replacements:

@@ -14,7 +14,7 @@ from app.proposals.files.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused, NothingStaged
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
@@ -98,7 +98,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
     path.write_text("x" * MAX_BYTES + "yz\n")
     if pending:
         before, after = (FileOrLink(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
-        service.stage_changes([PathChange("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
+        service.stage_changes([PathChange("large.js", before, after)], ProposalOrigin(kind=OriginKind.PATCH), "")
     # Not `os.read` itself: a finalizer of another test that runs meanwhile may start a process, which reads.
     unreadable = SimpleNamespace(**{**vars(os), "read": lambda *_: pytest.fail("it was read")})
     monkeypatch.setattr("app.workspace.reading.os", unreadable)

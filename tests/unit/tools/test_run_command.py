@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed_process
-from app.sandbox.confinement import ProbeResult, SandboxMode
+from app.sandbox.confinement import SandboxMode, SandboxProbeResult
 from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -116,8 +116,8 @@ async def test_in_place_a_refused_socket_is_explained_and_ignored_files_are_name
 
 
 async def test_where_commands_are_refused_nobody_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def probe() -> ProbeResult:
-        return ProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
+    async def probe() -> SandboxProbeResult:
+        return SandboxProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
 
     monkeypatch.setattr(bench.sandbox, "probe", probe)
     with pytest.raises(ToolError, match="do not run here: as root"):

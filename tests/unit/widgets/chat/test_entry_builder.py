@@ -22,12 +22,11 @@ from app.conversation.events import (
     AssistantMessage,
     CallDenied,
     CallOutcome,
-    Compacted,
     DecisionKind,
     Event,
+    HistoryCompacted,
     Intervention,
     InterventionKind,
-    Notice,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
@@ -40,12 +39,13 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
     UserMessage,
+    UserNotice,
 )
 from app.conversation.token_totals import TokenTotals
 from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import OriginKind, ProposalOrigin
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
@@ -105,7 +105,7 @@ def responses(draw: st.DrawFn) -> list[Update]:
         updates += [CallStreamed(0, "read_file", 3)] * draw(st.integers(0, 1))
         updates.append(StreamDiscarded("the stream broke"))
         records.append(EventRecorded(AssistantMessage(text=text, state="discarded")))
-    records += [EventRecorded(Notice(text="the endpoint refused something"))] * draw(st.integers(0, 1))
+    records += [EventRecorded(UserNotice(text="the endpoint refused something"))] * draw(st.integers(0, 1))
     reasoning, text = draw(st.sampled_from(["", "thinking"])), draw(st.one_of(st.just(""), TEXT.filter(str.strip)))
     calls = tuple(call(f"c{number}.{index}", path=f"f{index}.py") for index in range(draw(st.integers(0, 2))))
     updates += [ReasoningStreamed(part) for part in reasoning]
@@ -131,10 +131,10 @@ OTHERS = st.sampled_from(
     [
         [EventRecorded(UserMessage(text="hello"))],
         [EventRecorded(TurnStarted(cause="message"))],
-        [EventRecorded(Notice(text="note"))],
+        [EventRecorded(UserNotice(text="note"))],
         [EventRecorded(RequestSent())],
         [EventRecorded(Intervention(kind=InterventionKind.STAGED, text="stop"))],
-        [EventRecorded(Compacted(upto=1, summary="so far", method="summary"))],
+        [EventRecorded(HistoryCompacted(upto=1, summary="so far", method="summary"))],
         [EventRecorded(TurnEnded(stopped="answer"))],
         [EventRecorded(ProposalStaged(proposal="P1", summary="s", files=(STAT,), calls=()))],
         [EventRecorded(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no"))],
@@ -161,7 +161,7 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
         [
             UserMessage(id=1, text="from the user"),
             Intervention(id=2, kind=InterventionKind.PENDING, text="from signoff"),
-            Notice(id=3, text="for the user"),
+            UserNotice(id=3, text="for the user"),
             CallDenied(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
         ]
     )
@@ -189,7 +189,7 @@ def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_somethin
         EntryAddedOrReplaced(AnswerEntry("answer1.0", "x"))
     ]
     fold.changes_of_update(TextStreamed("y"))
-    fold.changes_of_event(Notice(id=5, text="said meanwhile"))
+    fold.changes_of_event(UserNotice(id=5, text="said meanwhile"))
     moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
     assert moved == [EntryRemoved("answer1.1"), EntryAddedOrReplaced(AnswerEntry("answer1.1", "y"))]
 
@@ -358,7 +358,7 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
 
 def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept() -> None:
     summary = summarize_command("sed -i 's/    /  /' a.py\necho done")
-    origin = Origin(kind=OriginKind.COMMAND)
+    origin = ProposalOrigin(kind=OriginKind.COMMAND)
     event = ProposalStaged(id=1, proposal="P1", summary=summary, files=(STAT, STAT), calls=(), origin=origin)
     (card,) = shown(EntryBuilder().changes_of_event(event))
     whole, cut = "P1  Command: sed -i 's/    /  /' a.py ⏎ echo done · 2 files", "P1  Command: sed -i 's/  … · 2 files"

@@ -14,7 +14,7 @@ from textual.widgets import OptionList
 from app.keys.actions import ACTIONS
 from widgets.common.input_order import OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
-from widgets.common.search_list import Choice, SearchList
+from widgets.common.search_list import ListChoice, SearchList
 from widgets.common.text_view import TextLine, TextView
 from widgets.common.workbench_bars import KeyBar, select_fitting_hints
 
@@ -143,7 +143,7 @@ async def test_search_matches_are_underlined(label: str) -> None:
     """Some letters are two in lower case."""
     app = Listing()
     async with app.run_test() as pilot:
-        app.query_one(SearchList).set_choices([Choice("a", Content(label), label)])
+        app.query_one(SearchList).set_choices([ListChoice("a", Content(label), label)])
         await pilot.press(*"about")
         prompt = app.query_one(OptionList).get_option_at_index(0).prompt
         assert isinstance(prompt, Content)

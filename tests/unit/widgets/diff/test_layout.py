@@ -19,7 +19,7 @@ from widgets.diff.diff_rows import (
     LineRow,
     NoteRow,
     Row,
-    Segment,
+    RowSegment,
     SourceLine,
     SpaceRow,
     UnifiedSegment,
@@ -60,7 +60,7 @@ def height(row: Row) -> int:
             return 1
 
 
-def never(segment: Segment) -> bool:
+def never(segment: RowSegment) -> bool:
     """As if every stretch had a long line in it."""
     return False
 
@@ -239,7 +239,7 @@ def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lin
     lines = [f"line {number}" for number in range(3_000)]
     measured: list[int] = []
 
-    def fits(segment: Segment) -> bool:
+    def fits(segment: RowSegment) -> bool:
         measured.extend(segment.lines[1])
         return True
 

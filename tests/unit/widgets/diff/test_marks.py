@@ -18,7 +18,7 @@ from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_pane import minimap_cells
-from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
+from widgets.diff.diff_rows import RowSegment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display_text
 from widgets.diff.file_facts import warning_notes
 from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines, suspicious_spans
@@ -265,7 +265,7 @@ def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
     class Watched(DiffLayout):
         looked = 0
 
-        def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+        def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, RowSegment]]:
             for span in super().segments_with_lines(first, last):
                 self.looked += 1
                 yield span
