@@ -7,7 +7,7 @@ from typing import Any
 
 from app.concurrency import iterate_cooperatively
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
-from app.proposals.risk.read_reasons import FileReads, ReadHistory
+from app.proposals.risk.read_reasons import ReadHistory, SeenBeforeEdit
 
 _TOOLS_WITHOUT_CONTENT = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
 """Tools whose arguments or results may name a file without showing its content."""
@@ -72,7 +72,7 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
     return ReadHistory(
         request,
         {
-            path: FileReads(
+            path: SeenBeforeEdit(
                 frozenset(file_seen.versions),
                 tuple(file_seen.pages),
                 frozenset(file_seen.texts),

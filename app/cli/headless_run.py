@@ -71,7 +71,7 @@ from app.runtime.model_connection import (
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.unfinished_work import finish_unfinished_work_and_notify
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
@@ -124,7 +124,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
         runtime = open_workspace(Path(arguments.workspace), flags)
         runtime.hook_dispatcher.notify = print_error
         try:
-            finish_unfinished_work_and_notify(runtime, print_error)
+            recover_interrupted_work_and_notify(runtime, print_error)
             runtime.check_unread_limit()
             with open_debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
@@ -490,7 +490,7 @@ def ask_about_hunk(arguments: argparse.Namespace) -> int:
 async def _ask(arguments: argparse.Namespace) -> int:
     runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     try:
-        finish_unfinished_work_and_notify(runtime, print_error)
+        recover_interrupted_work_and_notify(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
         exchange = await ask_side_question(runtime, proposal, place, arguments.question)

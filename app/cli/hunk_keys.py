@@ -20,7 +20,7 @@ from app.runtime.user_editor import edit_in_user_editor, editor_command
 _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
-class HunkCommands:
+class NonDecidingKeys:
     """Carries out keys that don't decide; the review asks its question again afterwards.
 
     Args:

@@ -131,9 +131,9 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
     runtime.hook_dispatcher.notify = print_error
     try:
         if recovers:
-            from app.runtime.unfinished_work import finish_unfinished_work_and_notify
+            from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 
-            finish_unfinished_work_and_notify(runtime, print_error)
+            recover_interrupted_work_and_notify(runtime, print_error)
         return run(runtime, arguments)
     finally:
         runtime.close()

@@ -13,7 +13,7 @@ from app.agent.decision_service import DecisionService
 from app.cli.app_arguments import wants_plain_mode
 from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
-from app.cli.hunk_keys import HunkCommands
+from app.cli.hunk_keys import NonDecidingKeys
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import record_as_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor
@@ -121,7 +121,7 @@ class PlainReview:
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()
         self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
-        self._commands = HunkCommands(terminal, runtime, self.state, service, ask_aside)
+        self._commands = NonDecidingKeys(terminal, runtime, self.state, service, ask_aside)
         self._decided: list[str] = []
         """Ids of the proposals that were decided here, in the order of the decisions."""
         self.goes_on = False

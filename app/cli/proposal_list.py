@@ -52,9 +52,9 @@ def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Propo
     if runtime.has_nothing_pending and not arguments.all:
         return []
     from app.cli.proposal_choice import refresh_proposals
-    from app.runtime.unfinished_work import finish_unfinished_work_and_notify
+    from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 
-    finish_unfinished_work_and_notify(runtime, print_error)
+    recover_interrupted_work_and_notify(runtime, print_error)
     refresh_proposals(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin

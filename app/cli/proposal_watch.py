@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.unfinished_work import finish_unfinished_work_and_notify, stage_captured_edits
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10
@@ -25,7 +25,7 @@ _SESSIONS = 10
 
 def watch_proposals(runtime: OpenWorkspace) -> int:
     """Print the pending proposals, then each change, until a signal or the reader's end; return the exit code."""
-    finish_unfinished_work_and_notify(runtime, print_error)
+    recover_interrupted_work_and_notify(runtime, print_error)
     return asyncio.run(_watch(runtime))
 
 

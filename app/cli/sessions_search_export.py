@@ -29,7 +29,7 @@ from app.conversation.imports.transcript_import import TranscriptError, read_tra
 from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.run_folders import kept_file_versions
+from app.sandbox.run_folders import versions_kept_for_workspace
 from app.storage import NoSuchSession
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
@@ -95,7 +95,7 @@ def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
-    kept = kept_file_versions(runtime.workspace.root, runtime.dirs.kept_versions)
+    kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions)
     for made, size, place in kept.list_folders():
         print_line(f"{format_time(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
@@ -225,7 +225,7 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
     done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
-    kept = kept_file_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
+    kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
     caches = prune_cache_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
     return (

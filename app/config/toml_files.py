@@ -24,7 +24,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
         raise ValueError("nested too deeply") from error
 
 
-def read_reading_limit(user_file: Path) -> int:
+def read_unseen_lines_limit(user_file: Path) -> int:
     """Return `unseen_lines` of the `[reading]` table; 0 if it is not set.
 
     Raises:

@@ -422,7 +422,7 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Scope", "UserAction", "actions_in_scope", "make_bindings"]
+__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_bindings"]
 
 ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """All actions, in the order of the help screen."""
@@ -446,11 +446,11 @@ def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
             show=action.footer > 0,
             priority=action.priority,
         )
-        for action in actions_in_scope(*scopes)
+        for action in actions_of_scopes(*scopes)
         if action.keys
     ]
 
 
-def actions_in_scope(*scopes: Scope) -> Iterable[UserAction]:
+def actions_of_scopes(*scopes: Scope) -> Iterable[UserAction]:
     """Yield the actions of these scopes, in registry order."""
     return (action for action in ACTIONS if action.scope in scopes)

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.config.config_tables import PriceTable
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, listed_profile_fields
-from app.llm.capabilities.profiles import CorrectionStore, CorrectionTrial, LearnedProfile, seed_profile
+from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.failures import FailureDescriber, parse_body
 from app.llm.failures.request_errors import (
@@ -281,7 +281,7 @@ class ModelClient:
         self._learned_profile.forget_expired()
         if closing and (checked := await self._take_template_result()) is not None:
             yield checked
-        lessons = CorrectionTrial(self.profile)
+        lessons = RequestCorrections(self.profile)
         while True:
             payload = await asyncio.to_thread(build, lessons.profile)
             if await self._fetch_missing_facts(payload, lessons):
@@ -317,7 +317,7 @@ class ModelClient:
             yield RetryScheduled(attempt, delay, failure.message)
             await self._wait_for_retry(delay)
 
-    async def _fetch_missing_facts(self, payload: Payload, lessons: CorrectionTrial) -> bool:
+    async def _fetch_missing_facts(self, payload: Payload, lessons: RequestCorrections) -> bool:
         """Learn the endpoint's limits before a long request or one with images; return True if images are refused."""
         if self._models_listed:
             return False
@@ -482,13 +482,13 @@ class ModelClient:
         self._learned_profile.learn(finish_optional=True)
         return True
 
-    def _learn_confirmed_corrections(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
+    def _learn_confirmed_corrections(self, lessons: RequestCorrections) -> list[ProfileCorrected]:
         """Store the corrections that led to the response; return the notices for the user."""
         changes, corrections = lessons.pop_confirmed()
         self._learned_profile.learn(**changes)
         return corrections
 
-    def _learn_from_failure(self, failure: Failure, lessons: CorrectionTrial) -> None:
+    def _learn_from_failure(self, failure: Failure, lessons: RequestCorrections) -> None:
         """Learn facts from a failure."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:

@@ -33,7 +33,7 @@ def hunk_line_numbers(hunk: Hunk | HunkRange, side: Side) -> range:
     return range(hunk.new_start, hunk.new_start + hunk.new_count)
 
 
-def hunk_texts(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
+def removed_and_added_lines(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
     """Return the removed and the added lines of a hunk."""
     return (
         diff.old[hunk.old_start : hunk.old_start + hunk.old_count],

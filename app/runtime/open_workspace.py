@@ -209,10 +209,10 @@ class OpenWorkspace:
         """
         if self._configuration is not None:
             return self.settings.reading.unseen_lines or 0
-        from app.config.toml_files import read_reading_limit
+        from app.config.toml_files import read_unseen_lines_limit
 
         try:
-            return read_reading_limit(self.dirs.config_file)
+            return read_unseen_lines_limit(self.dirs.config_file)
         except (OSError, ValueError) as error:
             from app.config.settings import ConfigError
 

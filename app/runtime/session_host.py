@@ -39,8 +39,8 @@ from app.runtime.unfinished_work import (
     INTERRUPTED_NOTICE,
     PATIENCE,
     append_decision_to_sessions,
-    finish_unfinished_work,
     record_unrecorded_decisions,
+    recover_interrupted_work,
     was_turn_interrupted,
 )
 from app.storage import StorageError
@@ -320,7 +320,7 @@ class SessionHost:
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
         service.notify = self.runtime.hook_dispatcher.notify = notify
-        lines = await asyncio.to_thread(finish_unfinished_work, self.runtime)
+        lines = await asyncio.to_thread(recover_interrupted_work, self.runtime)
         if lines and (session := self.session) is not None:
             await session.load_external_events()
         await asyncio.to_thread(self.runtime.service.rebase_pending)

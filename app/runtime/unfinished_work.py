@@ -23,7 +23,7 @@ PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
 
-def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
+def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
     """Finish or roll back interrupted writes, stage captured edits, and record unrecorded decisions.
 
     Args:
@@ -45,10 +45,10 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
     return lines
 
 
-def finish_unfinished_work_and_notify(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
+def recover_interrupted_work_and_notify(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
     """Finish unfinished work; pass lines about it, also later ones of the proposal service, to `notify`."""
     runtime.service.notify = notify
-    for line in finish_unfinished_work(runtime):
+    for line in recover_interrupted_work(runtime):
         notify(line)
 
 
@@ -72,7 +72,7 @@ def record_unrecorded_decisions(
 
     Args:
         runtime: The open workspace.
-        patience: As for `finish_unfinished_work`.
+        patience: As for `recover_interrupted_work`.
         current_session: The session that records decisions on proposals without a session.
 
     Returns:

@@ -132,7 +132,7 @@ class KeptFileVersions:
                 remove_tree(place)
 
 
-def kept_file_versions(root: Path, folder: Path) -> KeptFileVersions:
+def versions_kept_for_workspace(root: Path, folder: Path) -> KeptFileVersions:
     """Return the kept versions of a workspace; `folder` holds those of all workspaces."""
     return KeptFileVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 

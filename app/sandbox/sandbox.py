@@ -40,12 +40,12 @@ from app.sandbox.process import (
 from app.sandbox.run_folders import (
     CACHE_FOLDER,
     cache_variables,
-    kept_file_versions,
     make_cache_layers,
     open_kept_cache_layers,
     prune_cache_layers,
     remove_stale_folders,
     temporary_run_folder,
+    versions_kept_for_workspace,
 )
 from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup
 from app.workspace.paths import Workspace
@@ -160,7 +160,7 @@ class Sandbox:
         self._own = tuple(own_folders)
         self.permissions = permissions
         self._modes = tuple(modes)
-        self.kept = kept_file_versions(workspace.root, kept or self._state / "kept")
+        self.kept = versions_kept_for_workspace(workspace.root, kept or self._state / "kept")
         self.limits = limits or process_limits()
         self._probing = asyncio.Lock()
         self._probed: SandboxProbeResult | None = None

@@ -166,8 +166,8 @@ class ReviewSide(Column):
         """Start the tests without each hunk, or stop them."""
         self._actions.checks.start_or_stop_evidence(event.proposal_id)
 
-    @on(review_messages.ReproductionWanted)
-    def reproduce(self, event: review_messages.ReproductionWanted) -> None:
+    @on(review_messages.CommandRerunWanted)
+    def reproduce(self, event: review_messages.CommandRerunWanted) -> None:
         """Run the command of a proposal again, or stop it."""
         # Decide here: a replaced run may end only after the next one has begun.
         proposal_id = "" if event.is_running else event.proposal_id
@@ -188,8 +188,8 @@ class ReviewSide(Column):
         """Stop waiting for an answer."""
         self._side_questions.stop(event)
 
-    @on(review_messages.LinkWanted)
-    def open_link(self, event: review_messages.LinkWanted) -> None:
+    @on(review_messages.LinkClicked)
+    def open_link(self, event: review_messages.LinkClicked) -> None:
         """Open a link of an answer that the user clicked."""
         open_link(self.app, event.href, self._side_questions.notify)
 

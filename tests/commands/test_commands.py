@@ -17,7 +17,7 @@ import pytest
 from app.runtime.model_connection import save_picked_model
 from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders
-from app.sandbox.run_folders import kept_file_versions
+from app.sandbox.run_folders import versions_kept_for_workspace
 from app.storage.process_coordination import SessionLock
 from tests.command_line import run_command
 from tests.forking import Forking
@@ -424,7 +424,7 @@ def test_held_ignored_files_are_not_written_without_a_screen(signoff: Run, works
 
 
 def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, workspace: Path, tmp_path: Path) -> None:
-    kept = kept_file_versions(workspace, tmp_path / "home/state/kept")
+    kept = versions_kept_for_workspace(workspace, tmp_path / "home/state/kept")
     older, newer = kept.new_folder(), kept.new_folder()
     for folder in (older, newer):
         (folder / ".env").write_text("B=2\n")
@@ -441,7 +441,7 @@ def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, work
 
 def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_folders, "MAX_KEPT_BYTES", 10)
-    kept, folders = kept_file_versions(workspace, tmp_path / "kept"), []
+    kept, folders = versions_kept_for_workspace(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
         folder = kept.new_folder()
         (folder / ".env").write_bytes(b"x" * 6)

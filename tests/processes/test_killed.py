@@ -16,7 +16,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.endpoint import EndpointProfile
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import finish_unfinished_work
+from app.runtime.unfinished_work import recover_interrupted_work
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -155,7 +155,7 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
 
 def check(runtime: OpenWorkspace, done: list[str]) -> None:
     """Assert that the state on disk agrees with all operations reported as done."""
-    recovered = finish_unfinished_work(runtime, patience=-1)
+    recovered = recover_interrupted_work(runtime, patience=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []

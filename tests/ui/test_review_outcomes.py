@@ -2,7 +2,7 @@
 
 from textual.pilot import Pilot
 
-from app.keys.actions import actions_in_scope
+from app.keys.actions import actions_of_scopes
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
@@ -131,5 +131,5 @@ async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
 
 
 def test_every_action_of_the_review_has_its_own_handler() -> None:
-    handlers = [action.handler for action in actions_in_scope("review", "diff")]
+    handlers = [action.handler for action in actions_of_scopes("review", "diff")]
     assert len(handlers) == len(set(handlers)), "hints find a key by its handler"

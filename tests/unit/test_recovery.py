@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost, SessionlessDecisions, UnrecordedDecisionRecorder
-from app.runtime.unfinished_work import append_decision_to_sessions, finish_unfinished_work
+from app.runtime.unfinished_work import append_decision_to_sessions, recover_interrupted_work
 from app.storage import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
@@ -47,18 +47,18 @@ def decisions(runtime: OpenWorkspace, session: str) -> list[DecisionKind]:
 def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.approve(proposal)
-    assert finish_unfinished_work(runtime) == [], "a living process has a moment to say so itself"
-    (line,) = finish_unfinished_work(runtime, patience=-1)
+    assert recover_interrupted_work(runtime) == [], "a living process has a moment to say so itself"
+    (line,) = recover_interrupted_work(runtime, patience=-1)
     assert proposal in line
     assert decisions(runtime, session) == [DecisionKind.APPROVED]
     assert [one.decided.decision for one in runtime.sessions.decisions()] == [DecisionKind.APPROVED]
-    assert finish_unfinished_work(runtime, patience=-1) == []
+    assert recover_interrupted_work(runtime, patience=-1) == []
 
 
 def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
-    finish_unfinished_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (DecisionKind.DENIED, "Not so.\nOtherwise.")
 
@@ -67,7 +67,7 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
     session, proposal = from_session(runtime)
     append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
-    finish_unfinished_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, patience=-1)
     assert decisions(runtime, session) == [DecisionKind.APPROVED, DecisionKind.UNDONE]
 
 
@@ -78,7 +78,7 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
         decision_event(runtime.service.deny(proposal, feedback="Not so."), DecisionKind.DENIED, feedback="Not so."),
     )
     runtime.service.undo(proposal)
-    (line,) = finish_unfinished_work(runtime, patience=-1)
+    (line,) = recover_interrupted_work(runtime, patience=-1)
     assert "waiting again" in line
     *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (DecisionKind.REOPENED, "")
@@ -89,7 +89,7 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
     runtime.service.undo(proposal)
-    finish_unfinished_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, patience=-1)
     first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (first.decision, first.feedback, first.comments) == (DecisionKind.APPROVED, "Good, go on.", (comment,))
     assert (second.decision, second.feedback) == (DecisionKind.UNDONE, "")
@@ -101,7 +101,7 @@ def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspac
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
     proposal = runtime.service.stage(draft, "Two")
     runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
-    finish_unfinished_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback, event.still_pending) == (DecisionKind.DENIED, "Not this one.", True)
     assert [(fact.landed, fact.reason) for fact in event.hunks] == [
@@ -205,14 +205,14 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
 def test_recorded_decision_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), DecisionKind.DENIED))
-    assert finish_unfinished_work(runtime, patience=-1) == []
+    assert recover_interrupted_work(runtime, patience=-1) == []
     assert decisions(runtime, session) == [DecisionKind.DENIED]
 
 
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:
     proposal = runtime.service.stage_patch(PATCH)
     runtime.service.approve(proposal.id)
-    finish_unfinished_work(runtime, patience=-1)
+    recover_interrupted_work(runtime, patience=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]
 
 
@@ -220,4 +220,4 @@ def test_staging_and_re_basing_are_no_decisions(runtime: OpenWorkspace) -> None:
     from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
     runtime.service.rebase_pending()
-    assert finish_unfinished_work(runtime, patience=-1) == []
+    assert recover_interrupted_work(runtime, patience=-1) == []

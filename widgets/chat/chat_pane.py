@@ -58,7 +58,7 @@ _MAX_REST_SECONDS, _MAX_FLOOD_REST_SECONDS = 0.1, 0.4
 """Maximum seconds between two refreshes."""
 
 
-class RefreshTimer:
+class RefreshPacer:
     """Decides when the streamed text is drawn next.
 
     Args:
@@ -180,7 +180,7 @@ class ChatPane(Column):
         self._sought = ""
         """Key of the entry to scroll to when the whole log is shown."""
         self._streamed: list[Update] = []
-        self._refresh_timer = RefreshTimer()
+        self._refresh_timer = RefreshPacer()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._parser_loader: Worker[None] | None = None
         """Loads the Markdown parsers."""

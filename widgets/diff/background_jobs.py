@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import hunk_texts
+from app.review.hunk_lines import removed_and_added_lines
 from widgets.diff.diff_cursor import DiffViewAccess, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE_SECONDS, DiffModel
@@ -116,7 +116,7 @@ class BackgroundJobs:
 
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
     """Return whether a change is small enough to examine without a thread."""
-    texts = (text for diff in diffs for hunk in diff.change.hunks for text in hunk_texts(diff, hunk))
+    texts = (text for diff in diffs for hunk in diff.change.hunks for text in removed_and_added_lines(diff, hunk))
     has_few_lines = sum(diff.change.added + diff.change.removed for diff in diffs) <= _MAX_SMALL_CHANGE_LINES
     return (
         has_few_lines

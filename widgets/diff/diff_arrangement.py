@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from app.proposals.text.line_comparison import Pair, is_paired_in_order, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, hunk_texts
+from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     HUNK_HEAD_KINDS,
@@ -255,7 +255,7 @@ class _SegmentBuilder:
     def _aligned_lines(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
         if is_paired_in_order(hunk.old_count, hunk.new_count):
             return None
-        return pair_lines(*hunk_texts(self.diffs[file], hunk))
+        return pair_lines(*removed_and_added_lines(self.diffs[file], hunk))
 
     def _commented_rows(
         self, file: int, hunk: Hunk | HunkRange, whole: RowSegment

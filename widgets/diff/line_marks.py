@@ -16,7 +16,14 @@ from app.proposals.text.line_comparison import (
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text, uncovered_line_numbers
+from app.review.hunk_lines import (
+    HunkRange,
+    Side,
+    hunk_line_numbers,
+    removed_and_added_lines,
+    side_text,
+    uncovered_line_numbers,
+)
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache
@@ -283,7 +290,7 @@ class LineMarks:
     def _pair_lines_of_parts(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
         paired_lines: dict[tuple[Side, int], int] = {}
         for part in parts:
-            for old, new in pair_lines(*hunk_texts(self._diffs[file], part)):
+            for old, new in pair_lines(*removed_and_added_lines(self._diffs[file], part)):
                 if old is not None and new is not None:
                     paired_lines["old", part.old_start + old] = part.new_start + new
                     paired_lines["new", part.new_start + new] = part.old_start + old

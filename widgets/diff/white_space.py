@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts
+from app.review.hunk_lines import HunkRange, hunk_line_numbers, removed_and_added_lines
 from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
@@ -267,7 +267,7 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     for file, diff in enumerate(diffs):
         rules = whitespace_rules(diff.change.path)
         for index, hunk in enumerate(diff.change.hunks):
-            result = find_non_space_changes(*hunk_texts(diff, hunk), rules)
+            result = find_non_space_changes(*removed_and_added_lines(diff, hunk), rules)
             if result is None:
                 continue
             if result.indented:

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.keys.actions import actions_in_scope, make_bindings
+from app.keys.actions import actions_of_scopes, make_bindings
 from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
@@ -165,7 +165,7 @@ class WritingField(Vertical):
         labels = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
         return tuple(
             KeyHint(effective_keys(action, keys)[0], labels[action.handler])
-            for action in actions_in_scope("writing")
+            for action in actions_of_scopes("writing")
             if action.handler in labels
         )
 

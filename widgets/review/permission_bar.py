@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
-from app.keys.actions import actions_in_scope
+from app.keys.actions import actions_of_scopes
 from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewState
 from app.tools.base.contract import PermissionRequest
@@ -223,7 +223,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     def _keys_for_action(self, action: str) -> Sequence[str]:
         return effective_keys(
-            next(one for one in actions_in_scope("review") if one.handler == action), self._review.keymap
+            next(one for one in actions_of_scopes("review") if one.handler == action), self._review.keymap
         )
 
     def _can_answer(self, action: str) -> bool:

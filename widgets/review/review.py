@@ -20,7 +20,7 @@ from app.automation.evidence.proposal_evidence import (
 )
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.actions import UserAction, actions_in_scope, make_bindings
+from app.keys.actions import UserAction, actions_of_scopes, make_bindings
 from app.keys.keymap import effective_keys, key_name
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -64,15 +64,15 @@ from widgets.review.decision_keys import (
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
-from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewTextController
+from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentReviewTexts
 
-_FOCUS_REVIEW_ACTION = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
+_FOCUS_REVIEW_ACTION = next(action for action in actions_of_scopes("app") if action.id == "app.focus_approvals")
 _REVERSAL_ACTIONS = frozenset({"undo", "redo"})
 _MIN_TERMINAL_SIZE = Size(40, 12)
 """Minimum size of the terminal for a review."""
 _EXTRA_DIM_SECONDS = 0.05
 """Seconds that the dimmed look of the keys may last longer than the grace period."""
-_DIFF_ACTIONS = frozenset(action.handler for action in actions_in_scope("diff"))
+_DIFF_ACTIONS = frozenset(action.handler for action in actions_of_scopes("diff"))
 _FIELD_CLOSED_MESSAGE = "The field was closed just now. Press the key again."
 """Shown when the user keeps typing after a field was closed; these keys decide nothing."""
 _MAX_PAINT_WAIT_SECONDS = 1.0
@@ -130,7 +130,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.preview = DiffPreviewController(self.state, self.diff_pane, self)
         self.ask_panel = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = KeyReadiness(clock)
-        self.text_controller = ReviewTextController(self.state, self.feedback_field, self.diff_pane, self)
+        self.text_controller = UnsentReviewTexts(self.state, self.feedback_field, self.diff_pane, self)
         self.verdict_handler = VerdictHandler(self.state, self.text_controller.collect_feedback, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called after each redraw."""
@@ -498,7 +498,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def key_of_action(self, action: str) -> str:
         """Return the key of an action of the review or the diff, as hints show it."""
-        return self._first_key(next(item for item in actions_in_scope("review", "diff") if item.handler == action))
+        return self._first_key(next(item for item in actions_of_scopes("review", "diff") if item.handler == action))
 
     def keys_leading_to(self, action: str) -> str:
         """Return the key of an action; without the focus here, put the key that focuses the review before it."""
@@ -561,7 +561,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Return whether a key, by any of its names, has an effect here now."""
         return any(
             not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_action_available(action.handler)
-            for action in actions_in_scope("app", "review", "diff", "files", "approval")
+            for action in actions_of_scopes("app", "review", "diff", "files", "approval")
         )
 
     def _is_action_available(self, action: str) -> bool:
@@ -621,7 +621,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def action_reproduce(self) -> None:
         """Run the command of the shown proposal again, or stop it."""
         is_running = self.state.reproducing == self.state.current
-        self.post_message(review_messages.ReproductionWanted(self.state.current, is_running))
+        self.post_message(review_messages.CommandRerunWanted(self.state.current, is_running))
 
     def action_send_findings(self) -> None:
         """Deny the proposal with the findings of the checks as feedback; the model continues.
@@ -1077,7 +1077,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:
         event.stop()
-        self.post_message(review_messages.LinkWanted(event.href))
+        self.post_message(review_messages.LinkClicked(event.href))
 
     # Versions
 

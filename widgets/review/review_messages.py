@@ -176,7 +176,7 @@ class SideQuestionStopped(Message):
 
 
 @dataclass
-class LinkWanted(Message):
+class LinkClicked(Message):
     """The user clicked a link in the model's text; the address is untrusted."""
 
     href: str
@@ -197,7 +197,7 @@ class EvidenceWanted(Message):
 
 
 @dataclass
-class ReproductionWanted(Message):
+class CommandRerunWanted(Message):
     """Run the command of a proposal again, or stop it if it runs."""
 
     proposal_id: str

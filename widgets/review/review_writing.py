@@ -126,7 +126,7 @@ class FeedbackField(WritingField):
         self.open(key, title, draft)
 
 
-class ReviewTextController:
+class UnsentReviewTexts:
     """Keeps all texts of a review in its state until they are sent.
 
     Args:

@@ -79,9 +79,9 @@ class HookContext(NamedTuple):
     @property
     def unread_limit(self) -> int:
         """Return how many lines may be unread before an edit; 0 for no limit. Raises ValueError or OSError."""
-        from app.config.toml_files import read_reading_limit
+        from app.config.toml_files import read_unseen_lines_limit
 
-        return read_reading_limit(self.config_file) if self.config_file is not None else 0
+        return read_unseen_lines_limit(self.config_file) if self.config_file is not None else 0
 
 
 class HookTerminated(BaseException):

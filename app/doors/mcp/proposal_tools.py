@@ -35,7 +35,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import finish_unfinished_work_and_notify
+from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
 from app.storage.captured_edit_store import AgentTurn
 from app.text.quantities import format_count
@@ -382,7 +382,7 @@ class ProposalTools:
             if self._runtime is None:
                 runtime = open_workspace(self._root)
                 try:
-                    finish_unfinished_work_and_notify(runtime, self._say)
+                    recover_interrupted_work_and_notify(runtime, self._say)
                 except BaseException:
                     runtime.close()
                     raise

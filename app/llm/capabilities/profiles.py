@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.llm.capabilities.corrections import ProfileCorrection
 
 
-class CorrectionTrial:
+class RequestCorrections:
     """The corrections that one request tries."""
 
     def __init__(self, profile: EndpointProfile) -> None:

@@ -17,7 +17,7 @@ from app.proposals.text.hunks import (
     format_hunk_header,
     has_effect,
     raw_lines,
-    with_hunk_states,
+    with_state_of_pending,
 )
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
@@ -150,7 +150,7 @@ def plan_approval(
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
-        hunks = with_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = with_state_of_pending(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
             landed = change.model_copy(
@@ -188,7 +188,7 @@ def plan_denial(
                 removed=sum(hunk.old_count for hunk in denied),
             )
         )
-        hunks = with_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = with_state_of_pending(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)

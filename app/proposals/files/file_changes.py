@@ -11,7 +11,7 @@ from app.proposals.text.hunks import (
     compare_contents,
     mark_hunks_decided,
     raw_lines,
-    with_hunk_states,
+    with_state_of_pending,
 )
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
@@ -93,7 +93,7 @@ def decide_hunks(
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # Part of a hunk got a newline, because other lines now follow its last one.
-        previous = with_hunk_states(change.hunks, state, chosen)
+        previous = with_state_of_pending(change.hunks, state, chosen)
         return recompute_hunks(contents, change, next_number=next_number, previous=previous)
     counts = {
         "added": sum(hunk.new_count for hunk in pending),

@@ -219,14 +219,14 @@ class TextReplacement:
 
 
 @dataclass(frozen=True, slots=True)
-class EditResolution:
+class LocatedEdit:
     """The place of an edit, and the lines that it changes."""
 
     line_edits: tuple[LineEdit, ...]
     matches: tuple[EditMatch, ...]
 
 
-def resolve_edit(document: Document, replacement: TextReplacement, index: TextIndex | None = None) -> EditResolution:
+def resolve_edit(document: Document, replacement: TextReplacement, index: TextIndex | None = None) -> LocatedEdit:
     """Find the place of one edit.
 
     Args:
@@ -275,7 +275,7 @@ def _check_characters(document: Document, new: str) -> None:
     document.encode_text(new)
 
 
-def _fill(document: Document, new: str) -> EditResolution:
+def _fill(document: Document, new: str) -> LocatedEdit:
     if document.text:
         raise PointlessEdit(
             "old is empty, but the file has text.",
@@ -284,7 +284,7 @@ def _fill(document: Document, new: str) -> EditResolution:
     if not new:
         raise PointlessEdit("old and new are both empty, so there is nothing to change.")
     edit = LineEdit(0, len(document.lines_without_mark), (document.encode_text(new),))
-    return EditResolution((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
+    return LocatedEdit((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
 
 def _check_new_text(index: TextIndex, old: str, new: str) -> None:
@@ -298,7 +298,7 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
 
 def _replace_all(
     index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
-) -> EditResolution:
+) -> LocatedEdit:
     """Replace every occurrence literally, except inside words; occurrences on the same line become one edit."""
     wanted = [place for place in found if inside_words or not place.cuts_word]
     document = index.document
@@ -319,12 +319,12 @@ def _replace_all(
     left = len(found) - len(wanted)
     note = f"{left} more inside longer words left as they are" if left else ""
     matches = [EditMatch(rung=MatchLevel.EXACT, line=place.first + 1) for place in wanted]
-    return EditResolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
+    return LocatedEdit(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
 
 
 def _replace_one(
     index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
-) -> EditResolution:
+) -> LocatedEdit:
     place, rung, note = found[0], MatchLevel.EXACT, ""
     hint = replacement.line
     if len(found) > 1:
@@ -346,7 +346,7 @@ def _replace_one(
     elif note := describe_whitespace_ambiguity(index, place.first, place.last + 1, replacement.line):
         rung = MatchLevel.DOUBTFUL
     changed = tuple(make_replacement_edits(index, place, old, new))
-    return EditResolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
+    return LocatedEdit(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
 def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: int | None) -> str:
@@ -413,7 +413,7 @@ def find_tolerant_places(
 
 def resolve_single_place(
     index: TextIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None = None
-) -> EditResolution:
+) -> LocatedEdit:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(places) > 1:
         spans = [(place.start, place.end) for place in places]
@@ -426,7 +426,7 @@ def resolve_single_place(
     changed = make_line_edits(index.document, place.start, place.end, apply_edit_script(script, place))
     doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
-    return EditResolution(tuple(changed), (match,))
+    return LocatedEdit(tuple(changed), (match,))
 
 
 _LIKENESS = {
@@ -482,7 +482,7 @@ def apply_replacements(
     return result, tuple(matches)
 
 
-def _resolve_in_made(index: TextIndex, replacement: TextReplacement, error: EditRefused) -> EditResolution:
+def _resolve_in_made(index: TextIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
     """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):

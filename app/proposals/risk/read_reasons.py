@@ -18,7 +18,7 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class FileReads:
+class SeenBeforeEdit:
     """What the model had seen of a file before it wrote an edit."""
 
     versions: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class FileReads:
         return text in self.texts or (bool(self.line_hashes) and hash_line(text) in self.line_hashes)
 
 
-_NOTHING = FileReads()
+_NOTHING = SeenBeforeEdit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ReadHistory:
 
     request: str = ""
     """The user's last message before it."""
-    files: Mapping[str, FileReads] = field(default_factory=dict)
+    files: Mapping[str, SeenBeforeEdit] = field(default_factory=dict)
     """The edited files, by path."""
     read_paths: frozenset[str] = frozenset()
     """All files that it read."""
@@ -97,7 +97,7 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
                 )
 
 
-def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]:
+def _changed_since(file: EditedFile, seen: SeenBeforeEdit) -> Iterator[LineReference]:
     """Yield the hunks near lines that came into the file after the model had read it.
 
     A part that the model never read has no line that it saw, and yields nothing.

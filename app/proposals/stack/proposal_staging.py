@@ -19,7 +19,7 @@ from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
-from app.proposals.text.hunks import with_hunk_states
+from app.proposals.text.hunks import with_state_of_pending
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import (
     FileChange,
@@ -294,7 +294,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
     files = tuple(
         change.model_copy(
-            update={"hunks": with_hunk_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
+            update={"hunks": with_state_of_pending(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
         )
         if is_undecided(change)
         else change

@@ -161,7 +161,9 @@ def format_hunk_header(hunk: Hunk) -> str:
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
 
-def with_hunk_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
+def with_state_of_pending(
+    hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None
+) -> tuple[Hunk, ...]:
     """Return the hunks; pending ones among `ids` (None: all) get another state."""
     return tuple(
         hunk.model_copy(update={"state": state})

@@ -493,12 +493,12 @@ ON_DISK_WORDS = {
 
 def describe_proposal_state(proposal: Proposal) -> str:
     """Return the state of a proposal as the user reads it."""
-    return describe_partial_state(
+    return describe_state_or_part(
         proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
     )
 
 
-def describe_partial_state(proposal: Proposal, state: str) -> str:
+def describe_state_or_part(proposal: Proposal, state: str) -> str:
     """Return the words for a state; `in part` is added if the rest was denied."""
     return f"{state} in part" if proposal.is_denied_in_part else state
 

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from app.agent.updates import SessionPhase
 from app.images.mentions import Mention, find_mentions
-from app.keys.actions import UserAction, actions_in_scope
+from app.keys.actions import UserAction, actions_of_scopes
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
@@ -66,7 +66,7 @@ def palette_commands(
 
 
 def _palette_actions() -> Iterator[UserAction]:
-    for action in actions_in_scope("app", "review", "diff"):
+    for action in actions_of_scopes("app", "review", "diff"):
         if (
             action.id not in ("app.palette", "app.keys")
             and action.id not in DECISION_ACTION_IDS

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from widgets.chat.chat_pane import RefreshTimer
+from widgets.chat.chat_pane import RefreshPacer
 
 
 class Clock:
@@ -26,7 +26,7 @@ def gaps(
     `before` that came so many a second, for so many seconds; pictures of that time do not count.
     """
     clock = Clock()
-    pace = RefreshTimer(clock)
+    pace = RefreshPacer(clock)
     begun = clock.now + before[1]
     shown, came, asked, end = [], clock.now, clock.now, begun + seconds
     waiting = False
@@ -76,7 +76,7 @@ def test_a_flood_that_others_slow_down_is_one_still_and_the_fastest_model_after_
 
 def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
     clock = Clock()
-    pace = RefreshTimer(clock)
+    pace = RefreshPacer(clock)
     pace.start_refresh()
     clock.now += 0.1
     for so_far in (1_000, 3_000, 2_000):
@@ -91,7 +91,7 @@ def test_a_slow_frame_does_not_stop_later_frames() -> None:
 
 def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever() -> None:
     clock = Clock()
-    pace = RefreshTimer(clock)
+    pace = RefreshPacer(clock)
     assert pace.seconds_left == 0
     pace.start_refresh()
     assert pace.seconds_left > 0
@@ -108,7 +108,7 @@ def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever
 
 def test_one_chunk_after_a_frame_is_no_flood() -> None:
     clock = Clock()
-    pace = RefreshTimer(clock)
+    pace = RefreshPacer(clock)
     pace.start_refresh()
     clock.now += 0.001
     pace.add_characters(1_900)
