@@ -164,6 +164,8 @@ def serve(control: socket.socket) -> Callable[[], Any]:
     databases = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(databases)
     databases.copy_new_databases()
+    # Each child finds the folder of temporary files by its own TMPDIR.
+    tempfile.tempdir = None
     while True:
         start, files, _, _ = socket.recv_fds(control, 1, 4)
         if not start:
