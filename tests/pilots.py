@@ -82,10 +82,14 @@ def _needs_refresh(app: App[Any]) -> bool:
 async def _wait_for_screen(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
     """Wait until an action is handled, its frame could be painted, and callbacks after the frame are done."""
     app, loop, end = pilot.app, asyncio.get_running_loop(), time.monotonic() + _MAX_THREAD_SECONDS
+    end_of_resize = time.monotonic() + _MAX_LOOP_SECONDS
     rounds = 0
     await _wait_for_loop()
     while app._exception is None and app.screen_stack:
-        if app._resize_timer is not None or (_has_thread_work(loop) and time.monotonic() < end):
+        if app._resize_timer is not None and time.monotonic() > end_of_resize:
+            # Textual skips a timer if the process is suspended for its interval while it starts.
+            app._check_resize()
+        elif app._resize_timer is not None or (_has_thread_work(loop) and time.monotonic() < end):
             await asyncio.sleep(_POLL_SECONDS)
         elif rounds < _MAX_REFRESHES and _needs_refresh(app):
             rounds += 1
