@@ -201,9 +201,12 @@ def stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def test_what_was_typed_is_not_in_the_picture_of_a_later_start(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["for your eyes only", "\x1b[200~for your eyes only\x1b[201~"], ids=["typed", "pasted"]
+)
+def test_what_was_typed_is_not_in_the_picture_of_a_later_start(folder: Path, text: str) -> None:
     with held(folder, **NO_MODEL) as (terminal, gate):
-        terminal.type("for your eyes only")
+        terminal.type(text)
         os.close(gate)
         terminal.wait_for("❯ for your eyes only", "model may act")
         terminal.press("ctrl+q")

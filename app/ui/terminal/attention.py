@@ -138,7 +138,7 @@ class TerminalNotifier:
                     notifier._write_title()
 
             def process_message(self, message: Message) -> None:
-                if isinstance(message, events.Key):
+                if isinstance(message, events.Key | events.Paste):
                     # Later paints may contain text of the user.
                     notifier._is_recording = False
                 super().process_message(message)
