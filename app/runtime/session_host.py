@@ -41,6 +41,7 @@ from app.runtime.unfinished_work import (
     append_decision_to_sessions,
     record_unrecorded_decisions,
     recover_interrupted_work,
+    stage_captured_edits,
     was_turn_interrupted,
 )
 from app.storage import StorageError
@@ -500,7 +501,7 @@ class SessionHost:
             if counter == former_counter:
                 continue
             former_counter = counter
-            for line in await asyncio.to_thread(_stage_captured_edits, self.runtime):
+            for line in await asyncio.to_thread(stage_captured_edits, self.runtime):
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.load_external_events()
@@ -549,13 +550,6 @@ class SessionHost:
                 else:
                     await asyncio.to_thread(self.runtime.service.rebase_pending, paths)
                 await self.publish_proposal_changes()
-
-
-def _stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
-    # Imported after another process has written, not at the start.
-    from app.runtime.unfinished_work import stage_captured_edits
-
-    return stage_captured_edits(runtime)
 
 
 def _proposal_versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool, str]]:

@@ -257,7 +257,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         await pilot.press("q", "n", "o", "w", "question_mark")
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
-        assert "P1 is decided, or not listed here: nobody would get the feedback." in app.text()
+        assert "P1 is decided, or not listed here: the feedback would reach nobody." in app.text()
         assert app.review.ask_panel.is_writing and app.review.state.review_drafts.drafts == {}
         app.review.ask_panel.handle_update(
             EventRecorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?"))

@@ -46,7 +46,7 @@ from widgets.review.diff_preview_controller import DiffPreviewController
 from widgets.review.review_wording import safe_content
 
 _WAITING_TEXT = "Waiting for the answer …"
-_UNANSWERED_TEXT = "No answer came of it. Ask again if you still want to know."
+_UNANSWERED_TEXT = "There was no answer. Ask again if you still want to know."
 
 
 class SideThreads:

@@ -152,7 +152,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         yield self.feedback_field
         yield self.approval_pane
         yield Static(
-            f"too small to review\n{_MIN_TERMINAL_SIZE.width}x{_MIN_TERMINAL_SIZE.height} is the least",
+            f"too small to review\n{_MIN_TERMINAL_SIZE.width}x{_MIN_TERMINAL_SIZE.height} is needed",
             id="too-small",
             markup=False,
         )
@@ -1068,7 +1068,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         )
         proposal = self.state.get(anchor.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
-            self.show_notice(f"{anchor.proposal} is decided, or not listed here: nobody would get the feedback.")
+            self.show_notice(f"{anchor.proposal} is decided, or not listed here: the feedback would reach nobody.")
             return
         self._end_asking()
         self.show_item(proposal.id)
