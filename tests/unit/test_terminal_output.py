@@ -1,7 +1,9 @@
 """What the terminal is sent: 256 colours, strips, calls for the user; and nothing else that acts there."""
 
+import asyncio
 import gc
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -247,3 +249,14 @@ def test_unsafe_characters_go_and_a_plain_row_is_handed_on_as_it_is() -> None:
     row = [plain]
     assert UnsafeTextFilter().apply(row, NO_COLOUR) is row
     assert UnsafeTextFilter().apply([plain, unsafe], NO_COLOUR) == [plain, Segment("]0;titleab", BOLD)]
+
+
+async def test_a_timer_fires_although_the_process_was_suspended_while_it_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, fired = TerminalApp(built_in_theme(STANDARD_THEME)), asyncio.Event()
+    async with app.run_test():
+        calls = iter(range(1_000_000))
+        monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + next(calls))
+        app.set_timer(0.01, fired.set)
+        await asyncio.wait_for(fired.wait(), 5)

@@ -478,7 +478,7 @@ class AskPanel(Column, HasKeyTitles):
             if self.is_mounted and not self._transcript.continue_layout():
                 self._continue_layout_later()
 
-        self.set_timer(_LAYOUT_PAUSE_SECONDS, go_on)
+        self.app.set_timer(_LAYOUT_PAUSE_SECONDS, go_on)
 
     # Keys
 

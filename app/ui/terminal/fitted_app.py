@@ -16,6 +16,7 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.strip import Strip
 from textual.theme import Theme
+from textual.timer import Timer, TimerCallback
 
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
@@ -177,6 +178,18 @@ class TerminalApp(OrderedApp):
         super().__init__()
         self.register_theme(theme)
         self.theme = theme_for_colour_system(theme.name, self.console.color_system)
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        """Call a function after a delay, even if the process is suspended while the timer starts.
+
+        Textual lets each timer skip the ticks that are overdue when it starts. The only tick of this timer would be
+        lost, and without the tick of its resize timer, Textual ignores every later resize of the terminal.
+        """
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """Return a theme by name; the first theme is found even before it is registered."""
