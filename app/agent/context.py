@@ -60,7 +60,7 @@ class ContextTokenCount:
 
 
 class ContextCompactor:
-    """Measures the context of one session and makes room in it."""
+    """Measures the context of one session, and compacts it when it is nearly full."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log

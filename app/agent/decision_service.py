@@ -135,7 +135,7 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> UserNotice
 
 
 class DecisionService(ABC):
-    """Carries out decisions of the user.
+    """Carries out and records the user's decisions on proposals.
 
     Each method raises `ProposalError` if it fails, and then nothing has changed. Exception: after `NotRecorded` the
     decision stays in effect, but could not be recorded.

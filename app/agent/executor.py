@@ -62,7 +62,7 @@ _BUFFER_SECONDS = 0.1
 """Seconds for which events may be buffered, to write the events of many quick calls in few transactions."""
 
 
-class Stopwatch:
+class WorkStopwatch:
     """Measures working time and time spent waiting for the user, from its creation."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -99,7 +99,7 @@ class Stopwatch:
 
 
 class CallRecorder:
-    """Writes the events of a batch of calls to the log, in order."""
+    """Writes the events of a batch of tool calls to the log, in order."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -350,7 +350,7 @@ class Executor:
         if tool.kind != "command":
             await start.record()
         self._publish(PhaseChanged(SessionPhase.RUNNING, tool.name))
-        watch = Stopwatch()
+        watch = WorkStopwatch()
         context = ToolContext(
             workspace=self._ports.workspace,
             draft=progress.draft,
@@ -477,9 +477,9 @@ class Executor:
 
 def _store_read_history(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
     """Store in the draft what the model had read before this response; blocks: call it on a thread."""
-    from app.agent.read_history import find_read_history
+    from app.agent.read_history import find_reads_before_message
 
-    draft.read_history = find_read_history(events, message, draft.changed_paths.keys())
+    draft.read_history = find_reads_before_message(events, message, draft.changed_paths.keys())
 
 
 def _make_question(call: ToolCall, arguments: object) -> Question:

@@ -78,7 +78,7 @@ class GatePolicy:
 
 
 class Gate:
-    """Fold over the gate of a session; attach it to the log."""
+    """Blocks the tools of a turn that has staged all edits it may; a fold, to be attached to the log."""
 
     def __init__(self, policy: GatePolicy) -> None:
         self.policy = policy

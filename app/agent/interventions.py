@@ -140,7 +140,7 @@ def closing_instruction(
 def nudge_instruction(
     kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _NO_PROGRESS_YET
 ) -> Intervention:
-    """Return a message about the last response; only the next request contains it.
+    """Return a message that asks the model to go on after a bad response; only the next request contains it.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
@@ -248,7 +248,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     )
 
 
-def replaced_result_note(proposal: str, paths: Iterable[str]) -> Intervention:
+def command_rerun_note(proposal: str, paths: Iterable[str]) -> Intervention:
     """Return a note that a command was run again and its result replaces that of the proposal."""
     return Intervention(
         kind=InterventionKind.FACT,
@@ -425,7 +425,7 @@ def _possible_versions(known_versions: Iterable[_KnownVersion]) -> tuple[str, ..
     return tuple(dict.fromkeys(versions))
 
 
-class TurnBriefing:
+class TurnStartInterventions:
     """Composes the interventions at the start of a turn."""
 
     def __init__(

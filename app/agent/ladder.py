@@ -22,7 +22,7 @@ NUDGES = 1
 """Number of empty or truncated responses in a row that are answered with a nudge."""
 
 
-class LastStep(StrEnum):
+class LastStepKind(StrEnum):
     """The last entry of the conversation, classified for the decision about the next action."""
 
     USER = "user"
@@ -43,9 +43,9 @@ class LastStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """All inputs of the decision."""
+    """The facts about the turn from which `decide` chooses the next action."""
 
-    last: LastStep = LastStep.USER
+    last: LastStepKind = LastStepKind.USER
     aborted: bool = False
     """The user has interrupted, or the program is ending."""
     question_open: bool = False
@@ -152,7 +152,7 @@ def decide(state: LadderState) -> LadderDecision:
     """Return the decision about the next action."""
     if (move := _control_flow(state)) is not None:
         return move
-    if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
+    if state.failure == "context_full" or state.last is LastStepKind.NO_ROOM:
         return _within_limits(state, LadderDecision(LadderRung.FULL_CONTEXT, _on_full_context(state)))
     if state.failure:
         move = LadderDecision(LadderRung.FAILED_REQUEST, _after_failure(state))
@@ -181,7 +181,7 @@ def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
     # If the context is full, a closing request does not fit either.
-    if not state.steps or state.failure == "context_full" or state.last is LastStep.NO_ROOM:
+    if not state.steps or state.failure == "context_full" or state.last is LastStepKind.NO_ROOM:
         return LadderDecision(LadderRung.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
     kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
     return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
@@ -202,7 +202,7 @@ def _after_closing(state: LadderState) -> EndTurn:
     # With tool choice "none", an endpoint may report a tool call as an error: the call did not run.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
-    if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
+    if not state.failure and state.last in (LastStepKind.CALLS, LastStepKind.CUT_CALLS, LastStepKind.RESULTS):
         return EndTurn("refused", "The model called tools although it was told to stop; they did not run.", limit)
     if state.unread:
         return EndTurn("refused", message or _UNREAD_MESSAGE.format(unread=state.unread))
@@ -224,20 +224,20 @@ def _after_failure(state: LadderState) -> LadderAction:
 def _after_response(state: LadderState) -> LadderAction:
     action: LadderAction = SendRequest()
     match state.last:
-        case LastStep.CALLS:
+        case LastStepKind.CALLS:
             action = RunCalls()
-        case LastStep.TEXT:
+        case LastStepKind.TEXT:
             action = EndTurn("answer")
-        case LastStep.CUT_TEXT if state.finish_reason == "content_filter":
+        case LastStepKind.CUT_TEXT if state.finish_reason == "content_filter":
             action = EndTurn("answer", "The server's content filter cut the answer.")
-        case LastStep.CUT_CALLS | LastStep.CUT_TEXT if state.truncated_nudges < NUDGES:
+        case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = SendRequest(InterventionKind.TRUNCATED)
-        case LastStep.CUT_CALLS | LastStep.CUT_TEXT:
+        case LastStepKind.CUT_CALLS | LastStepKind.CUT_TEXT:
             message = _BROKEN_OFF_TWICE_MESSAGE if state.finish_reason in (None, "error") else _CUT_TWICE_MESSAGE
-            action = EndTurn("answer" if state.last is LastStep.CUT_TEXT else "failed", message)
-        case LastStep.EMPTY | LastStep.REASONING_ONLY if state.empty_nudges < NUDGES:
+            action = EndTurn("answer" if state.last is LastStepKind.CUT_TEXT else "failed", message)
+        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = SendRequest(InterventionKind.EMPTY_RESPONSE)
-        case LastStep.EMPTY | LastStep.REASONING_ONLY:
+        case LastStepKind.EMPTY | LastStepKind.REASONING_ONLY:
             action = EndTurn("failed", _EMPTY_TWICE_MESSAGE)
     return action
 
@@ -246,7 +246,7 @@ def _check_request(state: LadderState, move: LadderDecision, request: SendReques
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
         return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
-    if state.last is LastStep.RESULTS and request.nudge is None:
+    if state.last is LastStepKind.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
             return LadderDecision(LadderRung.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))

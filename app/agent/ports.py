@@ -82,8 +82,8 @@ class OtherSession:
     """Whether a process has it open and reacts at once to new events."""
 
 
-class OtherSessions(Protocol):
-    """Writes events to other sessions."""
+class OtherSessionLogs(Protocol):
+    """The logs of the workspace's other sessions; events can be appended to them."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
         """Append events to that session's log; return None if the session does not exist any more.
@@ -98,7 +98,7 @@ class SessionPorts:
     """Services that one session uses."""
 
     sink: EventSink
-    others: OtherSessions
+    others: OtherSessionLogs
     claim: TurnClaim
     service: ProposalService
     tools: ToolSet

@@ -33,7 +33,9 @@ class _FileSeen:
         self.texts.update(stripped for line in lines if (stripped := line.strip()))
 
 
-def find_read_history(events: Sequence[Event], message: AssistantMessage, paths: Collection[str]) -> ReadHistory:
+def find_reads_before_message(
+    events: Sequence[Event], message: AssistantMessage, paths: Collection[str]
+) -> ReadHistory:
     """Return what the model had read when it wrote `message`; blocks: call it on a thread.
 
     Args:
@@ -88,14 +90,14 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
     )
 
 
-def find_reads_of_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
+def find_reads_before_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
     """Return what the model had read when it wrote a proposal; None if it is not in the log; call it on a thread."""
     found = (one for one in reversed(events) if isinstance(one, ProposalStaged) and one.proposal == proposal)
     staged = next(found, None)
     wanted = set(staged.calls) if staged is not None else set()
     for event in events:
         if isinstance(event, AssistantMessage) and wanted.intersection(call.uid for call in event.calls):
-            return find_read_history(events, event, paths)
+            return find_reads_before_message(events, event, paths)
     return None
 
 

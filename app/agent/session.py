@@ -19,13 +19,13 @@ from app.agent.decision_service import (
 )
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.interventions import TurnBriefing
+from app.agent.interventions import TurnStartInterventions
 from app.agent.limits import UsageMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
-from app.agent.turn import ConversationState, Turn
+from app.agent.turn import SessionLogAndFolds, Turn
 from app.agent.turns import TurnRunner
 from app.agent.updates import (
     EventRecorded,
@@ -97,7 +97,7 @@ class SessionTokenTotals:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called in any state of the session."""
+    """A conversation with the model and its turns; every public method may be called at any time."""
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
@@ -126,7 +126,9 @@ class Session(DecisionService):
             lambda: self.settings,
             lambda: self._turns.feedback.unanswered,
         )
-        briefing = TurnBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
+        briefing = TurnStartInterventions(
+            self.log, ports.service, session_id, self.pending, lambda: self.settings.plan
+        )
         self._turns = TurnRunner(
             self.log,
             ports.claim,
@@ -296,7 +298,7 @@ class Session(DecisionService):
     def _make_turn(self, interrupter: Interrupter) -> Turn:
         state, model = self._turns.state, self.ports.model
         return Turn(
-            ConversationState(self.log, self.gate, state, self.context, self._usage),
+            SessionLogAndFolds(self.log, self.gate, state, self.context, self._usage),
             model.with_model_and_effort(state.command.model, state.command.effort) if state.command else model,
             self._executor,
             self.requests,

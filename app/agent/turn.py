@@ -18,7 +18,7 @@ from app.agent.gate import Gate
 from app.agent.ladder import (
     CompactContext,
     EndTurn,
-    LastStep,
+    LastStepKind,
     RunCalls,
     SendClosingRequest,
     SendRequest,
@@ -99,7 +99,7 @@ class _PartialResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationState:
+class SessionLogAndFolds:
     """The log of a session and the folds over it that a turn needs."""
 
     log: EventLog
@@ -114,7 +114,7 @@ class Turn:
 
     def __init__(
         self,
-        conversation: ConversationState,
+        conversation: SessionLogAndFolds,
         model: ModelPort,
         executor: Executor,
         requests: RequestFactory,
@@ -147,7 +147,7 @@ class Turn:
         budget = await self._make_budget()
         while True:
             # Tool calls cost nothing: they may run if the closing request is still affordable after them.
-            reached = budget.find_reached_limit(before_request=self._state.last is not LastStep.CALLS)
+            reached = budget.find_reached_limit(before_request=self._state.last is not LastStepKind.CALLS)
             state = make_ladder_state(
                 self._state,
                 self._gate,
@@ -174,7 +174,7 @@ class Turn:
                     await self._run_calls(budget)
                 case SendRequest(nudge=kind):
                     if kind is not None:
-                        calls_cut = self._state.last is LastStep.CUT_CALLS
+                        calls_cut = self._state.last is LastStepKind.CUT_CALLS
                         await self._log.append(
                             interventions.nudge_instruction(kind, calls=calls_cut, progress=self._turn_progress)
                         )
@@ -277,7 +277,7 @@ class Turn:
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(SessionPhase.COMPACTING))
-        forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
+        forced = by_hand or bool(self._state.failure) or self._state.last is LastStepKind.NO_ROOM
         self._compaction_tried = True
         inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(Interrupted):

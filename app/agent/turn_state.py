@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from app.agent.gate import Gate
 from app.agent.interventions import TurnProgress
-from app.agent.ladder import LadderState, LastStep
+from app.agent.ladder import LadderState, LastStepKind
 from app.agent.limits import ReachedLimit
 from app.conversation.events import (
     Answer,
@@ -43,16 +43,16 @@ _MAX_CALL_CHARACTERS = 160
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
-def classify_response(message: AssistantMessage) -> LastStep:
+def classify_response(message: AssistantMessage) -> LastStepKind:
     """Return the kind of a response that the ladder distinguishes."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
-        return LastStep.CUT_CALLS if cut else LastStep.CALLS
+        return LastStepKind.CUT_CALLS if cut else LastStepKind.CALLS
     if message.text.strip():
-        return LastStep.CUT_TEXT if cut else LastStep.TEXT
+        return LastStepKind.CUT_TEXT if cut else LastStepKind.TEXT
     if message.finish_reason in _CUT_REASONS and not message.reasoning.strip():
-        return LastStep.NO_ROOM
-    return LastStep.REASONING_ONLY if message.reasoning.strip() else LastStep.EMPTY
+        return LastStepKind.NO_ROOM
+    return LastStepKind.REASONING_ONLY if message.reasoning.strip() else LastStepKind.EMPTY
 
 
 class TurnState:
@@ -77,7 +77,7 @@ class TurnState:
         self.closing_sent = False
         self.closed_by: LimitName | None = None
         """The limit because of which the closing request is sent."""
-        self.last = LastStep.USER
+        self.last = LastStepKind.USER
         self.finish_reason: str | None = None
         self.failure = ""
         self.failure_message = ""
@@ -157,7 +157,7 @@ class TurnState:
                 if event.closing:
                     self.closing_sent = True
                     # Reset: the next response answers the closing request.
-                    self.last = LastStep.USER
+                    self.last = LastStepKind.USER
                 else:
                     self.steps += 1
             case RequestFailed():
@@ -173,8 +173,8 @@ class TurnState:
                 self.compacted = True
                 if self.failure == "context_full":
                     self.failure = self.failure_message = ""
-                if self.last is LastStep.NO_ROOM:
-                    self.last = LastStep.USER
+                if self.last is LastStepKind.NO_ROOM:
+                    self.last = LastStepKind.USER
 
     def _apply_response(self, message: AssistantMessage) -> None:
         self.responses += 1
@@ -185,9 +185,9 @@ class TurnState:
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
         self._step_fruitful = False
-        if self.last is not LastStep.NO_ROOM:
+        if self.last is not LastStepKind.NO_ROOM:
             self.compacted = False
-        if self.last in (LastStep.CALLS, LastStep.TEXT):
+        if self.last in (LastStepKind.CALLS, LastStepKind.TEXT):
             self.nudges.pop(InterventionKind.TRUNCATED, None)
             self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
         self._signatures = {call.uid: _call_signature(call.name, call.arguments) for call in message.calls}
@@ -205,12 +205,12 @@ class TurnState:
             self._succeeded_calls.add(signature)
             self._last_effect = (self.steps, signature)
         if not self._open_calls:
-            if self.last is LastStep.CALLS:
-                self.last = LastStep.RESULTS
+            if self.last is LastStepKind.CALLS:
+                self.last = LastStepKind.RESULTS
             self.fruitless_steps = 0 if self._step_fruitful else self.fruitless_steps + 1
 
 
-def open_question(events: Iterable[Event]) -> Question | None:
+def find_open_question(events: Iterable[Event]) -> Question | None:
     """Return the oldest question in these events that the user has neither answered nor skipped."""
     state = TurnState()
     for event in events:

@@ -154,7 +154,7 @@ class TemplateCheckFinished:
 
 @dataclass(frozen=True, slots=True)
 class SessionFailed:
-    """A failure that is not recorded as an event, for example because the store failed."""
+    """The session failed, and no event records it, for example because the store failed."""
 
     message: str
 

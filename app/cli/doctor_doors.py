@@ -30,7 +30,7 @@ from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.runtime.model_connection import (
-    NotConnected,
+    ModelNotConfigured,
     ProfileStore,
     describe_model_origin,
     list_models,
@@ -92,7 +92,7 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Endpoin
         endpoint = make_endpoint(settings, runtime.setting_origin, describe_model_origin(runtime, settings))
         overrides = settings.with_model_tables.profile_overrides
         return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
-    except (NotConnected, ProfileError) as error:
+    except (ModelNotConfigured, ProfileError) as error:
         return CommandError(str(error), ExitCode.USAGE)
     except CommandError as error:
         return error
@@ -127,7 +127,7 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
     """Return that no model is chosen, with the endpoint's models. Raises CommandError if it can't be asked."""
     try:
         listed = [model.id for model in await list_models(runtime, runtime.settings)]
-    except (NotConnected, RequestError) as error:
+    except (ModelNotConfigured, RequestError) as error:
         raise CommandError(str(error)) from error
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     has = f"The endpoint has {', '.join(listed[:_NAMED])}{more}" if listed else "The endpoint lists none"

@@ -64,7 +64,7 @@ from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
-    NotConnected,
+    ModelNotConfigured,
     connect_model,
     create_or_resume_session,
     settings_with_picked_model,
@@ -151,7 +151,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     settings = settings_with_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
-    except NotConnected as error:
+    except ModelNotConfigured as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if settings.max_cost is not None and await model.find_price() is None:
         await model.aclose()
@@ -506,7 +506,7 @@ async def ask_side_question(
     settings = settings_with_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
-    except NotConnected as error:
+    except ModelNotConfigured as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     session = create_or_resume_session(runtime, model, _session_of(runtime, proposal), settings)
     try:

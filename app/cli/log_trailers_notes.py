@@ -32,7 +32,7 @@ from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, ha
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
-from app.storage.record_store import ChainVerification, RecordChecker, RecordedDecision, RecordStore
+from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableChecker
 from app.text.quantities import format_count
 from app.workspace.git_repository import find_repository
 
@@ -107,7 +107,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         if the record is empty although commits name reviews.
     """
     verified = RecordStore(runtime.database, runtime.name).verify_chain()
-    differences = list(RecordChecker(runtime.database, runtime.name, verified).find_differences())
+    differences = list(RecordTableChecker(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
@@ -260,11 +260,11 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a git note on a commit that says which of its changes were reviewed."""
     from app.attestation.review_notes import REVIEWS
-    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_commit_notes
+    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_and_sign_commit_notes
 
     if arguments.install:
         return _install_notes(runtime, write=arguments.yes)
-    noted = write_commit_notes(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    noted = write_and_sign_commit_notes(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
     if noted is None:
         if arguments.if_reviewed:
             return ExitCode.DONE

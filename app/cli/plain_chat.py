@@ -20,7 +20,7 @@ from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import permission_scopes
-from app.runtime.model_connection import NotConnected, settings_with_picked_model
+from app.runtime.model_connection import ModelNotConfigured, settings_with_picked_model
 from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
 from app.storage import StorageError
@@ -159,7 +159,7 @@ class PlainChat:
         """Run the conversation until the user leaves. Raises CommandError if no model is connected."""
         try:
             await self._host.connect(settings_with_picked_model(self._runtime))
-        except NotConnected as error:
+        except ModelNotConfigured as error:
             raise CommandError(str(error), ExitCode.USAGE) from error
         for line in await self._host.start():
             self._terminal.print_lines(f"! {line}")

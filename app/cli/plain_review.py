@@ -40,7 +40,7 @@ from app.review.verdicts import (
     judge_feedback,
 )
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.session_host import SessionlessDecisions
+from app.runtime.session_host import SessionlessDecisionService
 from app.runtime.user_editor import EditorFailed
 from app.storage import StorageError
 
@@ -83,7 +83,7 @@ async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
 
     terminal = PlainTerminal()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
-    decisions = SessionlessDecisions(
+    decisions = SessionlessDecisionService(
         runtime, lambda: make_commit_function(runtime, runtime.settings), lambda ids: None, print_error
     )
     reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_side_question, runtime))

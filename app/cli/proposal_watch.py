@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 
-from app.agent.turn_state import open_question
+from app.agent.turn_state import find_open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
 from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
 from app.conversation.events import Question
@@ -116,7 +116,7 @@ class _Changes:
                 continue
             self._looked[record.id] = record
             before = self._questions.get(record.id)
-            now = open_question(self._runtime.sessions.last_turns(record.id))
+            now = find_open_question(self._runtime.sessions.last_turns(record.id))
             if now is not None and now != before:
                 yield WatchLine(
                     change="question", waiting=waiting, session=record.id, text=now.text, options=list(now.options)

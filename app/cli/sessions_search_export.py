@@ -167,7 +167,7 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
 
 
 def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    from app.runtime.review_report import make_report, render_markdown
+    from app.runtime.review_report import make_review_report, render_review_report
 
     name, form = arguments.session, arguments.format
     if form == "json":
@@ -175,7 +175,7 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
         )
     try:
-        found = make_report(runtime, name)
+        found = make_review_report(runtime, name)
         if form in ("github", "gitlab"):
             print_text(_forge_review(runtime, found, arguments))
             return ExitCode.DONE
@@ -188,7 +188,7 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
         print_text(render_report_html(found))
     else:
-        print_text(render_markdown(found))
+        print_text(render_review_report(found))
     return ExitCode.DONE
 
 

@@ -62,9 +62,9 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_error(f"Left out {len(left_out) - _NAMED} more.")
     _print(proposal, as_json=arguments.json)
     if arguments.source is not None and not arguments.json:
-        from app.runtime.git_proposals import describe_reviews
+        from app.runtime.git_proposals import describe_commit_approvals
 
-        for line in describe_reviews(runtime, words):
+        for line in describe_commit_approvals(runtime, words):
             print_line(f"Approved before: {line}")
     return ExitCode.DONE
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
-class ServerTable(BaseModel):
+class McpServerTable(BaseModel):
     """An MCP server: a program or an address; with neither, it changes a server that another file defines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -40,7 +40,7 @@ class ServerTable(BaseModel):
     """Whether it runs on a layer over the workspace; if not, it can write the files directly."""
 
     @model_validator(mode="after")
-    def _check_single_transport(self) -> "ServerTable":
+    def _check_single_transport(self) -> "McpServerTable":
         if self.command and self.url:
             raise ValueError("it has either a command or a url, not both")
         return self
@@ -229,7 +229,7 @@ class ReadingTable(BaseModel):
     """Whether the status bar shows how long the unread lines take at your reading speed, which is in no record."""
 
 
-def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
+def matching_model_patterns(model: str, patterns: Iterable[str]) -> list[str]:
     """Return the patterns that match a model's name: first the name itself, then longer patterns before shorter ones.
 
     Patterns are those of `fnmatch`, except that brackets at the end are literal, as in names of models (`[1m]`).
@@ -242,7 +242,7 @@ def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
     return sorted(matches, key=lambda pattern: (pattern != model, -_literal_length(pattern)))
 
 
-def is_pattern(name: str) -> bool:
+def is_wildcard_pattern(name: str) -> bool:
     """Return whether a name has wildcards."""
     return _literal_length(name) < len(name)
 
@@ -250,21 +250,21 @@ def is_pattern(name: str) -> bool:
 def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
     """Return the settings of a model, merged from all matching tables; a more specific table wins."""
     merged: dict[str, Any] = {}
-    for pattern in reversed(matching_patterns(model, tables)):
+    for pattern in reversed(matching_model_patterns(model, tables)):
         for key in tables[pattern].model_fields_set:
             value = getattr(tables[pattern], key)
             if value is not None:
-                merged[key] = merge_tables(merged.get(key, {}), value) if isinstance(value, Mapping) else value
+                merged[key] = merge_nested_tables(merged.get(key, {}), value) if isinstance(value, Mapping) else value
     return ModelTable.model_construct(**merged)
 
 
-def merge_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_nested_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields merged with `more`: tables of the same name are merged, other values replaced."""
     result = dict(fields)
     for name, value in more.items():
         former = result.get(name)
         if isinstance(former, Mapping) and isinstance(value, Mapping):
-            value = merge_tables(former, value)
+            value = merge_nested_tables(former, value)
         result[name] = value
     return result
 

@@ -18,13 +18,13 @@ from app.config.config_tables import (
     ChosenWire,
     Effort,
     HookTable,
+    McpServerTable,
     ModelTable,
     PriceTable,
     ReadingTable,
     RequestFields,
-    ServerTable,
     merge_model_tables,
-    merge_tables,
+    merge_nested_tables,
     validate_placeholders,
 )
 from app.config.toml_files import parse_toml
@@ -221,7 +221,7 @@ class Settings(BaseModel):
     """Commands that run on a proposal before the decision."""
     evidence_seconds: float = Field(default=60, ge=1, le=3_600)
     """Time limit in seconds, in all, for running a proposal's tests without each hunk."""
-    mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
+    mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], McpServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""
     mcp_of_others: bool = True
     """Whether to use the servers that the user has configured for Claude Code, Gemini CLI and Codex."""
@@ -256,7 +256,7 @@ class Settings(BaseModel):
         model_table = merge_model_tables(self.model, self.models)
         changes = {key: getattr(model_table, key) for key in model_table.model_fields_set}
         for key in ("request", "profile"):
-            changes[key] = merge_tables(getattr(self, key), changes.get(key, {}))
+            changes[key] = merge_nested_tables(getattr(self, key), changes.get(key, {}))
         if model_table.price is not None:
             changes["price"] = {**self.price, self.model: model_table.price}
         return self.model_copy(update=changes)
@@ -269,7 +269,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The merged settings, with facts about the workspace's file."""
+    """The settings merged from all sources, with facts about the workspace's file."""
 
     settings: Settings
     untrusted: tuple[str, ...] = ()
@@ -350,7 +350,7 @@ def load_configuration(
         # Replace whole tables: the user's settings for a server, such as secrets, must not reach another server.
         allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
-        allowed["models"] = merge_tables(user["models"], allowed["models"])
+        allowed["models"] = merge_nested_tables(user["models"], allowed["models"])
     for key, default_limit in (("command_memory", None), ("command_processes", 2_000)):
         # A workspace can lower these limits, but not raise them.
         user_limit = user.get(key, default_limit)

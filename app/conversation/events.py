@@ -438,7 +438,7 @@ Spoken = UserMessage | Answer | ProposalDecided
 
 
 class CallDenied(EventBase):
-    """Feedback of the user with a denial of a tool call; a denial without feedback has no such event."""
+    """The user denied a tool call with feedback; a denial without feedback has no such event."""
 
     type: Literal["call_denied"] = "call_denied"
     source: Literal[EventSource.USER] = EventSource.USER

@@ -15,9 +15,9 @@ from app.proposals.values.decision_facts import HunkOutcome
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.unfinished_work import make_unrecorded_event
+from app.runtime.unfinished_work import unrecorded_decision_event
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal, ChangeWatch
+from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
 from app.text.quantities import format_count
 
@@ -82,7 +82,7 @@ def read_decision_status(
 def wait_for_decision(
     database: Database,
     workspace: str,
-    signal: ChangeSignal,
+    signal: DatabaseChangeSignal,
     proposal: str,
     *,
     reported_count: int = 0,
@@ -109,7 +109,7 @@ def wait_for_decision(
         OSError: The system does not allow watching the signal file.
     """
     end = time.monotonic() + (_FOREVER if seconds is None else min(seconds, _FOREVER))
-    with ChangeWatch(signal) as watch:
+    with DatabaseChangeWatch(signal) as watch:
         patient_until = 0.0
         while True:
             # Read after the watch has started: it reports all later writes.
@@ -129,7 +129,7 @@ def wait_for_decision(
 
 def wait_until_lines_are_read(
     reading: SeenLinesStore,
-    signal: ChangeSignal,
+    signal: DatabaseChangeSignal,
     max_unread: int,
     seconds: float,
     stop: threading.Event | None = None,
@@ -141,7 +141,7 @@ def wait_until_lines_are_read(
         OSError: The system does not allow watching the signal file.
     """
     end = time.monotonic() + seconds
-    with ChangeWatch(signal) as watch:
+    with DatabaseChangeWatch(signal) as watch:
         while reading.unread_line_count() > max_unread and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
@@ -197,7 +197,7 @@ def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: i
     # Unrecorded ones first: a decision that is recorded meanwhile is in both lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [
-        make_unrecorded_event(proposal, last)
+        unrecorded_decision_event(proposal, last)
         for name, last in runtime.proposals.unrecorded_decisions()
         if name == proposal.id
     ]

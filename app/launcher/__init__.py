@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .deadline import AgentPipes
+    from .deadline import HookReplyPipes
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
     if sys.argv[1:2] == ["hook"]:
         # Import `deadline` first: it measures the time of the hook.
-        from .deadline import answer_in_time
+        from .deadline import run_hook_with_deadline
 
-        return answer_in_time(sys.argv[2:], _hook)
+        return run_hook_with_deadline(sys.argv[2:], _hook)
     return _start()
 
 
@@ -48,7 +48,7 @@ def _start() -> int:
         return 130
 
 
-def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
+def _hook(arguments: "Sequence[str]", agent: "HookReplyPipes") -> int:
     """Answer a tool call of another agent; imports little, and turns every failure into a denial."""
     try:
         if root := _root():

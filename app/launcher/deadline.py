@@ -24,8 +24,8 @@ _HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
 """An answer contains none of these bytes, because it is JSON."""
 
 
-class AgentPipes:
-    """The child's connection to the agent, through the parent."""
+class HookReplyPipes:
+    """The pipes by which the child sends its answer to the agent, through the parent."""
 
     def __init__(self, start_time: float, answer_descriptor: int, parent: int) -> None:
         self.began = start_time
@@ -61,8 +61,8 @@ class _DeadlineExceeded(BaseException):
     pass
 
 
-def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int]) -> int:
-    """Run `hook` in a child process and pass its answer to the agent; never raises.
+def run_hook_with_deadline(arguments: Sequence[str], hook: Callable[[Sequence[str], HookReplyPipes], int]) -> int:
+    """Run `hook` in a child process and pass its answer to the agent, or a denial at the deadline; never raises.
 
     Args:
         arguments: The arguments of `signoff hook`.
@@ -97,7 +97,7 @@ def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Agen
 
 
 def _supervise(
-    arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int], began: float
+    arguments: Sequence[str], hook: Callable[[Sequence[str], HookReplyPipes], int], began: float
 ) -> tuple[int, str]:
     """Return the exit code and the reason of a denial; the reason is empty if the child has reported it."""
     _open_closed_streams()
@@ -135,14 +135,14 @@ def _supervise(
 
 def _run_child(
     arguments: Sequence[str],
-    hook: Callable[[Sequence[str], AgentPipes], int],
+    hook: Callable[[Sequence[str], HookReplyPipes], int],
     began: float,
     answers: int,
     parent: int,
 ) -> None:
     code = _EXIT_DENIED
     try:
-        code = hook(arguments, AgentPipes(began, answers, parent))
+        code = hook(arguments, HookReplyPipes(began, answers, parent))
         sys.stdout.flush()
     finally:
         os._exit(code)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.config.config_tables import ServerTable
+from app.config.config_tables import McpServerTable
 from app.config.toml_files import parse_toml
 from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
@@ -38,7 +38,7 @@ class ServerDefinition:
     """An MCP server as defined by a file."""
 
     name: str
-    table: ServerTable
+    table: McpServerTable
     source: str
     """The file as shown to the user."""
     of_workspace: bool = False
@@ -61,11 +61,11 @@ class ServerDefinition:
         same = [table.command, table.args, sorted(table.env.items()), table.cwd, table.url]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
-    def with_overrides(self, table: ServerTable) -> "ServerDefinition":
+    def with_overrides(self, table: McpServerTable) -> "ServerDefinition":
         """Return the definition with the settings of the user's table."""
         return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
 
-    def expand_variables(self, environment: Mapping[str, str]) -> ServerTable:
+    def expand_variables(self, environment: Mapping[str, str]) -> McpServerTable:
         """Return its table with `${NAME}` and `${NAME:-default}` replaced.
 
         Raises:
@@ -246,7 +246,7 @@ def _make_definition(name: str, values: Any, source: str) -> ServerDefinition:
     if isinstance(milliseconds := values.get("timeout"), int | float):
         table_values["timeout"] = milliseconds / 1000
     try:
-        table = ServerTable.model_validate(table_values)
+        table = McpServerTable.model_validate(table_values)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -271,7 +271,7 @@ class KnownServers:
 
 
 def find_configured_servers(
-    own_tables: Mapping[str, ServerTable],
+    own_tables: Mapping[str, McpServerTable],
     workspace: Workspace,
     store: trust.TrustStore,
     environment: Mapping[str, str],
@@ -313,19 +313,19 @@ def find_configured_servers(
     return KnownServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
 
 
-def _make_own_definition(name: str, table: ServerTable, *, is_of_workspace: bool) -> ServerDefinition:
+def _make_own_definition(name: str, table: McpServerTable, *, is_of_workspace: bool) -> ServerDefinition:
     return ServerDefinition(
         name, table, trust.FILE_NAME if is_of_workspace else OWN_CONFIGURATION, of_workspace=is_of_workspace
     )
 
 
-def _override_definition(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
+def _override_definition(definition: ServerDefinition, table: McpServerTable) -> tuple[ServerDefinition, str]:
     """Return a server with the settings of the user's table, and a line if some of them are ignored."""
     allowed_fields = (
         table.model_fields_set & _CHANGEABLE_FIELDS if definition.of_workspace else table.model_fields_set
     )
     refused_fields = ", ".join(sorted(table.model_fields_set - allowed_fields))
-    adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(allowed_fields))))
+    adjusted = definition.with_overrides(McpServerTable.model_validate(table.model_dump(include=set(allowed_fields))))
     if not refused_fields:
         return adjusted, ""
     name, source = definition.name, definition.source

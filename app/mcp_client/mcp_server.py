@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import __version__
-from app.config.config_tables import ServerTable
+from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, find_write_access
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
@@ -355,7 +355,7 @@ class McpServer:
         await self._initialize(self._connection)
         await self.listing.fetch_tools(self._connection)
 
-    def _connect_to_url(self, table: ServerTable) -> McpConnection:
+    def _connect_to_url(self, table: McpServerTable) -> McpConnection:
         # This imports an HTTP client, which takes a moment.
         from app.mcp_client.http_connection import HttpConnection
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.config.config_tables import ServerTable
+from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
@@ -185,7 +185,7 @@ class McpServerProgram:
 
 async def start_server_program(
     name: str,
-    table: ServerTable,
+    table: McpServerTable,
     write_access: WriteAccess,
     sandbox: Sandbox,
     root: Path,

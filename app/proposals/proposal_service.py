@@ -27,7 +27,7 @@ from app.proposals.values.models import (
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import PendingPaths, is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceShown, NothingStaged, ProposalError
-from app.workspace.git_repository import folder_in_repository
+from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class ProposalService:
 
         self._proposals.check_not_in_use()
         draft = self.new_draft("")
-        folder = folder_in_repository(self._workspace.root)
+        folder = folder_path_in_repository(self._workspace.root)
         try:
             report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
         except PatchAlreadyApplied as found:

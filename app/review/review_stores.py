@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.proposals.values.decision_facts import RecordedCheck
 from app.storage import StorageError
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.session_store import SessionStore
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class CheckResultStore:
         signal: Notifies other processes of new results.
     """
 
-    def __init__(self, store: SessionStore, signal: ChangeSignal) -> None:
+    def __init__(self, store: SessionStore, signal: DatabaseChangeSignal) -> None:
         self._store = store
         self._signal = signal
 

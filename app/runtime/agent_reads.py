@@ -7,7 +7,7 @@ from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.read_reasons import ReadHistory, SeenBeforeEdit
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
-from app.storage.captured_edit_store import AgentRead, AgentTurn, CapturedEditStore
+from app.storage.captured_edit_store import AgentRead, CapturedAgentTurn, CapturedEditStore
 from app.text.line_hash import unpack_line_hashes
 from app.workspace.secrets import secret_reason
 
@@ -18,7 +18,7 @@ _HOOK_INSTALLED_LATE = (
 )
 
 
-def find_agent_read_history(
+def find_agent_reads_before_proposal(
     captured: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
 ) -> ReadHistory | None:
     """Return what the agent of a proposal had read before it; None if no hook captured the proposal.
@@ -86,7 +86,7 @@ def _file_reads(
 
 
 def _earlier_versions(
-    captured: CapturedEditStore, store: ProposalStore, turn: AgentTurn, paths: Collection[str]
+    captured: CapturedEditStore, store: ProposalStore, turn: CapturedAgentTurn, paths: Collection[str]
 ) -> dict[str, dict[str, str]]:
     """Return the texts of files before and after each earlier proposal of a session, by path and version.
 

@@ -55,8 +55,8 @@ _GIT_AI_VERSION = "authorship/3.0.0"
 
 
 @dataclass(frozen=True, slots=True)
-class CommitNotes:
-    """A summary of the notes that were written on one or more commits."""
+class WrittenCommitNotes:
+    """Summary of the git notes that were written on one or more commits."""
 
     commit: str
     """The last of the commits."""
@@ -112,7 +112,9 @@ def find_reviewed_commits(root: Path, limit: int) -> list[str]:
     return [commit for commit, _, review in commits_and_reviews if review.startswith("signoff ")]
 
 
-def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
+def write_and_sign_commit_notes(
+    runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool
+) -> WrittenCommitNotes | None:
     """Write the record's entries into notes on commits, and sign each entry once.
 
     Args:
@@ -152,7 +154,7 @@ def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denia
             return None
         reviews = [to_signed_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
         statement = sign_reviews(borrowed, reviews)
-    return CommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
+    return WrittenCommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
 
 
 def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:

@@ -143,7 +143,7 @@ def push_proposal(
     return PushedProposal(proposal.id, remote, reference, commit, signed)
 
 
-def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
+def describe_commit_approvals(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
     """Return who approved which changes of commits, one line for each file, by the local notes.
 
     Args:

@@ -18,7 +18,7 @@ from app.agent.limits import SessionLimits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
 from app.agent.session import Session
-from app.agent.turn_state import open_question
+from app.agent.turn_state import find_open_question
 from app.agent.updates import PermissionRequested, PermissionResolved, Update
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
@@ -37,7 +37,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
 from app.sandbox.process import run_shielded
 from app.storage import StorageError
-from app.storage.process_coordination import SessionLock, is_session_open, read_session_note
+from app.storage.process_coordination import SessionLock, is_session_open, read_lock_note
 from app.storage.session_store import SessionRecord, SessionStore
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, make_standard_tools
@@ -51,7 +51,7 @@ _OPENAI_URL, _ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropi
 """Base URLs for a key without a configured base URL."""
 
 
-class NotConnected(Exception):
+class ModelNotConfigured(Exception):
     """No usable endpoint or model is configured; the message says what to set."""
 
 
@@ -74,13 +74,13 @@ def make_endpoint(
         model_from: Origin of the model, for messages.
 
     Raises:
-        NotConnected: there is neither a key nor a base URL, or no model.
+        ModelNotConfigured: there is neither a key nor a base URL, or no model.
     """
     if not settings.has_endpoint:
         keys = "OPENAI_API_KEY or ANTHROPIC_API_KEY"
-        raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
+        raise ModelNotConfigured(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
     if not settings.model:
-        raise NotConnected(
+        raise ModelNotConfigured(
             "No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration; "
             "`signoff doctor` lists those of the endpoint."
         )
@@ -109,7 +109,7 @@ def connect_model(
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = STANDARD_RETRY,
 ) -> ModelClient:
-    """Return a client for the configured endpoint, with its learned profile. Raises NotConnected."""
+    """Return a client for the configured endpoint, with its learned profile. Raises ModelNotConfigured."""
     settings = settings or runtime.settings
     endpoint = make_endpoint(settings, runtime.setting_origin)
     cache = ProfileStore(runtime.sessions)
@@ -118,7 +118,7 @@ def connect_model(
     try:
         profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
-        raise NotConnected(str(error)) from error
+        raise ModelNotConfigured(str(error)) from error
 
     def another(model: str, effort: str) -> ModelClient:
         other_settings = settings.model_copy(update={"model": model})
@@ -140,7 +140,7 @@ def connect_model(
 
 
 async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[ListedModel]:
-    """Return the models of the endpoint in these settings. Raises RequestError or NotConnected."""
+    """Return the models of the endpoint in these settings. Raises RequestError or ModelNotConfigured."""
     # The client requires a model name; the list does not depend on it.
     client = connect_model(runtime, settings.model_copy(update={"model": settings.model or "any"}))
     try:
@@ -150,12 +150,12 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
 
 
 def _check_model_tables(tables: Mapping[str, ModelTable]) -> None:
-    """Raise NotConnected if the table of a model is invalid: a later turn of the session may use that model."""
+    """Raise ModelNotConfigured if the table of a model is invalid: a later turn of the session may use that model."""
     for name, table in tables.items():
         try:
             resolve_profile("", name, overrides=table.profile)
         except ProfileError as error:
-            raise NotConnected(f"models.{escape_unsafe(name, keep='')}.{error}") from error
+            raise ModelNotConfigured(f"models.{escape_unsafe(name, keep='')}.{error}") from error
 
 
 def create_or_resume_session(
@@ -190,7 +190,7 @@ def create_or_resume_session(
     runtime.skills = load_skills(runtime)
     ports = SessionPorts(
         sink=SessionEventSink(runtime.sessions, record.id),
-        others=StoredOtherSessions(runtime),
+        others=StoredOtherSessionLogs(runtime),
         claim=claim,
         service=runtime.service,
         tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
@@ -217,7 +217,7 @@ def create_or_resume_session(
 def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:
     """Write into the session's lock whether a permission request is open, for other windows."""
     if isinstance(update, PermissionRequested | PermissionResolved):
-        claim.write_note(_PERMISSION_NOTE if session.permission_requests.open_requests else "")
+        claim.write_lock_note(_PERMISSION_NOTE if session.permission_requests.open_requests else "")
 
 
 def make_commit_function(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
@@ -288,7 +288,7 @@ class SessionEventSink:
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
-class StoredOtherSessions:
+class StoredOtherSessionLogs:
     """The other sessions of a workspace, whether open in a process or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
@@ -369,7 +369,7 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     return "your last pick in the app"
 
 
-class WaitingSession(NamedTuple):
+class SessionAwaitingUser(NamedTuple):
     """A session whose model waits for the user's answer or permission."""
 
     id: str
@@ -386,7 +386,7 @@ _PERMISSION_NOTE = "asks for permission"
 """Note in the lock of a session while a permission request is open."""
 
 
-def find_waiting_session(runtime: OpenWorkspace, excluded_session: str) -> WaitingSession | None:
+def find_session_awaiting_user(runtime: OpenWorkspace, excluded_session: str) -> SessionAwaitingUser | None:
     """Return the latest other session with an open permission request or an unanswered question.
 
     Returns None if there is none. Raises StorageError.
@@ -394,9 +394,9 @@ def find_waiting_session(runtime: OpenWorkspace, excluded_session: str) -> Waiti
     for record in runtime.sessions.all()[:_MAX_SEARCHED_SESSIONS]:
         if record.id == excluded_session:
             continue
-        note = read_session_note(runtime.dirs.session_lock(record.id))
+        note = read_lock_note(runtime.dirs.session_lock(record.id))
         if note == _PERMISSION_NOTE:
-            return WaitingSession(record.id, record.title, is_open=True, wants_permission=True)
-        if open_question(runtime.sessions.last_turns(record.id)) is not None:
-            return WaitingSession(record.id, record.title, note is not None)
+            return SessionAwaitingUser(record.id, record.title, is_open=True, wants_permission=True)
+        if find_open_question(runtime.sessions.last_turns(record.id)) is not None:
+            return SessionAwaitingUser(record.id, record.title, note is not None)
     return None

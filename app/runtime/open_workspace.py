@@ -13,7 +13,7 @@ from app.storage import StorageError
 from app.storage import database as at_rest
 from app.storage.app_dirs import AppDirs, find_app_dirs
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -112,7 +112,7 @@ class HookDispatcher:
 
 @dataclass(slots=True)
 class OpenWorkspace:
-    """An open workspace, without a session and without a model.
+    """The settings, stores and services of an open workspace, without a session and a model.
 
     Slow imports happen on first use of a property, so that each command loads only what it uses.
     """
@@ -122,7 +122,7 @@ class OpenWorkspace:
     database: Database
     name: str
     """Name of the workspace in the store."""
-    signal: ChangeSignal
+    signal: DatabaseChangeSignal
     flags: Mapping[str, Any] = field(default_factory=dict)
     """Settings from the command line."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -327,16 +327,16 @@ class OpenWorkspace:
 
         Raises ProposalError and StorageError.
         """
-        from app.agent.read_history import find_reads_of_proposal
+        from app.agent.read_history import find_reads_before_proposal
         from app.proposals.risk.read_reasons import format_reads
-        from app.runtime.agent_reads import find_agent_read_history
+        from app.runtime.agent_reads import find_agent_reads_before_proposal
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
         if proposal.session:
-            history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
+            history = find_reads_before_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         else:
-            history = find_agent_read_history(self.captured_edits, self.proposals, proposal_id, paths)
+            history = find_agent_reads_before_proposal(self.captured_edits, self.proposals, proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]
 
     @property
@@ -362,11 +362,11 @@ class OpenWorkspace:
 
     def _add_replaced_note(self, proposal_id: str, paths: "Sequence[str]") -> None:
         """Add a note on the new result to the session of a proposal, if it has one."""
-        from app.agent.interventions import replaced_result_note
+        from app.agent.interventions import command_rerun_note
 
         session = self.service.get(proposal_id).session
         if session and self.sessions.exists(session):
-            self.sessions.append_events(session, [replaced_result_note(proposal_id, paths)])
+            self.sessions.append_events(session, [command_rerun_note(proposal_id, paths)])
 
     @property
     def evidence(self) -> "EvidenceRunner":
@@ -463,7 +463,7 @@ def open_workspace(
     name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
     database = Database(dirs.database)
     try:
-        signal = ChangeSignal(dirs.signals, name)
+        signal = DatabaseChangeSignal(dirs.signals, name)
         dirs.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
         runtime = OpenWorkspace(dirs, workspace, database, name, signal, flags or {}, environment)
         if misplaced := dirs.misplaced_config_file:

@@ -98,7 +98,7 @@ class DeniedPartText:
         return diff_lines(self.old, self.new)
 
 
-def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
+def make_review_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
     """Return the report on a proposal. Raises UnknownProposal, and KeyError if its contents were pruned."""
     proposal = runtime.service.get(name)
     return ReviewReport(
@@ -161,7 +161,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     return facts
 
 
-def render_markdown(report: ReviewReport) -> str:
+def render_review_report(report: ReviewReport) -> str:
     """Return the report as Markdown."""
     parts = [f"# {report.proposal.id}: {report.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in report.header))
@@ -197,19 +197,22 @@ def render_markdown(report: ReviewReport) -> str:
 def _render_side_question(exchange: SideExchange) -> str:
     """Return a question and its answer, quoted so that they cannot contain headings of the report."""
     picked = make_code_block(exchange.question.picked, "diff") if exchange.question.picked else ""
-    heading, quoted_text = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
+    heading, quoted_text = f"### {side_question_heading(exchange)}", quote_text(exchange.question.text)
     return "\n\n".join(
-        filter(None, (heading, picked, quoted_text, f"{answer_heading(exchange)}:", quote_text(exchange.answer_text)))
+        filter(
+            None,
+            (heading, picked, quoted_text, f"{side_answer_heading(exchange)}:", quote_text(exchange.answer_text)),
+        )
     )
 
 
-def question_heading(exchange: SideExchange) -> str:
+def side_question_heading(exchange: SideExchange) -> str:
     """Return the heading of a question, such as `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
     subject = exchange.question.subject
     return f"{subject[:1].upper()}{subject[1:]}, {format_time(exchange.question.time)}"
 
 
-def answer_heading(exchange: SideExchange) -> str:
+def side_answer_heading(exchange: SideExchange) -> str:
     """Return the heading of an answer: its author, and whether it is complete."""
     if exchange.answer is None or not exchange.answer_text:
         return "No answer came"

@@ -215,7 +215,7 @@ class UnrecordedDecisionRecorder:
             return []
 
 
-class SessionlessDecisions(DecisionService):
+class SessionlessDecisionService(DecisionService):
     """Carries out decisions while no session is open; the agent or session of the proposal reads them later.
 
     Args:
@@ -268,7 +268,7 @@ _MAX_HOOKS_WAIT_SECONDS = 1.0
 
 
 class SessionHost:
-    """Hosts one session and one model at a time for a workspace."""
+    """Opens and closes the session and the model connection of a workspace (one each) for the user interface."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
         self.runtime = runtime
@@ -301,10 +301,10 @@ class SessionHost:
 
     @property
     def decisions(self) -> DecisionService:
-        """Return the service that carries out decisions: the open session, or `SessionlessDecisions`."""
+        """Return the service that carries out decisions: the open session, or `SessionlessDecisionService`."""
         if self.session is not None:
             return self.session
-        return SessionlessDecisions(
+        return SessionlessDecisionService(
             self.runtime,
             commit=lambda: make_commit_function(self.runtime, self.settings),
             changed=lambda ids: self._publish(ProposalsChanged(ids)),
@@ -345,7 +345,7 @@ class SessionHost:
         await asyncio.to_thread(self.model.preload_sdk().exception)
 
     async def connect(self, settings: Settings) -> None:
-        """Use another endpoint or model from now on. Raises NotConnected."""
+        """Use another endpoint or model from now on. Raises ModelNotConfigured."""
         model = connect_model(self.runtime, settings)
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
@@ -404,7 +404,7 @@ class SessionHost:
         await self._demo_server.aclose()
 
     async def list_models(self, settings: Settings) -> list[ListedModel]:
-        """Return the models of the endpoint in these settings. Raises RequestError or NotConnected."""
+        """Return the models of the endpoint in these settings. Raises RequestError or ModelNotConfigured."""
         return await list_models(self.runtime, settings)
 
     def apply_settings(self, settings: Settings) -> None:

@@ -25,7 +25,7 @@ _RESET_SEQUENCE = (
 
 
 def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
-    """End the process after `PATIENCE` seconds if it still runs then.
+    """End the process by force if it still runs after `PATIENCE` seconds.
 
     Args:
         code: The exit code; 128 plus the number after a signal.

@@ -11,11 +11,11 @@ from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
-from app.runtime.agent_reads import find_agent_read_history
+from app.runtime.agent_reads import find_agent_reads_before_proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage import StorageError
-from app.storage.captured_edit_store import AgentTurn, CapturedFile
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
 from app.workspace.path_rules import WorkspaceError
 
 INTERRUPTED_NOTICE = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."
@@ -84,7 +84,9 @@ def record_unrecorded_decisions(
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded_decisions(patience):
         proposal = runtime.service.get(proposal_id)
-        append_decision_to_sessions(runtime, make_unrecorded_event(proposal, last), current_session=current_session)
+        append_decision_to_sessions(
+            runtime, unrecorded_decision_event(proposal, last), current_session=current_session
+        )
         state = "waiting again" if last.decision == DecisionKind.REOPENED else describe_state(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
@@ -111,7 +113,7 @@ def append_decision_to_sessions(
             runtime.sessions.append_events(owner, events)
 
 
-def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+def unrecorded_decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
     """Return the event of an unrecorded decision, from the facts that are stored with the proposal."""
     files = last.files or tuple(change.stat for change in proposal.files)
     result = DecisionResult(proposal, files, tuple(_hunk_outcomes(proposal, last)) if last.hunks else ())
@@ -168,14 +170,16 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
     draft.add_changes([_path_change(file) for file in files])
-    draft.read_history = find_agent_read_history(captured, runtime.proposals, name, draft.changed_paths.keys())
+    draft.read_history = find_agent_reads_before_proposal(
+        captured, runtime.proposals, name, draft.changed_paths.keys()
+    )
     staged_id = name
     with suppress(NothingStaged):
         staged_id = runtime.service.stage(draft, "", [denied.id for denied in _unanswered_denials(runtime, turn)]).id
     captured.mark_staged(name, staged_id, files)
 
 
-def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:
+def _unanswered_denials(runtime: OpenWorkspace, turn: CapturedAgentTurn) -> Iterator[Proposal]:
     """Yield the proposals of the agent's session that the user denied with feedback, latest first."""
     for turn_before in reversed(runtime.captured_edits.turns_of_session(turn.agent, turn.session)):
         earlier = runtime.proposals.proposal(turn_before.proposal)
@@ -183,7 +187,7 @@ def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Pro
             yield earlier
 
 
-def _path_change(file: CapturedFile) -> PathChange:
+def _path_change(file: CapturedFileEdit) -> PathChange:
     before = None if file.before is None else FileOrLink(file.before, file.before_mode)
     after = None if file.after is None else FileOrLink(file.after, file.before_mode or default_file_mode())
     return PathChange(file.path, before, after)

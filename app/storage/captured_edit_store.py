@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, cast
 
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import check_unread_limit
 
 _TURN_RETENTION_SECONDS = 30 * 86_400.0
@@ -20,7 +20,7 @@ _AMENDABLE_SECONDS = 86_400.0
 """Seconds in which a turn may add edits to its proposal."""
 
 
-class AgentTurn(NamedTuple):
+class CapturedAgentTurn(NamedTuple):
     """A turn of an agent in which an edit was captured or staged; usually one prompt."""
 
     agent: str
@@ -36,7 +36,7 @@ class AgentTurn(NamedTuple):
     """Number of the last decision on the proposal that was reported to the agent."""
 
 
-class CapturedFile(NamedTuple):
+class CapturedFileEdit(NamedTuple):
     """A file before and after an agent's edit."""
 
     path: str
@@ -78,30 +78,30 @@ class AgentRead(NamedTuple):
 class CapturedEditStore:
     """The edits that hooks have captured in one workspace; data is on disk when a method returns."""
 
-    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+    def __init__(self, database: Database, workspace: str, signal: DatabaseChangeSignal) -> None:
         self._database = database
         self._workspace = workspace
         self._signal = signal
 
-    def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
+    def latest_turn(self, agent: str, session: str, prompt: str) -> CapturedAgentTurn | None:
         """Return the latest turn of a prompt; None if the prompt has staged nothing."""
         turns = self._query_turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return turns[-1] if turns else None
 
-    def turns_to_report(self, agent: str, session: str) -> list[AgentTurn]:
+    def turns_to_report(self, agent: str, session: str) -> list[CapturedAgentTurn]:
         """Return the turns of a session whose proposals have unreported decisions, oldest first."""
         return self._query_turns(f"session = ? AND agent = ? AND told < ({_LAST_DECISION})", (session, agent))
 
-    def turn_of_proposal(self, proposal: str) -> AgentTurn | None:
+    def turn_of_proposal(self, proposal: str) -> CapturedAgentTurn | None:
         """Return the turn in which a proposal was staged; None if there is none."""
         turns = self._query_turns("proposal = ?", (proposal,))
         return turns[0] if turns else None
 
-    def turns_of_session(self, agent: str, session: str) -> list[AgentTurn]:
+    def turns_of_session(self, agent: str, session: str) -> list[CapturedAgentTurn]:
         """Return the turns of an agent's session, oldest first."""
         return self._query_turns("agent = ? AND session = ?", (agent, session))
 
-    def turns_of_agent(self, agent: str) -> list[AgentTurn]:
+    def turns_of_agent(self, agent: str) -> list[CapturedAgentTurn]:
         """Return the turns of all sessions of an agent, oldest first."""
         return self._query_turns("agent = ?", (agent,))
 
@@ -121,7 +121,7 @@ class CapturedEditStore:
         rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
         return [AgentRead(*row) for row in rows]  # type: ignore[arg-type]
 
-    def add_turn(self, turn: AgentTurn) -> None:
+    def add_turn(self, turn: CapturedAgentTurn) -> None:
         """Store a turn whose proposal is already staged."""
         with self._database.transaction() as connection:
             connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
@@ -129,9 +129,9 @@ class CapturedEditStore:
 
     def store_edits(
         self,
-        turn: AgentTurn,
-        files: Sequence[CapturedFile],
-        before: Sequence[CapturedFile] = (),
+        turn: CapturedAgentTurn,
+        files: Sequence[CapturedFileEdit],
+        before: Sequence[CapturedFileEdit] = (),
         unread_limit: int = 0,
     ) -> str:
         """Store edits for the proposal of a turn, and close the turn.
@@ -182,14 +182,14 @@ class CapturedEditStore:
         connection.execute(_DELETE_CAPTURED, (now - _AMENDABLE_SECONDS,))
         connection.execute(_DELETE_TURNS, (now - _TURN_RETENTION_SECONDS,))
 
-    def captured_files(self, proposal: str) -> list[CapturedFile]:
+    def captured_files(self, proposal: str) -> list[CapturedFileEdit]:
         """Return the files that were captured for a proposal."""
         rows = self._database.query_rows(
             "SELECT path, before, before_mode, after FROM captured"
             " WHERE workspace = ? AND proposal = ? ORDER BY path",
             (self._workspace, proposal),
         )
-        return [CapturedFile(*cast(tuple[str, bytes | None, int, bytes | None], row)) for row in rows]
+        return [CapturedFileEdit(*cast(tuple[str, bytes | None, int, bytes | None], row)) for row in rows]
 
     def proposals_to_stage(self) -> list[str]:
         """Return the ids of proposals with edits that are not staged yet, oldest first."""
@@ -200,7 +200,7 @@ class CapturedEditStore:
         )
         return [cast(str, name) for (name,) in rows]
 
-    def mark_staged(self, proposal: str, became: str, files: Sequence[CapturedFile]) -> None:
+    def mark_staged(self, proposal: str, became: str, files: Sequence[CapturedFileEdit]) -> None:
         """Mark captured files as staged; `became` is the new id if the reserved one could not be used."""
         with self._database.transaction() as connection:
             connection.executemany(
@@ -234,13 +234,13 @@ class CapturedEditStore:
                 (decision, self._workspace, proposal),
             )
 
-    def _query_turns(self, where: str, values: tuple[object, ...]) -> list[AgentTurn]:
+    def _query_turns(self, where: str, values: tuple[object, ...]) -> list[CapturedAgentTurn]:
         rows = self._database.query_rows(
             "SELECT agent, session, prompt, response, model, proposal, closed, told FROM agent_turns"
             f" WHERE workspace = ? AND {where} ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
             (self._workspace, *values),
         )
-        return [AgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
+        return [CapturedAgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
 
 
 RESERVE = (

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
+def make_memory_saving_copy(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
     """Return an equal record that takes less memory, with the values of `changes` replaced.
 
     Pydantic gives each record a separate dict and a separate set of field names, which are larger than the values of
@@ -31,7 +31,7 @@ def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = Non
 def _compact_value(value: object) -> object:
     """Return the value with compact records in it; a named tuple stays unchanged, to keep its class."""
     if isinstance(value, BaseModel):
-        return make_compact_copy(value)
+        return make_memory_saving_copy(value)
     if type(value) is tuple and value:
         return tuple(map(_compact_value, value))
     return value

@@ -59,7 +59,7 @@ class SessionLock:
             raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
         return True
 
-    def write_note(self, text: str) -> None:
+    def write_lock_note(self, text: str) -> None:
         """Write a short text that other processes can read while the lock is held; storage errors are ignored."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
@@ -97,10 +97,10 @@ class SessionLock:
 
 def is_session_open(path: Path) -> bool:
     """Return whether any process, this one included, holds the lock at this path."""
-    return read_session_note(path) is not None
+    return read_lock_note(path) is not None
 
 
-def read_session_note(path: Path) -> str | None:
+def read_lock_note(path: Path) -> str | None:
     """Return the note of the process that holds the lock at this path; None if no process holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR)
@@ -118,8 +118,8 @@ def read_session_note(path: Path) -> str | None:
 _QUIET_MS = 150
 
 
-class ChangeSignal:
-    """A file per workspace that is rewritten after each commit."""
+class DatabaseChangeSignal:
+    """Signals each write of the database to other processes: a file per workspace that is rewritten."""
 
     def __init__(self, folder: Path, workspace: str) -> None:
         """Create the file if it is missing. Raises OSError."""
@@ -143,14 +143,14 @@ class ChangeSignal:
                 yield None
 
 
-class ChangeWatch:
-    """Waits for writes on a blocking thread; misses no write after `__enter__`."""
+class DatabaseChangeWatch:
+    """Waits on a thread for writes of the database by any process; misses no write after `__enter__`."""
 
-    def __init__(self, signal: ChangeSignal) -> None:
+    def __init__(self, signal: DatabaseChangeSignal) -> None:
         self._path = signal.path
         self._notify: RustNotify | None = None
 
-    def __enter__(self) -> "ChangeWatch":
+    def __enter__(self) -> "DatabaseChangeWatch":
         self._notify = start_watch([self._path])
         return self
 

@@ -26,7 +26,7 @@ def append_entry(
     connection.execute("INSERT OR REPLACE INTO record_ends VALUES (?, ?, ?)", link)
 
 
-def append_event_entry(
+def append_decision_event_entry(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
     """Append the entry for an event about a decision, in the transaction that writes the event."""
@@ -42,15 +42,17 @@ def append_event_entry(
         files=tuple(file.path for file in event.files),
         origin=event.origin,
         words=feedback_hash(event.feedback, event.comments, event.images),
-        event=event_hash(event),
+        event=hash_decision_event(event),
         earlier=earlier,
     )
     append_entry(connection, workspace, entry)
 
 
-def insert_decision(connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided) -> None:
+def store_decision_event(
+    connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided
+) -> None:
     """Store the event of a decision with its feedback, append its entry, and remove it from the unrecorded ones."""
-    append_event_entry(connection, workspace, session, event)
+    append_decision_event_entry(connection, workspace, session, event)
     connection.execute(
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
         (workspace, event.proposal, session, event.time, event.model_dump_json()),
@@ -66,7 +68,9 @@ def append_unchained_events(connection: sqlite3.Connection) -> None:
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
         if (event := parse_decision_event(body)) is not None:
-            append_event_entry(connection, workspace, session, event.model_copy(update={"time": time}), earlier=True)
+            append_decision_event_entry(
+                connection, workspace, session, event.model_copy(update={"time": time}), earlier=True
+            )
 
 
 def parse_decision_event(body: object) -> ProposalDecided | None:
@@ -77,7 +81,7 @@ def parse_decision_event(body: object) -> ProposalDecided | None:
         return None
 
 
-def event_hash(event: ProposalDecided) -> str:
+def hash_decision_event(event: ProposalDecided) -> str:
     """Return the SHA-256 of an event, without the feedback, which only one session has, and without its event id."""
     left_out = {"id", "feedback", "comments", "images"}
     # Leave out default values: fields that a later version adds do not change the hash.

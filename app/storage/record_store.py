@@ -35,7 +35,7 @@ from app.proposals.values.record_entries import (
 )
 from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.record_chain import event_hash, parse_decision_event
+from app.storage.record_chain import hash_decision_event, parse_decision_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +318,8 @@ _DecisionKey = tuple[str, int, float]
 """Proposal, number of the decision, and 0.0; for a decision without a number, its time instead of 0.0."""
 
 
-class RecordChecker:
-    """Compares the tables of a workspace with its verified chain."""
+class RecordTableChecker:
+    """Compares the database tables of a workspace with the verified chain of its record."""
 
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:
         self._database = database
@@ -413,7 +413,7 @@ class RecordChecker:
             return None
         event = event.model_copy(update={"time": time})
         if entries := self._events_by_key.get(_decision_key(event.proposal, event.number, event.time)):
-            digest = event_hash(event)
+            digest = hash_decision_event(event)
             return event, next((entry for entry in entries if entry.event == digest), entries[-1])
         if not self._is_chain_broken:
             decision_text = f"{event.decision.replace('_', ' ')} of {event.proposal}"
@@ -423,7 +423,7 @@ class RecordChecker:
     def _compare_event(
         self, row_name: str, event: ProposalDecided, entry: EventRecordEntry, *, with_words: bool
     ) -> Iterator[str]:
-        if event_hash(event) != entry.event:
+        if hash_decision_event(event) != entry.event:
             yield f"{row_name} is not as it was recorded in entry {entry.number}."
         elif with_words and feedback_hash(event.feedback, event.comments, event.images) != entry.words:
             yield f"{row_name} has other words than those of entry {entry.number}."

@@ -10,13 +10,13 @@ from typing import cast
 
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 
 
 class SeenLinesStore:
     """The seen lines of one workspace's proposals; data is on disk when a method returns."""
 
-    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+    def __init__(self, database: Database, workspace: str, signal: DatabaseChangeSignal) -> None:
         self._database = database
         self._workspace = workspace
         self._signal = signal

@@ -27,7 +27,7 @@ FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", 
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
+class SessionSearchHit:
     """An event that contains all the words."""
 
     session: str
@@ -48,7 +48,7 @@ class SessionSearch:
         self._database = database
         self._workspace = workspace
 
-    def find(self, words: str, limit: int = MAX_HITS) -> list[SearchHit]:
+    def find(self, words: str, limit: int = MAX_HITS) -> list[SessionSearchHit]:
         """Return the events that contain all words, or words with these prefixes, ignoring case; newest first.
 
         Raises:
@@ -58,12 +58,12 @@ class SessionSearch:
             return []
         self.update_index()
         rows = self._database.query_rows(_SELECT_HITS, (query, self._workspace, 2 * limit))
-        hits: dict[object, SearchHit] = {}
+        hits: dict[object, SessionSearchHit] = {}
         for event, session, title, event_time, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
             for hit_kind, text in _searchable_text(kind, json.loads(body)):
                 # Merge repeated reads of a file, and events that a fork has copied from its original.
                 duplicate_key = (session, hit_kind, text) if hit_kind == "file" else (event_time, hit_kind, text)
-                hits.setdefault(duplicate_key, SearchHit(session, title, event, event_time, hit_kind, text))
+                hits.setdefault(duplicate_key, SessionSearchHit(session, title, event, event_time, hit_kind, text))
         return list(hits.values())[:limit]
 
     def update_index(self) -> None:

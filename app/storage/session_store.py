@@ -22,9 +22,9 @@ from app.conversation.events import (
 )
 from app.conversation.log import skip_to_first_turn
 from app.storage import NoSuchSession, StorageError
-from app.storage.compact_records import make_compact_copy
+from app.storage.compact_records import make_memory_saving_copy
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 
 _MAX_TITLE_CHARACTERS = 80
 """Largest number of characters of a title."""
@@ -37,7 +37,7 @@ def set_title_from_messages(connection: sqlite3.Connection, session: str, messag
     ((title, is_named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if is_named:
         return
-    candidates = [*([title] if title else []), *map(make_title, messages)]
+    candidates = [*([title] if title else []), *map(make_session_title, messages)]
     best = next(filter(_is_descriptive, candidates), candidates[0])
     connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (best, session))
 
@@ -47,7 +47,7 @@ def _is_descriptive(title: str) -> bool:
     return len(title.encode(errors="replace")) >= _MIN_DESCRIPTIVE_BYTES
 
 
-def make_title(text: str) -> str:
+def make_session_title(text: str) -> str:
     """Return a text as one line of limited length."""
     line = " ".join(text[: 10 * _MAX_TITLE_CHARACTERS].split())
     return line if len(line) <= _MAX_TITLE_CHARACTERS else line[: _MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
@@ -88,7 +88,7 @@ class AuditEntry:
 class SessionStore:
     """Sessions, decisions and small settings of one workspace. Synchronous; call it off the event loop."""
 
-    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+    def __init__(self, database: Database, workspace: str, signal: DatabaseChangeSignal) -> None:
         self._database = database
         self._workspace = workspace
         self._signal = signal
@@ -164,7 +164,7 @@ class SessionStore:
         """Set a title that messages do not replace."""
         with self._database.transaction() as connection:
             connection.execute(
-                "UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (make_title(title), session_id)
+                "UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (make_session_title(title), session_id)
             )
 
     def pin(self, session_id: str, pinned: bool) -> None:
@@ -382,7 +382,7 @@ def _parse_event(number: int, event_time: float, kind: str, body: str) -> Event:
     """Return an event from its row. Raises KeyError and ValidationError."""
     model = _EVENT_CLASSES[kind]
     event = model.model_validate_json(f'{{"id":{number},"time":{event_time!r},{body[1:]}')
-    return make_compact_copy(event)
+    return make_memory_saving_copy(event)
 
 
 _EVENT_CLASSES: dict[str, type[Event]] = {
@@ -418,11 +418,11 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, ev
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
         (session, event_time, event.type, event.model_dump_json(exclude={"id", "time"})),
     )
-    return make_compact_copy(event, {"id": cursor.lastrowid, "time": event_time})
+    return make_memory_saving_copy(event, {"id": cursor.lastrowid, "time": event_time})
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
     # Imported only if something is decided.
-    from app.storage.record_chain import insert_decision
+    from app.storage.record_chain import store_decision_event
 
-    insert_decision(connection, workspace, session, decided)
+    store_decision_event(connection, workspace, session, decided)

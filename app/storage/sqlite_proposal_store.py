@@ -17,9 +17,9 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage import StorageError
 from app.storage.captured_edit_store import RESERVE
-from app.storage.compact_records import make_compact_copy
+from app.storage.compact_records import make_memory_saving_copy
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import check_unread_limit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SqliteProposalStore:
         self,
         database: Database,
         workspace: str,
-        signal: ChangeSignal,
+        signal: DatabaseChangeSignal,
         who: Callable[[], str] = lambda: "",
         unread_limit: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -279,7 +279,7 @@ def _parse_proposal(body: object) -> Proposal:
 
 @lru_cache(maxsize=32)
 def _parse_small_proposal(body: str) -> Proposal:
-    return make_compact_copy(_parse_row(Proposal, body))
+    return make_memory_saving_copy(_parse_row(Proposal, body))
 
 
 @lru_cache(maxsize=2)

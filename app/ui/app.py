@@ -132,7 +132,7 @@ class SignoffApp(TerminalApp):
         return self.current.current
 
     def require_session(self) -> "Session":
-        """Return the open session; raises NotConnected."""
+        """Return the open session; raises ModelNotConfigured."""
         return self.current.require_session()
 
     async def wait_until_open(self) -> None:

@@ -16,10 +16,10 @@ from app.runtime.review_report import (
     SIDE_QUESTIONS_HEADING,
     DeniedPartText,
     ReviewReport,
-    answer_heading,
     describe_recorded_decision,
     format_time,
-    question_heading,
+    side_answer_heading,
+    side_question_heading,
 )
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import built_in_theme
@@ -125,8 +125,8 @@ def _render_side_question(exchange: SideExchange) -> str:
     picked = f"<pre>{_escape_text(exchange.question.picked)}</pre>" if exchange.question.picked else ""
     answer = f'<p class="answer">{_escape_text(exchange.answer_text)}</p>' if exchange.answer_text else ""
     return (
-        f"<article><h3>{_escape_text(question_heading(exchange))}</h3>{picked}<blockquote>{_escape_text(exchange.question.text)}</blockquote>"
-        f"<h3><span>{_escape_text(answer_heading(exchange))}</span></h3>{answer}</article>"
+        f"<article><h3>{_escape_text(side_question_heading(exchange))}</h3>{picked}<blockquote>{_escape_text(exchange.question.text)}</blockquote>"
+        f"<h3><span>{_escape_text(side_answer_heading(exchange))}</span></h3>{answer}</article>"
     )
 
 

@@ -48,7 +48,7 @@ def find_repository(root: Path) -> GitRepository | None:
     return None
 
 
-def folder_in_repository(root: Path) -> str:
+def folder_path_in_repository(root: Path) -> str:
     """Return the folder's POSIX path in its repository; empty for the top or without one."""
     found = find_repository(root)
     return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.workspace.git_repository import find_repository
 from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_path_component
-from app.workspace.reading import FolderChain, read_file
+from app.workspace.reading import OpenFolderChain, read_file
 from app.workspace.wildmatch import IgnoreRule, ignore_rule_regex, parse_ignore_rule
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
@@ -287,7 +287,7 @@ def walk_files(
         folders: Yield the folders instead of the files.
     """
     above = ignore_rules_for_folder(root, under.rpartition("/")[0]) if under else ignore_rules_above(root)
-    chain = FolderChain(root)
+    chain = OpenFolderChain(root)
     try:
         scan = _Scan(chain, readable_link, forbidden, is_cancelled, is_closed)
         stack = [scan.entries(under, above)]
@@ -310,7 +310,7 @@ def walk_files(
 class _Scan:
     """Reads the entries of one folder at a time."""
 
-    chain: FolderChain
+    chain: OpenFolderChain
     readable_link: Callable[[str], bool]
     forbidden: Callable[[str], bool]
     ended: Callable[[], bool]
@@ -322,7 +322,7 @@ class _Scan:
         """
         prefix = f"{folder}/" if folder else ""
         if folder.count("/") >= DEEPEST - 1:
-            # `split_path` refuses every path in this folder.
+            # `split_and_check_path` refuses every path in this folder.
             return iter(())
         try:
             descriptor = self.chain.open_folder(folder)

@@ -48,8 +48,8 @@ class WorkspaceClosed(WorkspaceError):
     """The workspace is being closed: the operation ended early."""
 
 
-def split_path(text: str) -> list[str]:
-    """Split a relative path into checked names, without `.` and with `..` resolved; empty for the root itself.
+def split_and_check_path(text: str) -> list[str]:
+    """Split a relative path into names, each checked, without `.` and with `..` resolved; empty for the root itself.
 
     Raises:
         UnsafePath: The path is empty, absolute or too long, climbs above its start, or has a name that

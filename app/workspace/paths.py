@@ -16,8 +16,14 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Literal
 
-from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_path_component, split_path
-from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
+from app.workspace.path_rules import (
+    FileTooLarge,
+    UnsafePath,
+    WorkspaceError,
+    check_path_component,
+    split_and_check_path,
+)
+from app.workspace.reading import FOLDER_FLAGS, OpenFolderChain, read_file
 from app.workspace.secrets import secret_reason
 
 _FRESH = 5.0
@@ -69,7 +75,7 @@ class HardLinkIndex:
                 return
 
 
-__all__ = ["FileTooLarge", "LinkInPath", "OpenedPath", "UnsafePath", "WalkedFile", "Workspace", "WorkspaceError"]
+__all__ = ["FileTooLarge", "LinkInPath", "ResolvedPath", "UnsafePath", "WalkedFile", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Maximum bytes of a file that is read into memory."""
@@ -81,8 +87,8 @@ _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedPath:
-    """A path with its links followed."""
+class ResolvedPath:
+    """A path with its links followed, and its parent folder held open."""
 
     folder: int | None
     """An open descriptor of the real parent folder; None if a folder on the way doesn't exist."""
@@ -157,7 +163,7 @@ class Workspace:
     def resolve_both_paths(self, text: str) -> tuple[str, str]:
         """Return the path as named and the real path, from one walk."""
         relative = self.relative_path(text) if text.startswith("/") else None
-        path = "/".join(split_path(text if relative is None else relative)) or "."
+        path = "/".join(split_and_check_path(text if relative is None else relative)) or "."
         return path, self.resolve(path)
 
     def check_folder_entry(self, relative: str) -> None:
@@ -165,7 +171,7 @@ class Workspace:
 
         If the entry is a link, it is not followed. A link on the way to the entry is refused.
         """
-        *folders, name = split_path(relative) or ["."]
+        *folders, name = split_and_check_path(relative) or ["."]
         folder = "/".join(folders) or "."
         if self.resolve(folder) != folder:
             raise UnsafePath(f"{relative} is reached through a link")
@@ -268,7 +274,7 @@ class Workspace:
             raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
 
     @contextmanager
-    def open_parent(self, relative: str) -> Iterator[OpenedPath]:
+    def open_parent(self, relative: str) -> Iterator[ResolvedPath]:
         """Yield the real parent folder of `relative`, held open: the base of every read and write.
 
         Inside the `with` block, a link that another process creates cannot redirect `os.open` and similar calls with
@@ -288,7 +294,7 @@ class Workspace:
         fastest for files in the order of the walk. It raises as `read` does, and LinkInPath; only one thread may use
         it.
         """
-        chain = FolderChain(self.root)
+        chain = OpenFolderChain(self.root)
 
         def read(path: str) -> WalkedFile:
             folder, _, name = path.rpartition("/")
@@ -372,9 +378,9 @@ class _Walk:
         """Real names below the root; `_folders` has one more item."""
         self._links = 0
 
-    def run(self) -> OpenedPath:
+    def run(self) -> ResolvedPath:
         """Walk to the last component and return it with its open parent folder; raises UnsafePath."""
-        todo = split_path(self._relative)[::-1]
+        todo = split_and_check_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
         while todo:
             name = todo.pop()
@@ -391,8 +397,8 @@ class _Walk:
             elif todo:
                 self._enter(name)
             else:
-                return OpenedPath(self._folders[-1], name, "/".join([*self._names, name]))
-        return OpenedPath(self._folders[-1], ".", "/".join(self._names) or ".")
+                return ResolvedPath(self._folders[-1], name, "/".join([*self._names, name]))
+        return ResolvedPath(self._folders[-1], ".", "/".join(self._names) or ".")
 
     def close(self) -> None:
         """Close every folder."""

@@ -100,7 +100,7 @@ _HELD = 40
 """Levels of folders that stay open: some systems allow a process 256 descriptors, and folders nest 200 deep."""
 
 
-class FolderChain:
+class OpenFolderChain:
     """The open folders on the way to one folder; the caller closes it. One thread uses it at a time.
 
     A descriptor leads to the same folder even if another process replaces the folder's path.

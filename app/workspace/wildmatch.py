@@ -28,7 +28,7 @@ _CLASSES = {
 }
 
 
-class LastComponentRule(NamedTuple):
+class LastComponentRequirement(NamedTuple):
     """The requirement of a pattern on the last component of a path."""
 
     beginning: str
@@ -61,17 +61,17 @@ class IgnoreRule:
         return self.text[1:] if plain and not self.anchored else ""
 
     @property
-    def last_component(self) -> LastComponentRule:
+    def last_component(self) -> LastComponentRequirement:
         """Return what the last component of a matching path must look like, as far as the pattern determines it."""
         name = self.text.rpartition("/")[2]
         pieces = _ANY_SPECIAL.split(name)
         if self._has_sets:
             # The text after a bracket may be part of the set.
-            return LastComponentRule("" if self.anchored else pieces[0], "", False)
+            return LastComponentRequirement("" if self.anchored else pieces[0], "", False)
         return (
-            LastComponentRule("", "", False)
+            LastComponentRequirement("", "", False)
             if name.startswith("**")
-            else LastComponentRule(pieces[0], pieces[-1], len(pieces) == 1)
+            else LastComponentRequirement(pieces[0], pieces[-1], len(pieces) == 1)
         )
 
     @property

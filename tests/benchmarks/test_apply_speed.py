@@ -11,7 +11,7 @@ from pathlib import Path
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 
@@ -36,7 +36,9 @@ def test_apply_of_1000_files_against_git_apply(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
     shutil.copytree(root, tmp_path / "git")
-    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", ChangeSignal(tmp_path / "state", "here"))
+    store = SqliteProposalStore(
+        Database(tmp_path / "state" / "db"), "here", DatabaseChangeSignal(tmp_path / "state", "here")
+    )
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     draft = service.new_draft("session")
     for number in range(FILES):
@@ -64,7 +66,9 @@ def test_half_of_many_hunks_against_all_of_them(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     old = "".join(f"line {number}\na\nb\nc\nd\ne\nf\n" for number in range(3_000))
-    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", ChangeSignal(tmp_path / "state", "here"))
+    store = SqliteProposalStore(
+        Database(tmp_path / "state" / "db"), "here", DatabaseChangeSignal(tmp_path / "state", "here")
+    )
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     durations: list[float] = []
     for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):

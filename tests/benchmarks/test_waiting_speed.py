@@ -7,7 +7,7 @@ import pytest
 
 from app.proposals.proposal_service import ProposalService
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.ui.review_app import reviewing
@@ -21,7 +21,7 @@ def service_with(folder: Path, files: int) -> ProposalService:
     root.mkdir(parents=True)
     for number in range(files):
         (root / f"f{number}.txt").write_text("a\nb\nc\n")
-    store = SqliteProposalStore(Database(folder / "db"), "here", ChangeSignal(folder, "here"))
+    store = SqliteProposalStore(Database(folder / "db"), "here", DatabaseChangeSignal(folder, "here"))
     return ProposalService(Workspace(root), store, folder / "lock")
 
 

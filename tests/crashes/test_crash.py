@@ -22,7 +22,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.examples import scale_step
@@ -45,7 +45,7 @@ class Site:
     def open(self, steps: Steps | None = None, *, torn: bool = False) -> ProposalService:
         workspace = Workspace(self.root)
         database = Database(self.folder / "state" / "signoff.db")
-        store = SqliteProposalStore(database, "here", ChangeSignal(self.folder / "signals", "here"))
+        store = SqliteProposalStore(database, "here", DatabaseChangeSignal(self.folder / "signals", "here"))
         if steps is None:
             return ProposalService(workspace, store, self.folder / "lock")
         if torn:

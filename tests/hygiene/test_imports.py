@@ -298,7 +298,7 @@ def test_unused_pydantic_models_are_not_built() -> None:
         "from app.config import config_tables, settings\n"
         "from app.tools.tool_registry import make_standard_tools\n"
         "parts = [config_tables.HookTable, config_tables.ModelTable, config_tables.PriceTable]\n"
-        "parts += [config_tables.ServerTable]\n"
+        "parts += [config_tables.McpServerTable]\n"
         "parts += [settings.CheckTable, *(tool.Arguments for tool in make_standard_tools(lambda: None))]\n"
         "settings.Settings()\n"
         "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"

@@ -20,7 +20,7 @@ from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
-from app.storage.captured_edit_store import AgentTurn, CapturedFile
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
 from tests.commands.agent_calls import Agent, Caller
 from tests.examples import scale_examples
 from tests.unit.doors.mcp_host import Host
@@ -182,12 +182,12 @@ def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, at
     begin = threading.Barrier(6)
 
     def capture_edit(number: int, runtime: OpenWorkspace) -> bool:
-        turn = AgentTurn("claude", f"session {number}", "p")
+        turn = CapturedAgentTurn("claude", f"session {number}", "p")
         begin.wait(MAX_WAIT_SECONDS)
         with suppress(TooMuchUnread):
             return bool(
                 runtime.captured_edits.store_edits(
-                    turn, [CapturedFile(f"c{number}.txt", None, 0, lines(30).encode())], unread_limit=BUDGET
+                    turn, [CapturedFileEdit(f"c{number}.txt", None, 0, lines(30).encode())], unread_limit=BUDGET
                 )
             )
         return False

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.config.config_tables import ServerTable
+from app.config.config_tables import McpServerTable
 from app.llm.response import bounded_stream
 from app.mcp_client import http_connection
 from app.mcp_client import mcp_server as servers
@@ -174,7 +174,7 @@ async def running_server(folder: Path, *, layer: bool = False, **table: Any) -> 
     (folder / "workspace").mkdir()
     workspace = Workspace(folder / "workspace")
     sandbox = Sandbox(workspace, folder / "runs", own_folders=())
-    definition = ServerDefinition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
+    definition = ServerDefinition("play", McpServerTable.model_validate({**table, "layer": layer}), "a test")
     tokens = TokenStore(folder / "tokens.json")
     server = McpServer(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
     server.start_in_background()

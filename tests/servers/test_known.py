@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.config.config_tables import ServerTable
+from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_configured_servers
 from app.workspace import trust
 from app.workspace.paths import Workspace
@@ -48,12 +48,12 @@ class Home:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return path.read_bytes()
 
-    def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
+    def known(self, own: dict[str, McpServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
         """Return the configured servers."""
         home = {"HOME": str(self.folder)}
         return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
-    def names(self, **own: ServerTable) -> list[str]:
+    def names(self, **own: McpServerTable) -> list[str]:
         """Return the names of the configured servers."""
         return [each.name for each in self.known(own).definitions]
 
@@ -126,9 +126,9 @@ def test_unreadable_workspace_file_does_not_hide_other_files(user: Home) -> None
 def test_signoff_configuration_takes_precedence(user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM, "two": PROGRAM}})
     own = {
-        "one": ServerTable(command="own"),
-        "two": ServerTable.model_validate({"enabled": False, "layer": False}),
-        "three": ServerTable(),
+        "one": McpServerTable(command="own"),
+        "two": McpServerTable.model_validate({"enabled": False, "layer": False}),
+        "three": McpServerTable(),
     }
     one, two = user.known(own).definitions
     assert (one.table.command, one.source) == ("own", "signoff's configuration")
@@ -153,7 +153,7 @@ def test_user_settings_do_not_apply_to_a_workspace_server_of_the_same_name(user:
     content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"url": "https://theirs.example/mcp"}}})
     trust.store_trust(content, user.store, ".mcp.json")
     table = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
-    own = {"one": ServerTable.model_validate(table)}
+    own = {"one": McpServerTable.model_validate(table)}
     known = user.known(own)
     (theirs,) = known.definitions
     assert (theirs.table.headers, theirs.table.client_id, theirs.table.layer) == ({}, "", True)
@@ -164,7 +164,7 @@ def test_user_settings_do_not_apply_to_a_workspace_server_of_the_same_name(user:
 
 def test_servers_of_signoff_toml_are_marked_as_the_workspaces(user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {"two": PROGRAM}})
-    own = {"one": ServerTable(command="prog"), "two": ServerTable.model_validate({"layer": False})}
+    own = {"one": McpServerTable(command="prog"), "two": McpServerTable.model_validate({"layer": False})}
     known = user.known(own, of_workspace=("one", "two"))
     one, two = known.definitions
     assert (one.source, one.of_workspace) == (".signoff.toml", True)
@@ -213,7 +213,7 @@ def test_unusable_server_file_is_reported_and_other_files_are_used(content: str,
 
 
 def test_variables_expand_from_environment_or_default() -> None:
-    table = ServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
+    table = McpServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
     definition = ServerDefinition("one", table, "a file")
     expanded = definition.expand_variables({"HOME": "/home/me"})
     assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.commit_records import write_commit_notes
+from app.runtime.commit_records import write_and_sign_commit_notes
 from tests.commands.test_verify import Project, git, keys
 from tests.ui.running_app import running
 from tests.wire.server import WireServer
@@ -36,7 +36,7 @@ async def test_unreviewed_commits_are_shown_and_staged(tmp_path: Path, server: W
         await app.pilot.press("y")
         await app.until(lambda: app.proposals[0].state.value == "applied", "the decision")
         assert "three" in project.read()
-        write_commit_notes(app.runtime, "HEAD", git_ai=False, denials=False)
+        write_and_sign_commit_notes(app.runtime, "HEAD", git_ai=False, denials=False)
         await app.command("verify")
         await app.told("1 commit covered by reviews")
         await app.told("a.txt ann@x.org (P1, 1/1 hunks)")

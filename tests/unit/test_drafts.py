@@ -17,7 +17,7 @@ from app.review.unfinished_review import UnfinishedReview
 from app.runtime.session_host import ComposerDraftStore, StoredComposerDraft
 from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.session_store import SessionStore
 
 KEY = "draft:"
@@ -25,7 +25,7 @@ KEY = "draft:"
 
 @pytest.fixture
 def sessions(tmp_path: Path) -> SessionStore:
-    return SessionStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
+    return SessionStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_drafts_of_old_versions_are_kept(
 @pytest.mark.parametrize("broken", [False, True])
 async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
     database = Database(tmp_path / "db")
-    notes = UnfinishedReviewStore(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    notes = UnfinishedReviewStore(SessionStore(database, "here", DatabaseChangeSignal(tmp_path, "here")))
     pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
     await asyncio.sleep(0)
     if broken:
@@ -152,7 +152,7 @@ async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tm
 
 async def test_notes_that_could_not_be_written_are_written_with_the_next_ones(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    notes = UnfinishedReviewStore(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    notes = UnfinishedReviewStore(SessionStore(database, "here", DatabaseChangeSignal(tmp_path, "here")))
     first, second, third = (UnfinishedReview(draft=text) for text in ("Use LOG.", "Why?", "No."))
     with database.transaction() as connection:
         connection.execute("ALTER TABLE settings RENAME TO broken")

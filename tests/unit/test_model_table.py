@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.config.config_tables import PriceTable, matching_patterns
+from app.config.config_tables import PriceTable, matching_model_patterns
 from app.config.settings import ENVIRONMENT, ConfigError, Configuration, Settings, load_configuration
 from app.git.run_git import run_git
 from app.llm.capabilities.model_list import ListedModel, find_price
-from app.runtime.model_connection import NotConnected, connect_model, make_endpoint
+from app.runtime.model_connection import ModelNotConfigured, connect_model, make_endpoint
 from app.runtime.open_workspace import open_workspace
 from app.sandbox.environment import command_environment, remove_signoff_api_keys
 from app.ui.screens.model_settings_screen import ModelSetting, current_model_settings
@@ -69,7 +69,7 @@ def of(settings: Settings, model: str) -> Settings:
 )
 def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
     every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
-    assert matching_patterns(model, every) == patterns
+    assert matching_model_patterns(model, every) == patterns
     prices = {pattern: PriceTable(input=number, output=0) for number, pattern in enumerate(every)}
     assert find_price(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
@@ -130,7 +130,7 @@ def test_an_unknown_capability_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     runtime = open_workspace(root, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
     tables = Settings.model_validate({"models": {"other": {"profile": {"images": False}}}}).models
     try:
-        with pytest.raises(NotConnected, match=r"^models\.other\.profile\.images: "):
+        with pytest.raises(ModelNotConfigured, match=r"^models\.other\.profile\.images: "):
             connect_model(runtime, runtime.settings.model_copy(update={"models": tables}))
     finally:
         runtime.close()
@@ -139,7 +139,7 @@ def test_an_unknown_capability_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_unknown_request_field_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     runtime = open_workspace(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
-    with pytest.raises(NotConnected, match="no_such_field"):
+    with pytest.raises(ModelNotConfigured, match="no_such_field"):
         connect_model(runtime, runtime.settings.model_copy(update={"profile": {"no_such_field": 1}}))
     runtime.close()
 
@@ -220,7 +220,7 @@ def test_anthropics_key_goes_to_no_other_host(url: str, wire: str) -> None:
 
 
 def test_without_key_and_address_both_variables_are_named() -> None:
-    with pytest.raises(NotConnected, match="OPENAI_API_KEY or ANTHROPIC_API_KEY"):
+    with pytest.raises(ModelNotConfigured, match="OPENAI_API_KEY or ANTHROPIC_API_KEY"):
         make_endpoint(settings(SIGNOFF_MODEL="m"))
 
 

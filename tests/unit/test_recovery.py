@@ -13,7 +13,7 @@ from app.conversation.events import DecisionKind, ProposalDecided, ProposalStage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.session_host import SessionHost, SessionlessDecisions, UnrecordedDecisionRecorder
+from app.runtime.session_host import SessionHost, SessionlessDecisionService, UnrecordedDecisionRecorder
 from app.runtime.unfinished_work import append_decision_to_sessions, recover_interrupted_work
 from app.storage import StorageError
 
@@ -196,7 +196,9 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)
     changed: list[tuple[str, ...]] = []
-    decisions = SessionlessDecisions(runtime, commit=lambda: None, changed=changed.append, notify=lambda line: None)
+    decisions = SessionlessDecisionService(
+        runtime, commit=lambda: None, changed=changed.append, notify=lambda line: None
+    )
     with pytest.raises(NotRecorded, match=f"{proposal} is applied, all its files are written; .*disk I/O error"):
         await decisions.approve(proposal)
     assert changed == [(proposal,)]

@@ -24,14 +24,14 @@ from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     ProfileStore,
     SessionEventSink,
-    StoredOtherSessions,
+    StoredOtherSessionLogs,
     make_commit_function,
     read_picked_model,
     save_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.prompt_sources import take_new_untrusted_commands_notice
-from app.runtime.review_report import answer_heading, describe_recorded_decision
+from app.runtime.review_report import describe_recorded_decision, side_answer_heading
 from app.runtime.session_host import SessionHost
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
@@ -101,7 +101,7 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
 
 
 async def test_a_session_that_is_not_there_is_none(runtime: OpenWorkspace) -> None:
-    assert await StoredOtherSessions(runtime).record("none", []) is None
+    assert await StoredOtherSessionLogs(runtime).record("none", []) is None
 
 
 def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> None:
@@ -251,7 +251,7 @@ def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspa
 
 def test_a_report_says_what_is_missing() -> None:
     question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
-    assert answer_heading(SideExchange(question)) == "No answer came"
+    assert side_answer_heading(SideExchange(question)) == "No answer came"
     event = EventRecordEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )

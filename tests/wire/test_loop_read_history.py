@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.read_history import find_reads_of_proposal
+from app.agent.read_history import find_reads_before_proposal
 from app.proposals.risk.change_summary import format_reason
 from app.proposals.risk.read_reasons import format_reads
 from app.proposals.values.models import Proposal
@@ -124,7 +124,7 @@ async def test_uses_that_were_found_and_not_read_are_named_where_a_definition_ch
         assert reasons(on) == [
             "Changes parse_header, which 1 file that the model found but did not read uses: server.py (old line 43)."
         ]
-        history = find_reads_of_proposal(on.session.log.events, "P1", ["parse.py"])
+        history = find_reads_before_proposal(on.session.log.events, "P1", ["parse.py"])
         assert history is not None
         version = on.runtime.service.get("P1").files[0].base
         assert version is not None

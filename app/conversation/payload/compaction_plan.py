@@ -315,12 +315,12 @@ class _EventCosts:
             return _PLACEHOLDER_TOKENS
         tokens = estimate_event_tokens(event)
         if event.id in self.images_pruned:
-            tokens -= estimate_image_event_tokens(event)
+            tokens -= estimate_tokens_of_event_images(event)
         return tokens * self._factor
 
     def images(self, event: Event) -> float:
         """Return the tokens of an event's images in payloads."""
-        return 0 if event.id in self.images_pruned else estimate_image_event_tokens(event) * self._factor
+        return 0 if event.id in self.images_pruned else estimate_tokens_of_event_images(event) * self._factor
 
 
 def estimate_event_tokens(event: Event) -> int:
@@ -338,11 +338,11 @@ def estimate_event_tokens(event: Event) -> int:
             text = format_decision_facts(event) + format_feedback(event)
         case CallDenied():
             text = format_call_denial(event) + event.feedback
-    images = estimate_image_event_tokens(event)
+    images = estimate_tokens_of_event_images(event)
     return estimate_text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
 
 
-def estimate_image_event_tokens(event: Event) -> int:
+def estimate_tokens_of_event_images(event: Event) -> int:
     """Return the tokens of the images of an event, uncalibrated."""
     return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
@@ -490,7 +490,9 @@ def make_summary_payload(
     """
     covered = [_clip_event(event) for event in events if 0 < event.id <= step.upto]
     # The model's answers describe the images.
-    pruned_images = ContentPruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
+    pruned_images = ContentPruned(
+        images=tuple(event.id for event in covered if estimate_tokens_of_event_images(event))
+    )
     covered = _drop_oldest(covered, int(_SUMMARY_REQUEST_SHARE * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
     return project([*covered, pruned_images, instruction], profile, replace(inputs, closing=True))
@@ -500,7 +502,7 @@ def _drop_oldest(events: list[Event], tokens: int) -> list[Event]:
     """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
     tokens_left = tokens
     for position in range(len(events) - 1, -1, -1):
-        tokens_left -= estimate_event_tokens(events[position]) - estimate_image_event_tokens(events[position])
+        tokens_left -= estimate_event_tokens(events[position]) - estimate_tokens_of_event_images(events[position])
         if tokens_left < 0:
             cut = max(position, read_omissions(events).cut)
             return [*events, HistoryCompacted(upto=events[cut].id, summary="", method="truncation")]

@@ -28,8 +28,8 @@ from app.conversation.events import (
 )
 from app.conversation.payload.tool_calls import (
     ANSWERED_OTHERWISE,
-    CallInterruption,
     CallRecord,
+    MissingResultCircumstances,
     WireIds,
     missing_result_reason,
 )
@@ -127,7 +127,7 @@ def compacted_history_message(
     truncated: bool,
     pending: Sequence[PendingProposal],
     todos: Sequence[Todo],
-    words_follow: bool,
+    user_messages_follow: bool,
     images: Sequence[Image] = (),
 ) -> str:
     """Return the system message that replaces the compacted part.
@@ -136,7 +136,7 @@ def compacted_history_message(
         summary: summary of that part or of its beginning; may be empty.
         truncated: the summary does not cover the end of that part.
         pending: proposals that were pending at the cut.
-        words_follow: the user's own messages from that part follow.
+        user_messages_follow: the user's own messages from that part follow.
     """
     lines: list[str] = []
     if summary:
@@ -167,7 +167,7 @@ def compacted_history_message(
             "If you need to see one, ask the user to attach it again.",
             "",
         ]
-    if words_follow:
+    if user_messages_follow:
         lines += ["What the user wrote in that part follows in the user's own words, oldest first."]
     return "\n".join(lines).strip()
 
@@ -243,8 +243,8 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
 
 
 @dataclass(slots=True)
-class EarlierHistory:
-    """Facts about earlier events for a reader that starts in the middle of a log."""
+class HistoryCheckpoint:
+    """State of a `HistoryReader` from which another one can continue in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)
     """Uids of all calls; each has its result."""
@@ -265,14 +265,14 @@ class HistoryReader:
     """
 
     def __init__(
-        self, marks: HistoryOmissions, ids: WireIds, kept_characters: int, earlier: EarlierHistory | None = None
+        self, marks: HistoryOmissions, ids: WireIds, kept_characters: int, earlier: HistoryCheckpoint | None = None
     ) -> None:
         self.changed_earlier = False
         """An event changes the part that `earlier` describes: the whole log must be read again."""
         self.ids = ids
         self._kept_characters = kept_characters
         self._omissions = marks
-        self._earlier = earlier or EarlierHistory()
+        self._earlier = earlier or HistoryCheckpoint()
         self._items: list[HistoryItem] = []
         self._arrived_during_request: list[HistoryItem] | None = None
         """Items that arrived after the request was sent, so it did not contain them; None if no request is open."""
@@ -304,10 +304,10 @@ class HistoryReader:
         calls = [*self._questions, *(self._response.records if self._response else ())]
         return not any(record.is_open for record in calls)
 
-    def checkpoint(self) -> tuple[list[HistoryItem], EarlierHistory]:
+    def checkpoint(self) -> tuple[list[HistoryItem], HistoryCheckpoint]:
         """Return the settled items and the facts for a reader of the later events."""
         calls = self._earlier.calls | self._records.keys()
-        return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
+        return self._items, HistoryCheckpoint(calls, self._turn_notes, self._changed_notes)
 
     def finish_history(self) -> History:
         """Return the history after all events were applied."""
@@ -499,7 +499,7 @@ class HistoryReader:
         if self._response is None:
             return
         records = self._response.records
-        interruption = CallInterruption(
+        interruption = MissingResultCircumstances(
             truncated=self._response.message.state == "truncated",
             closing=self._response_is_closing,
             question=any(record.asked for record in records),

@@ -41,26 +41,28 @@ def attach_history_images(
     Returns:
         The items, and the sent images in order.
     """
-    judged = find_unsent_reasons(history_images(items), profile, contents)
-    return attach_images(items, judged, contents), tuple(image for image, reason in judged if not reason)
+    image_reasons = find_unsent_reasons(collect_history_images(items), profile, contents)
+    return attach_images_or_reasons(items, image_reasons, contents), tuple(
+        image for image, reason in image_reasons if not reason
+    )
 
 
 def find_unsent_reasons(
-    carried: Sequence["HistoryImage"], profile: EndpointProfile, contents: Mapping[str, str]
+    history_images: Sequence["HistoryImage"], profile: EndpointProfile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""
-    reasons = [_unsent_reason(history_image, profile, contents) for history_image in carried]
+    reasons = [_unsent_reason(history_image, profile, contents) for history_image in history_images]
     newest_first = [position for position, reason in enumerate(reasons) if not reason][::-1]
-    for position in positions_over_limit(carried[position].image for position in newest_first):
+    for position in positions_over_limit(history_images[position].image for position in newest_first):
         reasons[newest_first[position]] = "many"
-    return [(history_image.image, reason) for history_image, reason in zip(carried, reasons, strict=True)]
+    return [(history_image.image, reason) for history_image, reason in zip(history_images, reasons, strict=True)]
 
 
-def attach_images(
-    items: Sequence[HistoryItem], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+def attach_images_or_reasons(
+    items: Sequence[HistoryItem], image_reasons: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> list[HistoryItem]:
-    """Return the items with the images that are sent and notes about the others."""
-    remaining = iter(judged)
+    """Return the items with the sent images attached, and for each other image a note with the reason."""
+    remaining = iter(image_reasons)
     attached: list[HistoryItem] = []
     for item in items:
         match item:
@@ -85,7 +87,7 @@ class HistoryImage(NamedTuple):
     of_tool: bool = False
 
 
-def history_images(items: Iterable[HistoryItem]) -> list[HistoryImage]:
+def collect_history_images(items: Iterable[HistoryItem]) -> list[HistoryImage]:
     """Return the images of a history, in order."""
     return [history_image for item in items for history_image in _images_of_item(item)]
 
@@ -100,39 +102,43 @@ def _images_of_item(item: HistoryItem) -> Iterator[HistoryImage]:
 
 
 def _attach_to_record(
-    record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+    record: CallRecord, image_reasons: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> CallRecord:
     """Return a call with the sent images of its result and a text about the others."""
     notes = [
         f"[Not shown to you, {why}: {quote_names(missing)}.]"
         for reason, (why, _) in _UNSENT_REASONS.items()
-        if (missing := [image for image, unsent_reason in judged if unsent_reason == reason])
+        if (missing := [image for image, unsent_reason in image_reasons if unsent_reason == reason])
     ]
-    return replace(record, attachments=_make_attachments(judged, contents), unshown="\n".join(notes))
+    return replace(record, attachments=_make_attachments(image_reasons, contents), unshown="\n".join(notes))
 
 
-def _make_attachments(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[AttachedImage, ...]:
-    return tuple(AttachedImage(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
+def _make_attachments(
+    image_reasons: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+) -> tuple[AttachedImage, ...]:
+    return tuple(
+        AttachedImage(image.media_type, contents[image.sha256]) for image, reason in image_reasons if not reason
+    )
 
 
 def _attach_to_user_message(
-    message: UserHistoryItem, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+    message: UserHistoryItem, image_reasons: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
     """Yield the user's message with the sent images, and a note for each reason why others are not sent."""
-    sent = _make_attachments(judged, contents)
+    sent = _make_attachments(image_reasons, contents)
     if message.text.strip() or sent:
         yield replace(message, attachments=sent)
     for reason, (why, advice) in _UNSENT_REASONS.items():
-        if missing := [image for image, unsent_reason in judged if unsent_reason == reason]:
+        if missing := [image for image, unsent_reason in image_reasons if unsent_reason == reason]:
             yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
 
 
-def _unsent_reason(carried: HistoryImage, profile: EndpointProfile, contents: Mapping[str, str]) -> str:
+def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, contents: Mapping[str, str]) -> str:
     """Return why an image is not sent; empty if it is sent."""
-    if carried.pruned:
+    if history_image.pruned:
         return "pruned"
-    gone = "" if carried.image.sha256 in contents else "gone"
-    return image_unsent_reason(carried.image, profile, of_tool=carried.of_tool) or gone
+    gone = "" if history_image.image.sha256 in contents else "gone"
+    return image_unsent_reason(history_image.image, profile, of_tool=history_image.of_tool) or gone
 
 
 def image_unsent_reason(image: Image, profile: EndpointProfile, *, of_tool: bool = False) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, ContentPruned, Event, HistoryCompacted, RequestSent, TurnStarted
 from app.conversation.payload.history import (
-    EarlierHistory,
     History,
+    HistoryCheckpoint,
     HistoryGap,
     HistoryItem,
     HistoryOmissions,
@@ -28,9 +28,9 @@ from app.conversation.payload.history import (
 from app.conversation.payload.image_attachment import (
     HistoryImage,
     attach_history_images,
-    attach_images,
+    attach_images_or_reasons,
+    collect_history_images,
     find_unsent_reasons,
-    history_images,
 )
 from app.conversation.payload.tool_calls import (
     CallRecord,
@@ -82,17 +82,20 @@ def make_request_items(
     history: History, system_prompt: str, profile: EndpointProfile, endpoint: str, model: str
 ) -> list[Item]:
     """Return the items of a request in an order that `profile` accepts."""
-    placer = ItemPlacer(system_prompt, profile, endpoint, model, history.pruned)
-    placer.add_items(history.items)
+    builder = RequestItemBuilder(system_prompt, profile, endpoint, model, history.pruned)
+    builder.add_items(history.items)
     for text in history.tail:
-        placer.add_note(text)
-    rest = placer.pop_rest()
-    first = placer.first_item(system_prompt)
+        builder.add_note(text)
+    rest = builder.pop_rest()
+    first = builder.first_item(system_prompt)
     return rest if first is None else [first, *rest]
 
 
-class ItemPlacer:
-    """Appends items one by one; each step depends only on the last written items."""
+class RequestItemBuilder:
+    """Puts the items of the history into an order that the profile accepts, one by one.
+
+    Each step depends only on the last written items.
+    """
 
     def __init__(
         self, system_prompt: str, profile: EndpointProfile, endpoint: str, model: str, pruned: frozenset[int]
@@ -114,7 +117,7 @@ class ItemPlacer:
         if profile.mid_system == "fold_user" and system_prompt:
             self.add_note(system_prompt)
 
-    def fork(self) -> "ItemPlacer":
+    def fork(self) -> "RequestItemBuilder":
         """Return a copy that continues independently."""
         copied = copy(self)
         copied._items, copied._waiting_notes, copied._folded_notes = (
@@ -364,11 +367,11 @@ class _CachedPrefix:
     marks: HistoryOmissions
     later: tuple[Event, ...]
     """Compactions and prunings after the prefix that `marks` includes."""
-    earlier: EarlierHistory | None
+    earlier: HistoryCheckpoint | None
     ids: WireIds
-    carried: list[HistoryImage]
-    judged: list[tuple[Image, str]]
-    placer: ItemPlacer
+    history_images: list[HistoryImage]
+    image_reasons: list[tuple[Image, str]]
+    builder: RequestItemBuilder
     writer: ItemWriter
 
     def reader(self) -> HistoryReader:
@@ -421,26 +424,30 @@ class CachedProjection:
         history = reader.finish_history()
         if inputs.side_request is not None:
             history = _append_side_request(history, inputs.side_request)
-        carried = prefix.carried + history_images(history.items)
-        judged = find_unsent_reasons(carried, profile, inputs.images)
-        if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
+        history_images = prefix.history_images + collect_history_images(history.items)
+        image_reasons = find_unsent_reasons(history_images, profile, inputs.images)
+        if reader.changed_earlier or image_reasons[: len(prefix.image_reasons)] != prefix.image_reasons:
             return None
-        placer, writer = prefix.placer.fork(), prefix.writer.fork()
-        placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], inputs.images))
+        builder, writer = prefix.builder.fork(), prefix.writer.fork()
+        builder.add_items(
+            attach_images_or_reasons(history.items, image_reasons[len(prefix.image_reasons) :], inputs.images)
+        )
         for text in history.tail:
-            placer.add_note(text)
-        for item in placer.pop_rest():
+            builder.add_note(text)
+        for item in builder.pop_rest():
             writer.add(item)
         if settled:
-            self._prefix = _extend_prefix(prefix, events[:settled], judged, inputs) if settled > start else prefix
-        images = tuple(image for image, reason in judged if not reason)
-        return _make_payload(writer.finish(placer.first_item(inputs.system_prompt)), prefix.key[0], inputs, images)
+            self._prefix = (
+                _extend_prefix(prefix, events[:settled], image_reasons, inputs) if settled > start else prefix
+            )
+        images = tuple(image for image, reason in image_reasons if not reason)
+        return _make_payload(writer.finish(builder.first_item(inputs.system_prompt)), prefix.key[0], inputs, images)
 
 
 def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _CachedPrefix:
     wire = wire_for(key[0])
     profile, marks = wire.adapt_profile(key[0]), read_omissions(events)
-    placer = ItemPlacer(prompt, profile, key[1], key[2], marks.pruned)
+    builder = RequestItemBuilder(prompt, profile, key[1], key[2], marks.pruned)
     return _CachedPrefix(
         key,
         (),
@@ -450,7 +457,7 @@ def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) ->
         WireIds(profile.tool_id),
         [],
         [],
-        placer,
+        builder,
         wire.make_writer(profile),
     )
 
@@ -461,22 +468,27 @@ def _find_omission_events(events: Sequence[Event]) -> tuple[Event, ...]:
 
 
 def _extend_prefix(
-    prefix: _CachedPrefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], inputs: PayloadInputs
+    prefix: _CachedPrefix,
+    events: tuple[Event, ...],
+    image_reasons: Sequence[tuple[Image, str]],
+    inputs: PayloadInputs,
 ) -> _CachedPrefix:
-    """Return the prefix of these events, which are settled; `judged` has their images and possibly later ones."""
+    """Return the prefix of these events, which are settled; `image_reasons` may go on with later images."""
     reader = prefix.reader()
     for position in range(len(prefix.events), len(events)):
         reader.apply(position, events[position])
     items, earlier = reader.checkpoint()
-    carried = prefix.carried + history_images(items)
-    placer, writer = prefix.placer.fork(), prefix.writer.fork()
-    placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], inputs.images))
-    for item in placer.pop_finished():
+    history_images = prefix.history_images + collect_history_images(items)
+    builder, writer = prefix.builder.fork(), prefix.writer.fork()
+    builder.add_items(
+        attach_images_or_reasons(items, image_reasons[len(prefix.image_reasons) : len(history_images)], inputs.images)
+    )
+    for item in builder.pop_finished():
         writer.add(item)
-    judged_images = list(judged[: len(carried)])
+    prefix_images = list(image_reasons[: len(history_images)])
     later = prefix.later[len(_find_omission_events(events[len(prefix.events) :])) :]
     return _CachedPrefix(
-        prefix.key, events, prefix.marks, later, earlier, reader.ids, carried, judged_images, placer, writer
+        prefix.key, events, prefix.marks, later, earlier, reader.ids, history_images, prefix_images, builder, writer
     )
 
 

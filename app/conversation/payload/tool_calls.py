@@ -193,7 +193,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class CallInterruption:
+class MissingResultCircumstances:
     """The circumstances in which calls got no results."""
 
     truncated: bool
@@ -206,13 +206,13 @@ class CallInterruption:
     """How the turn ended (`TurnEnded.stopped`); None if it has no end event."""
 
 
-def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
+def missing_result_reason(record: CallRecord, circumstances: MissingResultCircumstances) -> str:
     """Return why this call has no result."""
     if record.asked:
         return UNANSWERED
     if record.started:
-        return _STARTED_REASONS.get(around.turn_ended, TURN_OVER_DURING)
-    return _not_started_reason(record.call, around)
+        return _STARTED_REASONS.get(circumstances.turn_ended, TURN_OVER_DURING)
+    return _not_started_reason(record.call, circumstances)
 
 
 def malformed_call_reason(call: ReceivedToolCall) -> str:
@@ -222,13 +222,13 @@ def malformed_call_reason(call: ReceivedToolCall) -> str:
     return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
 
 
-def _not_started_reason(call: ToolCall, around: CallInterruption) -> str:
-    if around.truncated:
+def _not_started_reason(call: ToolCall, circumstances: MissingResultCircumstances) -> str:
+    if circumstances.truncated:
         return TRUNCATED
     if reason := malformed_call_reason(call):
         return reason
-    if around.closing:
+    if circumstances.closing:
         return REFUSED
-    if around.question:
+    if circumstances.question:
         return AFTER_QUESTION
-    return _NOT_STARTED_REASONS.get(around.turn_ended, TURN_OVER)
+    return _NOT_STARTED_REASONS.get(circumstances.turn_ended, TURN_OVER)

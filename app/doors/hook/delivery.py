@@ -15,7 +15,7 @@ from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
-from app.storage.captured_edit_store import AgentTurn
+from app.storage.captured_edit_store import CapturedAgentTurn
 
 _GO_ON = (
     "Approved edits are on disk: signoff wrote them, so do not repeat them. Read the files as they are now, and "
@@ -23,7 +23,7 @@ _GO_ON = (
 )
 
 
-def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
+def deliver_with_prompt(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
     """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
     with _open(root) as runtime:
         parts = [(turn.proposal, *report_decisions(runtime, turn.proposal, turn.reported)) for turn in turns]
@@ -32,7 +32,9 @@ def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
 
 
-def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
+def deliver_with_call(
+    root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, denies: bool
+) -> HookAnswer:
     """Add recent decisions to the answer to a call, for an agent that gets none with prompts.
 
     Args:
@@ -50,7 +52,7 @@ def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer
     return report._replace(verdict="deny", words=words)
 
 
-def answer_call_of_closed_turn(root: Path, turn: AgentTurn, refusal: HookAnswer) -> HookAnswer:
+def answer_call_of_closed_turn(root: Path, turn: CapturedAgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:
         return _decision(runtime, turn.proposal, turn.reported, refusal, until=0.0)

@@ -41,9 +41,9 @@ from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
-from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import SeenLinesStore
 from app.workspace.paths import Workspace
 
@@ -55,7 +55,7 @@ MAX_CALL_BYTES = 16 * 1024 * 1024
 
 
 class AgentChannel(Protocol):
-    """The waiting agent: `app.launcher.deadline.AgentPipes`."""
+    """The waiting agent: `app.launcher.deadline.HookReplyPipes`."""
 
     began: float
     """Start of the hook, by the monotonic clock."""
@@ -151,7 +151,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
-        signal = ChangeSignal(where.signals, name)
+        signal = DatabaseChangeSignal(where.signals, name)
         door = HookContext(opened, CapturedEditStore(database, name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0
         answer = answer_call(door, call)
@@ -354,7 +354,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
         return hook_messages.not_staged_answer("the files have this text already.")
     _note_reads(context, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
-    staging = AgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
+    staging = CapturedAgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
     return _capture(context, call, staging, edited, before)
 
 
@@ -372,9 +372,9 @@ def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -
 def _capture(
     door: HookContext,
     call: HookCall,
-    staging: AgentTurn,
-    edited: Sequence[CapturedFile],
-    before: Sequence[CapturedFile],
+    staging: CapturedAgentTurn,
+    edited: Sequence[CapturedFileEdit],
+    before: Sequence[CapturedFileEdit],
 ) -> HookAnswer:
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     try:

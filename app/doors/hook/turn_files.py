@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.doors.hook.call_errors import NotStaged
-from app.storage.captured_edit_store import CapturedFile
+from app.storage.captured_edit_store import CapturedFileEdit
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
@@ -17,14 +17,14 @@ class TurnFiles:
         before: Files with the edits of earlier calls of the turn.
     """
 
-    def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
+    def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFileEdit] = ()) -> None:
         self._workspace = workspace
         self._folder = folder
         self._before = {file.path: file for file in before}
-        self._edited: dict[str, CapturedFile] = {}
+        self._edited: dict[str, CapturedFileEdit] = {}
 
     @property
-    def edited_files(self) -> list[CapturedFile]:
+    def edited_files(self) -> list[CapturedFileEdit]:
         """Return the files that the call has changed."""
         return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
@@ -44,7 +44,7 @@ class TurnFiles:
         file = self._file(path)
         self._edited[file.path] = file._replace(after=data)
 
-    def _file(self, path: str) -> CapturedFile:
+    def _file(self, path: str) -> CapturedFileEdit:
         real = self._real(path)
         known = self._edited.get(real) or self._before.get(real)
         return known or self._on_disk(real)
@@ -63,16 +63,16 @@ class TurnFiles:
         except WorkspaceError as error:
             raise NotStaged(f"{error}.") from error
 
-    def _on_disk(self, real: str) -> CapturedFile:
+    def _on_disk(self, real: str) -> CapturedFileEdit:
         try:
             data, mode = self._workspace.read_with_mode(real)
         except FileNotFoundError:
-            return CapturedFile(real, None, 0, None)
+            return CapturedFileEdit(real, None, 0, None)
         except IsADirectoryError as error:
             raise NotStaged(f"{real} is a folder.") from error
         except (OSError, WorkspaceError) as error:
             raise NotStaged(f"{real} can't be read: {getattr(error, 'strerror', None) or error}.") from error
-        return CapturedFile(real, data, mode, data)
+        return CapturedFileEdit(real, data, mode, data)
 
     def _text_before_call(self, real: str) -> bytes | None:
         return self._before[real].after if real in self._before else self._edited[real].before

@@ -37,11 +37,11 @@ from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
-from app.storage.captured_edit_store import AgentTurn
+from app.storage.captured_edit_store import CapturedAgentTurn
 from app.text.quantities import format_count
 from app.tools.base.contract import ToolError, escape_surrogates, parse_arguments
 from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result
-from app.workspace.git_repository import folder_in_repository
+from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
 
@@ -149,7 +149,9 @@ EDIT_REFUSED_MESSAGE = (
 )
 
 
-def staging_refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
+def staging_refusal_reason(
+    last_turn: CapturedAgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus
+) -> str:
     """Return why a call may not stage an edit; empty if it may.
 
     Args:
@@ -210,7 +212,7 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
     """
     with refusals_as_tool_errors():
         # An agent's patch may be relative to the repository, of which the workspace may be a folder.
-        patch = draft.parse_patch(text, folder_in_repository(runtime.workspace.root))
+        patch = draft.parse_patch(text, folder_path_in_repository(runtime.workspace.root))
         if len(patch.paths) > MAX_PROPOSAL_FILES:
             raise ToolError(
                 f"Nothing was staged: the patch names more than {MAX_PROPOSAL_FILES:,} files. Propose fewer at once."
@@ -448,13 +450,13 @@ class ProposalTools:
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
             runtime.captured_edits.add_turn(
-                AgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
+                CapturedAgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
         staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)
 
-    def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:
+    def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[CapturedAgentTurn], running: RunningCall) -> str:
         """Return the decisions with feedback that the agent has not read; empty if there are none."""
         unread = [
             turn.proposal
@@ -543,7 +545,7 @@ class ProposalTools:
             text = f"{text}\n\n{advice.text}"
         return text
 
-    def _denials_in_row(self, runtime: OpenWorkspace, turn: AgentTurn | None) -> int:
+    def _denials_in_row(self, runtime: OpenWorkspace, turn: CapturedAgentTurn | None) -> int:
         turns = runtime.captured_edits.turns_of_session(turn.agent, turn.session) if turn is not None else []
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])

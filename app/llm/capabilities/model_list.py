@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_patterns
+from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_model_patterns
 from app.llm.values.requests_and_updates import TokenUsage
 
 _MILLION = 1_000_000
@@ -21,7 +21,7 @@ _DEAREST = 0.001
 
 def find_price(model: str, prices: Mapping[str, PriceTable]) -> PriceTable | None:
     """Return the price of a model: by its name, else by the most specific pattern that matches it (`claude-*`)."""
-    found = matching_patterns(model, prices)
+    found = matching_model_patterns(model, prices)
     return prices[found[0]] if found else None
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.config_tables import merge_tables
+from app.config.config_tables import merge_nested_tables
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.anthropic import AnthropicWire
@@ -38,4 +38,4 @@ class SentRequest:
         wishes = self.payload.options.without_refused(self.profile.refused)
         if wishes.effort != "off":
             body |= self.wire.make_effort_fields(wishes.effort, body)
-        return merge_tables(body, wishes.fields)
+        return merge_nested_tables(body, wishes.fields)

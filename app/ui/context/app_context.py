@@ -89,7 +89,7 @@ def _has_user_message(error: Exception) -> bool:
     from app.config.settings import ConfigError
     from app.llm.failures.request_errors import RequestError
     from app.proposals.values.proposal_errors import ProposalError
-    from app.runtime.model_connection import NotConnected
+    from app.runtime.model_connection import ModelNotConfigured
     from app.runtime.user_editor import EditorFailed
     from app.storage import StorageError
     from app.ui.context.slash_commands import BadArgument
@@ -100,7 +100,7 @@ def _has_user_message(error: Exception) -> bool:
         BadArgument
         | ConfigError
         | EditorFailed
-        | NotConnected
+        | ModelNotConfigured
         | SessionOpenElsewhere
         | ProposalError
         | RequestError

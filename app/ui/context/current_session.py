@@ -143,11 +143,11 @@ class CurrentSession:
         return self._host.session if self._host is not None else None
 
     def require_session(self) -> "Session":
-        """Return the open session; raises NotConnected."""
+        """Return the open session; raises ModelNotConfigured."""
         if (session := self.current) is None:
-            from app.runtime.model_connection import NotConnected
+            from app.runtime.model_connection import ModelNotConfigured
 
-            raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
+            raise ModelNotConfigured("No session is open yet: choose a model first, with /model or in /settings.")
         return session
 
     async def wait_until_open(self) -> None:
@@ -156,7 +156,7 @@ class CurrentSession:
         await self.asked.wait()
 
     async def wait_for_session(self) -> "Session":
-        """Return the session once it is open; let the user choose a missing model. Raises NotConnected."""
+        """Return the session once it is open; let the user choose a missing model. Raises ModelNotConfigured."""
         await self.wait_until_open()
         if self.current is None and self._choose_model is not None:
             await self._choose_model()

@@ -367,10 +367,12 @@ class CommandRunner:
 
     async def open_asking_session(self) -> None:
         """Open another session whose model waits for the user; if another window has it open, name it."""
-        from app.runtime.model_connection import find_waiting_session
+        from app.runtime.model_connection import find_session_awaiting_user
 
         session = self._session.current
-        waiting_session = await asyncio.to_thread(find_waiting_session, self._runtime, session.id if session else "")
+        waiting_session = await asyncio.to_thread(
+            find_session_awaiting_user, self._runtime, session.id if session else ""
+        )
         if waiting_session is None:
             self._app_context.notify("Nothing needs you in this workspace.")
         elif waiting_session.is_open:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from app.runtime.model_connection import NotConnected, endpoint_name, read_picked_model, save_picked_model
+from app.runtime.model_connection import ModelNotConfigured, endpoint_name, read_picked_model, save_picked_model
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
@@ -73,7 +73,7 @@ class ModelConnector:
             self._session.asked.set()
 
     async def connect_or_choose(self) -> None:
-        """Connect with the current settings, or let the user choose. Raises NotConnected.
+        """Connect with the current settings, or let the user choose. Raises ModelNotConfigured.
 
         A call during another one only waits for it: a message that is sent while the session opens must not open a
         second one.
@@ -94,13 +94,13 @@ class ModelConnector:
             settings = self._preferences.settings.model_copy(update={"model": name})
         try:
             await self.switch_model(settings)
-        except NotConnected as error:
+        except ModelNotConfigured as error:
             await self._show_setup(str(error))
             return
         await self._chat.open_session(self._record)
 
     async def switch_model(self, settings: "Settings") -> None:
-        """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
+        """Use the endpoint and model of these settings from the next request on. Raises ModelNotConfigured."""
         await self._session.host.connect(settings)
         self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _CONNECTION_SETTINGS})
 
@@ -116,7 +116,7 @@ class ModelConnector:
             The name of the model; empty if the user picked none.
 
         Raises:
-            NotConnected: the model cannot be used.
+            ModelNotConfigured: the model cannot be used.
         """
         settings = self._preferences.settings
         if name:
@@ -175,7 +175,7 @@ class ModelConnector:
             try:
                 choice = await self._session.host.start_demo()
             except DemoServerFailed as error:
-                raise NotConnected(str(error)) from error
+                raise ModelNotConfigured(str(error)) from error
             self._session.demo = True
         base_url, model = choice
         settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
@@ -198,5 +198,5 @@ class ModelConnector:
         try:
             await self._preferences.reload()
         except ConfigError as error:
-            raise NotConnected(str(error)) from error
+            raise ModelNotConfigured(str(error)) from error
         await self._connect_or_set_up()

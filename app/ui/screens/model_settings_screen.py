@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config.config_tables import ChosenWire, Effort, PriceTable, is_pattern, matching_patterns
+from app.config.config_tables import ChosenWire, Effort, PriceTable, is_wildcard_pattern, matching_model_patterns
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml_files import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
@@ -96,7 +96,7 @@ class _ConfiguredOrigins:
     def of_table(self, path: Sequence[str]) -> str:
         """Return the file in which a table for this model has the setting; empty if none does."""
         tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
-        for name in matching_patterns(self._settings.model, tables):
+        for name in matching_model_patterns(self._settings.model, tables):
             if _get_nested(tables[name], path) is None:
                 continue
             owner = "yours" if _get_nested(self.file, ("models", name, *path)) is not None else WORKSPACE_FILE
@@ -294,7 +294,7 @@ class ModelSettingsScreen(ValuesDialog):
             self.close_field()
 
     def _save_and_apply(self, row: ModelSettingRow, value: Any) -> bool:
-        if is_pattern(self._model.id):
+        if is_wildcard_pattern(self._model.id):
             self.show_message(
                 "In the name of a table * and ? stand for other letters: set it for all models.", problem=True
             )

@@ -43,7 +43,7 @@ from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.tools.command.command_result import describe_sandbox
 from app.ui.screens.dialog import Dialog, DialogKey
-from app.workspace.git_repository import folder_in_repository
+from app.workspace.git_repository import folder_path_in_repository
 from widgets.common.figures import format_short_number
 from widgets.common.text_view import TextLine, TextView
 
@@ -255,7 +255,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         self._unreviewed = self._find_unreviewed(verified)
 
     def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
-        folder = folder_in_repository(self._root)
+        folder = folder_path_in_repository(self._root)
         prefix = f"{folder}/" if folder else ""
         paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
         workspace_paths = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix))

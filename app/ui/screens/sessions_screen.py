@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.storage import StorageError
-from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
+from app.storage.session_search import MAX_HITS, SessionSearch, SessionSearchHit
 from app.storage.session_store import SessionRecord, SessionStore
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
@@ -260,7 +260,7 @@ _KIND_NAMES = {
 }
 
 
-class SessionSearchScreen(PreviewedListDialog[SearchHit]):
+class SessionSearchScreen(PreviewedListDialog[SessionSearchHit]):
     """Searches all sessions while the user types; the result is the picked match."""
 
     HEADING = "Search"
@@ -275,7 +275,7 @@ class SessionSearchScreen(PreviewedListDialog[SearchHit]):
         super().__init__()
         self._search = search
         self._typed_query = query
-        self._hits: dict[str, SearchHit] = {}
+        self._hits: dict[str, SessionSearchHit] = {}
         """Matches by the key of their choice; keys of an earlier search are ignored."""
 
     def search_list(self) -> SearchList:
@@ -306,7 +306,7 @@ class SessionSearchScreen(PreviewedListDialog[SearchHit]):
         more = "+" if len(hits) == MAX_HITS else ""
         self.show_status(f"{len(hits)}{more} {'place' if len(hits) == 1 else 'places'}" if query.strip() else "")
 
-    def _show_hits(self, query: str, hits: Sequence[SearchHit], *, problem: str = "") -> None:
+    def _show_hits(self, query: str, hits: Sequence[SessionSearchHit], *, problem: str = "") -> None:
         self._typed_query, self._hits = query, {str(hit.event): hit for hit in hits}
         now = time.time()
         self.query_one("#preview").display = bool(hits)
@@ -326,7 +326,7 @@ class SessionSearchScreen(PreviewedListDialog[SearchHit]):
             self.dismiss(hit)
 
 
-def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> ListChoice:
+def _hit_choice(key: str, hit: SessionSearchHit, query: str, now: float) -> ListChoice:
     mark, style = _KIND_MARKS[hit.kind]
     title = escape_unsafe(hit.title, keep="") or "Untitled"
     label = Content.assemble(
@@ -340,7 +340,7 @@ def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> ListChoice:
     return ListChoice(key, label, "")
 
 
-def _hit_preview(hit: SearchHit, query: str) -> Content:
+def _hit_preview(hit: SessionSearchHit, query: str) -> Content:
     time_text = datetime.fromtimestamp(hit.time).strftime("%Y-%m-%d %H:%M")
     head = Content.styled(f"{_KIND_NAMES[hit.kind]} · {time_text}", "$foreground 65%")
     return Content("\n\n").join(

@@ -15,7 +15,7 @@ from app.agent.ladder import (
     EndTurn,
     LadderAction,
     LadderState,
-    LastStep,
+    LastStepKind,
     RunCalls,
     SendClosingRequest,
     SendRequest,
@@ -59,7 +59,7 @@ FAILURES = [
 small = st.integers(0, 12)
 states = st.builds(
     LadderState,
-    last=st.sampled_from(list(LastStep)),
+    last=st.sampled_from(list(LastStepKind)),
     aborted=st.booleans(),
     question_open=st.booleans(),
     gate_closed=st.booleans(),
@@ -87,14 +87,16 @@ STAGED = SendClosingRequest(InterventionKind.STAGED)
 TABLE: list[tuple[str, LadderState, LadderAction]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
-    ("an edit was staged", state(gate_closed=True, last=LastStep.RESULTS), STAGED),
+    ("an edit was staged", state(gate_closed=True, last=LastStepKind.RESULTS), STAGED),
     ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
-    ("calls wait under a closed gate", state(gate_closed=True, last=LastStep.CALLS), STAGED),
-    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStep.TEXT), EndTurn("staged")),
-    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStep.EMPTY), EndTurn("staged")),
+    ("calls wait under a closed gate", state(gate_closed=True, last=LastStepKind.CALLS), STAGED),
+    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStepKind.TEXT), EndTurn("staged")),
+    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStepKind.EMPTY), EndTurn("staged")),
     (
         "the closing request failed",
-        state(gate_closed=True, closing_sent=True, last=LastStep.USER, failure="server_error", failure_message="500"),
+        state(
+            gate_closed=True, closing_sent=True, last=LastStepKind.USER, failure="server_error", failure_message="500"
+        ),
         EndTurn("staged", "500"),
     ),
     (
@@ -103,76 +105,80 @@ TABLE: list[tuple[str, LadderState, LadderAction]] = [
         EndTurn("staged"),
     ),
     ("first request", state(), SendRequest()),
-    ("the context is full", state(last=LastStep.RESULTS, failure="context_full"), CompactContext()),
-    ("no room for a single token", state(last=LastStep.NO_ROOM, finish_reason="length"), CompactContext()),
-    ("the next request would overflow", state(last=LastStep.RESULTS, room_needed=True), CompactContext()),
+    ("the context is full", state(last=LastStepKind.RESULTS, failure="context_full"), CompactContext()),
+    ("no room for a single token", state(last=LastStepKind.NO_ROOM, finish_reason="length"), CompactContext()),
+    ("the next request would overflow", state(last=LastStepKind.RESULTS, room_needed=True), CompactContext()),
     (
         "room was made as far as it goes",
-        state(last=LastStep.RESULTS, room_needed=True, compacted=True),
+        state(last=LastStepKind.RESULTS, room_needed=True, compacted=True),
         SendRequest(),
     ),
-    ("an answer needs no room", state(last=LastStep.TEXT, room_needed=True), EndTurn("answer")),
+    ("an answer needs no room", state(last=LastStepKind.TEXT, room_needed=True), EndTurn("answer")),
     ("the request failed", state(failure="quota", failure_message="pay"), EndTurn("failed", "pay")),
     (
         "the server could not parse a call",
-        state(failure="tool_use_failed", last=LastStep.RESULTS),
+        state(failure="tool_use_failed", last=LastStepKind.RESULTS),
         SendRequest(InterventionKind.TRUNCATED),
     ),
-    ("cut calls", state(last=LastStep.CUT_CALLS, finish_reason="length"), SendRequest(InterventionKind.TRUNCATED)),
-    ("cut text", state(last=LastStep.CUT_TEXT), SendRequest(InterventionKind.TRUNCATED)),
-    ("whole calls", state(last=LastStep.CALLS, finish_reason="stop"), RunCalls()),
-    ("whole calls at the limit", state(last=LastStep.CALLS, steps=9, step_limit=9), RunCalls()),
-    ("text", state(last=LastStep.TEXT, finish_reason="tool_calls"), EndTurn("answer")),
-    ("text at the limit", state(last=LastStep.TEXT, steps=9, step_limit=9), EndTurn("answer")),
-    ("empty", state(last=LastStep.EMPTY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
-    ("reasoning only", state(last=LastStep.REASONING_ONLY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
-    ("results", state(last=LastStep.RESULTS), SendRequest()),
+    (
+        "cut calls",
+        state(last=LastStepKind.CUT_CALLS, finish_reason="length"),
+        SendRequest(InterventionKind.TRUNCATED),
+    ),
+    ("cut text", state(last=LastStepKind.CUT_TEXT), SendRequest(InterventionKind.TRUNCATED)),
+    ("whole calls", state(last=LastStepKind.CALLS, finish_reason="stop"), RunCalls()),
+    ("whole calls at the limit", state(last=LastStepKind.CALLS, steps=9, step_limit=9), RunCalls()),
+    ("text", state(last=LastStepKind.TEXT, finish_reason="tool_calls"), EndTurn("answer")),
+    ("text at the limit", state(last=LastStepKind.TEXT, steps=9, step_limit=9), EndTurn("answer")),
+    ("empty", state(last=LastStepKind.EMPTY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
+    ("reasoning only", state(last=LastStepKind.REASONING_ONLY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
+    ("results", state(last=LastStepKind.RESULTS), SendRequest()),
     (
         "results at the limit",
-        state(last=LastStep.RESULTS, steps=9, step_limit=9),
+        state(last=LastStepKind.RESULTS, steps=9, step_limit=9),
         SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "a nudge at the limit",
-        state(last=LastStep.EMPTY, steps=9, step_limit=9),
+        state(last=LastStepKind.EMPTY, steps=9, step_limit=9),
         SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "results at the cost limit",
-        state(last=LastStep.RESULTS, steps=2, limit="cost"),
+        state(last=LastStepKind.RESULTS, steps=2, limit="cost"),
         SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "cut at the time limit",
-        state(last=LastStep.CUT_TEXT, steps=1, limit="time"),
+        state(last=LastStepKind.CUT_TEXT, steps=1, limit="time"),
         SendClosingRequest(InterventionKind.TIME_LIMIT),
     ),
     (
         "room is needed at the cost limit",
-        state(last=LastStep.RESULTS, steps=2, room_needed=True, limit="cost"),
+        state(last=LastStepKind.RESULTS, steps=2, room_needed=True, limit="cost"),
         SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "the context is full at the cost limit",
-        state(last=LastStep.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
+        state(last=LastStepKind.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
         EndTurn("failed", "m", "cost"),
     ),
     ("nothing is left for a turn", state(limit="cost", limit_message="m"), EndTurn("failed", "m", "cost")),
-    ("text at the cost limit", state(last=LastStep.TEXT, steps=1, limit="cost"), EndTurn("answer")),
+    ("text at the cost limit", state(last=LastStepKind.TEXT, steps=1, limit="cost"), EndTurn("answer")),
     ("an edit at the cost limit", state(gate_closed=True, limit="cost"), SendClosingRequest(InterventionKind.STAGED)),
     ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForUser()),
     ("a stop at the cost limit", state(aborted=True, limit="cost"), EndTurn("aborted")),
-    ("the same call again", state(last=LastStep.RESULTS, repeats=3), SendRequest(InterventionKind.NO_PROGRESS)),
-    ("it was told so", state(last=LastStep.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
+    ("the same call again", state(last=LastStepKind.RESULTS, repeats=3), SendRequest(InterventionKind.NO_PROGRESS)),
+    ("it was told so", state(last=LastStepKind.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
     (
         "it does not listen",
-        state(last=LastStep.RESULTS, repeats=5, no_progress_nudges=1),
+        state(last=LastStepKind.RESULTS, repeats=5, no_progress_nudges=1),
         SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
-    ("nothing works", state(last=LastStep.RESULTS, fruitless_steps=4), SendRequest(InterventionKind.NO_PROGRESS)),
+    ("nothing works", state(last=LastStepKind.RESULTS, fruitless_steps=4), SendRequest(InterventionKind.NO_PROGRESS)),
     (
         "still nothing works",
-        state(last=LastStep.RESULTS, fruitless_steps=6, no_progress_nudges=1),
+        state(last=LastStepKind.RESULTS, fruitless_steps=6, no_progress_nudges=1),
         SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
 ]
@@ -186,16 +192,16 @@ def test_each_rung(given_state: LadderState, action: LadderAction) -> None:
 @pytest.mark.parametrize(
     ("given_state", "stopped"),
     [
-        (state(gate_closed=True, closing_sent=True, last=LastStep.CALLS), "refused"),
-        (state(gate_closed=True, closing_sent=True, last=LastStep.RESULTS), "refused"),
-        (state(closing_sent=True, last=LastStep.TEXT), "answer"),
+        (state(gate_closed=True, closing_sent=True, last=LastStepKind.CALLS), "refused"),
+        (state(gate_closed=True, closing_sent=True, last=LastStepKind.RESULTS), "refused"),
+        (state(closing_sent=True, last=LastStepKind.TEXT), "answer"),
         (state(closing_sent=True, failure="unreachable"), "failed"),
-        (state(last=LastStep.RESULTS, failure="context_full", compacted=True), "failed"),
-        (state(last=LastStep.NO_ROOM, compacted=True), "failed"),
-        (state(last=LastStep.CUT_CALLS, truncated_nudges=1), "failed"),
-        (state(last=LastStep.CUT_TEXT, truncated_nudges=1), "answer"),
-        (state(last=LastStep.CUT_TEXT, finish_reason="content_filter"), "answer"),
-        (state(last=LastStep.EMPTY, empty_nudges=1), "failed"),
+        (state(last=LastStepKind.RESULTS, failure="context_full", compacted=True), "failed"),
+        (state(last=LastStepKind.NO_ROOM, compacted=True), "failed"),
+        (state(last=LastStepKind.CUT_CALLS, truncated_nudges=1), "failed"),
+        (state(last=LastStepKind.CUT_TEXT, truncated_nudges=1), "answer"),
+        (state(last=LastStepKind.CUT_TEXT, finish_reason="content_filter"), "answer"),
+        (state(last=LastStepKind.EMPTY, empty_nudges=1), "failed"),
     ],
 )
 def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> None:
@@ -211,12 +217,12 @@ def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> N
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
 def test_response_cut_twice_names_what_cut_it(finish: str | None, words: str) -> None:
-    action = decide(state(last=LastStep.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
+    action = decide(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, EndTurn) and words in action.message
 
 
 def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
-    for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, LastStep, (True, False)):
+    for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, LastStepKind, (True, False)):
         asking = state(question_open=True, finish_reason=finish, failure=failure, last=last, compacted=compacted)
         assert decide(asking).action == WaitForUser(), asking
 
@@ -242,12 +248,12 @@ def test_after_a_closing_request_control_is_always_with_the_user(given_state: La
 
 @given(states)
 def test_cut_calls_never_run(given_state: LadderState) -> None:
-    assert decide(replace(given_state, last=LastStep.CUT_CALLS)).action != RunCalls()
+    assert decide(replace(given_state, last=LastStepKind.CUT_CALLS)).action != RunCalls()
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
 def test_a_finish_reason_alone_never_causes_a_request(given_state: LadderState, finish: str | None) -> None:
-    for last in (LastStep.TEXT, LastStep.CALLS):
+    for last in (LastStepKind.TEXT, LastStepKind.CALLS):
         before = replace(given_state, last=last)
         assert decide(before) == decide(replace(before, finish_reason=finish))
 

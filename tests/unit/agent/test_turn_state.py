@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.agent.executor import Stopwatch
+from app.agent.executor import WorkStopwatch
 from app.agent.interventions import nudge_instruction
-from app.agent.ladder import LastStep
+from app.agent.ladder import LastStepKind
 from app.agent.turn_state import TurnState, classify_response
 from app.conversation.events import (
     Answer,
@@ -49,37 +49,37 @@ def step(number: int, outcome: CallOutcome = CallOutcome.OK, **arguments: int | 
 @pytest.mark.parametrize(
     ("message", "shape"),
     [
-        (AssistantMessage(calls=(READ,), finish_reason="stop"), LastStep.CALLS),
-        (AssistantMessage(calls=(READ,), text="x", state="truncated"), LastStep.CUT_CALLS),
-        (AssistantMessage(text="x", finish_reason="other"), LastStep.TEXT),
-        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), LastStep.TEXT),
-        (AssistantMessage(text="x", state="truncated"), LastStep.CUT_TEXT),
-        (AssistantMessage(text=" \n"), LastStep.EMPTY),
-        (AssistantMessage(reasoning="hm"), LastStep.REASONING_ONLY),
-        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), LastStep.REASONING_ONLY),
-        (AssistantMessage(finish_reason="length", state="truncated"), LastStep.NO_ROOM),
-        (AssistantMessage(finish_reason="model_context_window_exceeded"), LastStep.NO_ROOM),
+        (AssistantMessage(calls=(READ,), finish_reason="stop"), LastStepKind.CALLS),
+        (AssistantMessage(calls=(READ,), text="x", state="truncated"), LastStepKind.CUT_CALLS),
+        (AssistantMessage(text="x", finish_reason="other"), LastStepKind.TEXT),
+        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), LastStepKind.TEXT),
+        (AssistantMessage(text="x", state="truncated"), LastStepKind.CUT_TEXT),
+        (AssistantMessage(text=" \n"), LastStepKind.EMPTY),
+        (AssistantMessage(reasoning="hm"), LastStepKind.REASONING_ONLY),
+        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), LastStepKind.REASONING_ONLY),
+        (AssistantMessage(finish_reason="length", state="truncated"), LastStepKind.NO_ROOM),
+        (AssistantMessage(finish_reason="model_context_window_exceeded"), LastStepKind.NO_ROOM),
     ],
 )
-def test_shapes(message: AssistantMessage, shape: LastStep) -> None:
+def test_shapes(message: AssistantMessage, shape: LastStepKind) -> None:
     assert classify_response(message) is shape
 
 
 def test_calls_become_results_when_all_have_one() -> None:
     other = READ.model_copy(update={"uid": "c1.1"})
     turn = after(AssistantMessage(calls=(READ, other)), done("c1.0"))
-    assert (turn.last, turn.unfinished_calls) == (LastStep.CALLS, (other,))
+    assert (turn.last, turn.unfinished_calls) == (LastStepKind.CALLS, (other,))
     turn.apply(done("c1.1"))
-    assert (turn.last, turn.unfinished_calls) == (LastStep.RESULTS, ())
+    assert (turn.last, turn.unfinished_calls) == (LastStepKind.RESULTS, ())
 
 
 def test_cut_calls_stay_cut_although_each_is_told_that_it_did_not_run() -> None:
     turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", CallOutcome.INVALID))
-    assert (turn.last, turn.unfinished_calls) == (LastStep.CUT_CALLS, ())
+    assert (turn.last, turn.unfinished_calls) == (LastStepKind.CUT_CALLS, ())
 
 
 def test_results_from_before_the_closing_request_are_not_its_answer() -> None:
-    assert after(*step(1), RequestSent(closing=True)).last is LastStep.USER
+    assert after(*step(1), RequestSent(closing=True)).last is LastStepKind.USER
 
 
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
@@ -117,7 +117,7 @@ def test_steps_without_effect_and_nudges_are_counted_in_a_row_and_results_once()
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
     turn = after(*step(1, CallOutcome.ERROR), done("c1.0", CallOutcome.ERROR), done("c9.9"))
-    assert (turn.fruitless_steps, turn.last) == (1, LastStep.RESULTS)
+    assert (turn.fruitless_steps, turn.last) == (1, LastStepKind.RESULTS)
     empty = (AssistantMessage(), nudge_instruction(InterventionKind.EMPTY_RESPONSE))
     assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
     assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
@@ -149,19 +149,19 @@ def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends()
     no_room = AssistantMessage(finish_reason="length")
     compacted = HistoryCompacted(upto=1, summary="s", method="summary")
     turn = after(no_room, compacted)
-    assert (turn.last, turn.compacted) == (LastStep.USER, True)
+    assert (turn.last, turn.compacted) == (LastStepKind.USER, True)
     turn.apply(no_room)
-    assert (turn.last, turn.compacted) == (LastStep.NO_ROOM, True)
+    assert (turn.last, turn.compacted) == (LastStepKind.NO_ROOM, True)
 
 
 def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:
     turn = after(AssistantMessage(text="half", state="discarded"))
-    assert (turn.responses, turn.last, turn.last_message) == (1, LastStep.USER, None)
+    assert (turn.responses, turn.last, turn.last_message) == (1, LastStepKind.USER, None)
 
 
 async def test_the_wait_for_the_user_is_not_work() -> None:
     now = [10.0]
-    watch = Stopwatch(lambda: now[0])
+    watch = WorkStopwatch(lambda: now[0])
 
     async def answered_late(_: PermissionRequest) -> PermissionAnswer:
         now[0] += 60

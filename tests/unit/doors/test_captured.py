@@ -16,7 +16,7 @@ from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost
 from app.runtime.unfinished_work import stage_captured_edits
-from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
 
@@ -33,9 +33,9 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 
 
 def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
-    turn = AgentTurn("claude", "s", prompt, "r", "opus", proposal)
+    turn = CapturedAgentTurn("claude", "s", prompt, "r", "opus", proposal)
     known = {file.path: file for file in runtime.captured_edits.captured_files(proposal)} if proposal else {}
-    file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
+    file = known.get("a.txt", CapturedFileEdit("a.txt", BEFORE, 0o755, BEFORE))
     assert file.after is not None
     return runtime.captured_edits.store_edits(
         turn, [file._replace(after=file.after.replace(old, new))], [*known.values()]
@@ -46,7 +46,7 @@ def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: Op
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
     files = runtime.captured_edits.captured_files(name)
-    runtime.captured_edits.store_edits(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
+    runtime.captured_edits.store_edits(CapturedAgentTurn("claude", "s", "1", "r", "opus", name), files, files)
     stage_captured_edits(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured_edits.proposals_to_stage() == []
@@ -154,7 +154,7 @@ def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Op
 
 def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
-    turn = AgentTurn("claude", "s", "1", "r", "opus", "P7")
+    turn = CapturedAgentTurn("claude", "s", "1", "r", "opus", "P7")
     assert answer_call_of_closed_turn(runtime.workspace.root, turn, refusal) == refusal
 
 
@@ -164,7 +164,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     class Meeting(CapturedEditStore):
         """Whose caller has looked when another call of the turn is taken."""
 
-        def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
+        def latest_turn(self, agent: str, session: str, prompt: str) -> CapturedAgentTurn | None:
             found = super().latest_turn(agent, session, prompt)
             if not met:
                 met.append(capture(runtime, b"line 03\n", b"three\n"))

@@ -24,7 +24,7 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import append_decision_to_sessions
-from app.storage.process_coordination import ChangeWatch
+from app.storage.process_coordination import DatabaseChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]
 WORDS = "Not so.\n\n  But like this:\n\tindented"
@@ -189,7 +189,7 @@ def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypa
 
 
 def test_signal_between_two_waits_is_received(runtime: OpenWorkspace) -> None:
-    with ChangeWatch(runtime.signal) as watch:
+    with DatabaseChangeWatch(runtime.signal) as watch:
         runtime.signal.send()
         assert watch.wait(30)
         runtime.signal.send()

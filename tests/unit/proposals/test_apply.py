@@ -23,7 +23,7 @@ from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPe
 from app.proposals.values.proposal_store import JournalEntry
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
@@ -341,11 +341,11 @@ from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.proposals.values.proposal_errors import ProposalError
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.workspace.paths import Workspace
 
 folder = Path(sys.argv[1])
-store = SqliteProposalStore(Database(folder / "db"), "here", ChangeSignal(folder, "here"))
+store = SqliteProposalStore(Database(folder / "db"), "here", DatabaseChangeSignal(folder, "here"))
 service = ProposalService(Workspace(folder / "workspace"), store, folder / "lock")
 print("ready", flush=True)
 sys.stdin.readline()
@@ -362,7 +362,7 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     root.mkdir()
     for number in range(30):
         (root / f"{number}.txt").write_text("one\n")
-    store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "lock")
     draft = service.new_draft("session")
     for number in range(30):

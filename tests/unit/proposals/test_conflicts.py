@@ -14,7 +14,7 @@ from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserText, StaleProposal
-from app.runtime.unfinished_work import make_unrecorded_event
+from app.runtime.unfinished_work import unrecorded_decision_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, numbered
@@ -511,7 +511,7 @@ def test_a_denial_of_a_stale_one_keeps_why_and_what_is_there_now(bench: Make) ->
     denied = site.service.deny("P1").proposal
     last = denied.last
     assert last is not None
-    assert make_unrecorded_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
+    assert unrecorded_decision_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
     assert last.stale.splitlines() == [
         "P1 was stale and could not be approved: a.txt changed at line 10, where the proposal changes it too.",
         "  a.txt reads there now:",

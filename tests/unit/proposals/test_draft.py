@@ -17,7 +17,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -342,7 +342,7 @@ def staged_by(bench: Bench, origin: ProposalOrigin, line: int, text: str) -> Pro
 
 def test_a_row_of_an_earlier_version_names_the_kind_alone(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(database, "here", DatabaseChangeSignal(tmp_path, "here"))
     store.save_proposal(Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=()))
     (row,) = database.query_rows("SELECT body FROM proposals")
     for kind in ("model", "patch", "undo"):

@@ -16,7 +16,7 @@ from app.proposals.values.proposal_errors import ChangedSinceShown, StackedPropo
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import MIGRATIONS, Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
@@ -338,7 +338,7 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProposalStore:
     if request.param == "memory":
         return MemoryStore()
-    return SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
+    return SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
 
 
 def test_related_proposals_of_a_path_are_found(bench: Make, store: ProposalStore) -> None:
@@ -398,7 +398,7 @@ def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(benc
 
 def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(database, "here", DatabaseChangeSignal(tmp_path, "here"))
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "c.txt")
@@ -412,7 +412,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
         connection.executemany("INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
-    store = SqliteProposalStore(Database(tmp_path / "old"), "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(tmp_path / "old"), "here", DatabaseChangeSignal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
         assert [each.id for each in related_pending_proposals(store, {path})] == found
 

@@ -34,9 +34,9 @@ from app.conversation.payload.history import read_omissions
 from app.proposals.values.models import FileChange, FileOperation, Hunk, Proposal
 from app.storage import StorageError
 from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
-from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
+from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
 from app.storage.database import MIGRATIONS, Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.conversation.histories import Simulation, sessions
@@ -44,7 +44,9 @@ from tests.unit.conversation.histories import Simulation, sessions
 
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(Database(tmp_path / "state" / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
+    return SessionStore(
+        Database(tmp_path / "state" / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w")
+    )
 
 
 def mode(path: Path) -> int:
@@ -128,9 +130,9 @@ from pathlib import Path
 from app.conversation.events import UserMessage
 from app.storage.database import Database
 from app.storage.session_store import SessionStore
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 base = Path({str(tmp_path)!r})
-store = SessionStore(Database(base / "signoff.db"), "/w", ChangeSignal(base / "signals", "/w"))
+store = SessionStore(Database(base / "signoff.db"), "/w", DatabaseChangeSignal(base / "signals", "/w"))
 record = store.create()
 for number in range(5):
     store.append_events(record.id, [UserMessage(text=str(number))])
@@ -139,7 +141,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
-    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
+    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w"))
     events = store.events(done.stdout.strip())
     assert [event.text for event in events if isinstance(event, UserMessage)] == ["0", "1", "2", "3", "4"]
 
@@ -199,7 +201,7 @@ def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
 
 
 def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> None:
-    other = SessionStore(store._database, "/other", ChangeSignal(tmp_path / "signals", "/other"))
+    other = SessionStore(store._database, "/other", DatabaseChangeSignal(tmp_path / "signals", "/other"))
     store.set_setting("draft", "half a sentence")
     store.set_setting("learned", "x", shared=True)
     assert (store.setting("draft"), other.setting("draft")) == ("half a sentence", None)
@@ -239,7 +241,7 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", ["{", '{"written": "by a later version"}', "null"])
 def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_path: Path, body: str) -> None:
     database = store._database
-    proposals = SqliteProposalStore(database, "/w", ChangeSignal(tmp_path / "signals", "/w"))
+    proposals = SqliteProposalStore(database, "/w", DatabaseChangeSignal(tmp_path / "signals", "/w"))
     record = store.create()
     store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.DENIED)])
     with database.transaction() as connection:
@@ -314,7 +316,7 @@ def test_unrecorded_rows_of_old_versions(tmp_path: Path, state: str, decision: s
         )
         connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
-    store = SqliteProposalStore(Database(path), "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(path), "here", DatabaseChangeSignal(tmp_path, "here"))
     found = [(name, last.decision, last.feedback) for name, last in store.unrecorded_decisions()]
     assert found == ([("P12", decision, feedback)] if decision else [])
 
@@ -340,7 +342,7 @@ def test_events_are_read_as_stored(simulated: Simulation, tmp_path_factory: pyte
     folder = tmp_path_factory.mktemp("state")
     database = Database(folder / "signoff.db")
     try:
-        store = SessionStore(database, "/w", ChangeSignal(folder / "signals", "/w"))
+        store = SessionStore(database, "/w", DatabaseChangeSignal(folder / "signals", "/w"))
         session = store.create().id
         stored = store.append_events(session, log)
         read = store.events(session)
@@ -377,7 +379,7 @@ def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -
 
 
 def test_a_stored_proposal_takes_little_memory(tmp_path: Path) -> None:
-    store = SqliteProposalStore(Database(tmp_path / "db"), "/w", ChangeSignal(tmp_path, "/w"))
+    store = SqliteProposalStore(Database(tmp_path / "db"), "/w", DatabaseChangeSignal(tmp_path, "/w"))
     hunks = tuple(
         Hunk(id=str(at), number=at, old_start=at, old_count=1, new_start=at, new_count=1) for at in range(1, 21)
     )
@@ -451,16 +453,18 @@ def test_the_users_own_title_stays(store: SessionStore) -> None:
     assert store.get(record.id).title == "auth"
 
 
-TURN = AgentTurn("claude", "s", "p")
+TURN = CapturedAgentTurn("claude", "s", "p")
 
 
 @pytest.fixture
 def captured(tmp_path: Path) -> CapturedEditStore:
-    return CapturedEditStore(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
+    return CapturedEditStore(
+        Database(tmp_path / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w")
+    )
 
 
-def file(after: bytes) -> CapturedFile:
-    return CapturedFile("a.py", b"a", 0o644, after)
+def file(after: bytes) -> CapturedFileEdit:
+    return CapturedFileEdit("a.py", b"a", 0o644, after)
 
 
 def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEditStore) -> None:
@@ -496,7 +500,7 @@ def test_in_the_folders_of_the_platform_none_is_misplaced(monkeypatch: pytest.Mo
 
 
 def test_proposals_in_use_are_not_parsed_again(tmp_path: Path) -> None:
-    store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
     one = Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=())
     store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 5_001)))
     held = store.recent_proposals()

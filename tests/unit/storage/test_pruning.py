@@ -12,7 +12,7 @@ from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.storage.database import Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.pruning import PruneReport, prune_workspace
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import FRESH_SECONDS, SqliteProposalStore
@@ -31,7 +31,7 @@ class Bench:
         self.root = base / name
         self.root.mkdir()
         self.database = Database(base / "signoff.db")
-        signal = ChangeSignal(base / "signals", name)
+        signal = DatabaseChangeSignal(base / "signals", name)
         self.name = name
         self.sessions = SessionStore(self.database, name, signal)
         self.store = SqliteProposalStore(self.database, name, signal)

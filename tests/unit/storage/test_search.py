@@ -23,7 +23,7 @@ from app.conversation.events import (
 from app.proposals.values.decision_facts import FileStat, LineComment
 from app.storage import StorageError, session_search
 from app.storage.database import MIGRATIONS, Database
-from app.storage.process_coordination import ChangeSignal
+from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.pruning import prune_workspace
 from app.storage.session_search import SessionSearch
 from app.storage.session_store import SessionStore
@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, base: Path, workspace: str = "/w", database: Database | None = None) -> None:
         self.database = database or Database(base / "signoff.db")
-        self.store = SessionStore(self.database, workspace, ChangeSignal(base / "signals", "w"))
+        self.store = SessionStore(self.database, workspace, DatabaseChangeSignal(base / "signals", "w"))
         self.search = SessionSearch(self.database, workspace)
 
     def say(self, *events: Event) -> str:

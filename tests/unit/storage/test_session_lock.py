@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.storage import StorageError
-from app.storage.process_coordination import ChangeSignal, ChangeWatch, SessionLock, is_session_open
+from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch, SessionLock, is_session_open
 
 
 def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_signal_that_cannot_be_given_fails_nothing(tmp_path: Path) -> None:
-    giving = ChangeSignal(tmp_path / "signals", "/w")
+    giving = DatabaseChangeSignal(tmp_path / "signals", "/w")
     shutil.rmtree(tmp_path / "signals")
     giving.send()
     assert not giving.path.exists()
@@ -90,7 +90,10 @@ def test_a_signal_stops_waiting_for_changes(tmp_path: Path) -> None:
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
     try:
         # It may also come just before or after the wait.
-        with pytest.raises((KeyboardInterrupt, Stopped)), ChangeWatch(ChangeSignal(tmp_path, "/w")) as watch:
+        with (
+            pytest.raises((KeyboardInterrupt, Stopped)),
+            DatabaseChangeWatch(DatabaseChangeSignal(tmp_path, "/w")) as watch,
+        ):
             timer.start()
             watch.wait(30)
             timer.join()

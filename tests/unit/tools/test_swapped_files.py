@@ -9,7 +9,7 @@ import pytest
 
 from app.tools.search import search_text
 from app.tools.search.search_text import LiteralMatcher
-from app.workspace.reading import FolderChain
+from app.workspace.reading import OpenFolderChain
 from tests.unit.tools.memory_draft import Bench
 
 HIDDEN = "needle hunter2\n"
@@ -139,14 +139,14 @@ def test_a_folder_swapped_while_open_is_listed_as_it_was(bench: Bench, monkeypat
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     (root / "b/.gitignore").write_text("*.log\n")
-    opened = FolderChain.open_folder
+    opened = OpenFolderChain.open_folder
 
-    def folder(self: FolderChain, path: str) -> int:
+    def folder(self: OpenFolderChain, path: str) -> int:
         descriptor = opened(self, path)
         if path == "b" and not (root / "b").is_symlink():
             (root / "b").rename(root / "moved")
             (root / "b").symlink_to("../outside")
         return descriptor
 
-    monkeypatch.setattr(FolderChain, "open_folder", folder)
+    monkeypatch.setattr(OpenFolderChain, "open_folder", folder)
     assert list(bench.workspace.walk_files()) == ["b/.gitignore", "b/in.py"]
