@@ -153,39 +153,35 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect_model(runtime, settings)
     except ModelNotConfigured as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    if settings.max_cost is not None and await model.find_price() is None:
-        await model.aclose()
-        raise CommandError(NO_PRICE.format(model=settings.model), ExitCode.USAGE)
-    message = await asyncio.to_thread(make_user_message, runtime, prompt)
-    try:
-        images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
-    except ImageNotAttached as error:
-        await model.aclose()
-        raise CommandError(str(error), ExitCode.USAGE) from error
-    served = McpManager(runtime, print_error)
-    session = create_or_resume_session(
-        runtime, model, session_from_arguments(runtime, arguments), settings, source=served, notify=print_error
-    )
-    if session.is_follower:
-        await model.aclose()
-        raise CommandError(
-            f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(model.aclose)
+        if settings.max_cost is not None and await model.find_price() is None:
+            raise CommandError(NO_PRICE.format(model=settings.model), ExitCode.USAGE)
+        message = await asyncio.to_thread(make_user_message, runtime, prompt)
+        try:
+            images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
+        except ImageNotAttached as error:
+            raise CommandError(str(error), ExitCode.USAGE) from error
+        served = McpManager(runtime, print_error)
+        stack.push_async_callback(served.close)
+        session = create_or_resume_session(
+            runtime, model, session_from_arguments(runtime, arguments), settings, source=served, notify=print_error
         )
-    before = session.log.last_id
-    allowed = arguments.commands == "allow"
-    printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
-    session.subscribe(printer)
-    stop = _Stop(session)
-    try:
+        stack.push_async_callback(session.close)
+        if session.is_follower:
+            raise CommandError(
+                f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
+            )
+        before = session.log.last_id
+        allowed = arguments.commands == "allow"
+        printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+        session.subscribe(printer)
+        stop = _Stop(session)
         await served.refresh(runtime.settings)
         await session.send(message.text, message.command, images)
         stop.repeat()
         await session.wait_until_idle()
-    finally:
         unavailable = served.unavailable_servers
-        await session.close()
-        await served.close()
-        await model.aclose()
     printer.end_line()
     outcome = _outcome(
         session, [event for event in session.log.events if event.id > before], printer.failure, unavailable
