@@ -41,7 +41,7 @@ from app.conversation.payload.tool_calls import (
 from app.llm.values.endpoint import host_and_port
 from app.llm.values.requests_and_updates import ReceivedToolCall
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import TooMuchUnread
+from app.proposals.values.proposal_errors import ReadingBudgetExceeded
 from app.text.quantities import format_count
 from app.tools.base.contract import (
     CallRejected,
@@ -315,11 +315,11 @@ class Executor:
         else:
             await self._run_tool(call, tool, arguments, progress, interrupter)
 
-    async def _find_unread_error(self) -> TooMuchUnread | None:
+    async def _find_unread_error(self) -> ReadingBudgetExceeded | None:
         """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
-        except TooMuchUnread as full:
+        except ReadingBudgetExceeded as full:
             return full
         return None
 
@@ -440,7 +440,7 @@ class Executor:
             if progress.edited:
                 await asyncio.to_thread(_store_read_history, progress.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
-        except TooMuchUnread as full:
+        except ReadingBudgetExceeded as full:
             # Another agent has staged edits meanwhile and filled the reading budget.
             await progress.recorder.write_now(*(_unread_result(result, full) for result in progress.held))
             return
@@ -494,7 +494,7 @@ def _make_result_event(call: ToolCall, outcome: CallOutcome, text: str, summary:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
-def _unread_result(result: ToolResult, full: TooMuchUnread) -> ToolResult:
+def _unread_result(result: ToolResult, full: ReadingBudgetExceeded) -> ToolResult:
     """Return the result of a call that the reading budget has no room for; recording it closes the gate."""
     return result.model_copy(
         update={

@@ -105,7 +105,7 @@ class SessionPorts:
     workspace: Workspace
     model: ModelPort
     check_unread_limit: Callable[[], None] = lambda: None
-    """Raises TooMuchUnread if the reading budget has no room for another edit; may be called on any thread."""
+    """Raises ReadingBudgetExceeded if there is no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Commits an approved proposal and returns the commit id; None if not configured."""
     run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None

@@ -25,7 +25,7 @@ from app.attestation.signed_statement import (
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import remote_names
 from app.git.run_git import GitFailed, run_git
-from app.proposals.values.record_entries import blob_id
+from app.proposals.values.record_entries import git_blob_id
 from app.workspace.reading import read_file
 
 REVIEWS = "refs/notes/signoff-reviews"
@@ -107,7 +107,7 @@ class ReviewNoteReader:
             try:
                 if (text := texts.get(name)) is None:
                     raise StatementError("it is missing")
-                if blob_id(text, self._borrowed.object_format) != name:
+                if git_blob_id(text, self._borrowed.object_format) != name:
                     raise StatementError("it is another than its name says")
                 envelope, predicate = read_envelope(text)
                 self.envelopes[name] = envelope, predicate
@@ -172,7 +172,7 @@ def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
         GitFailed: Git can't write the notes.
     """
     _, predicate = read_envelope(envelope)
-    name = blob_id(envelope, borrowed.object_format)
+    name = git_blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.object_format) for path, blob in versions}

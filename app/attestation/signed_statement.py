@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, run_git
 from app.proposals.text.diff import diff_lines
-from app.proposals.values.record_entries import blob_id
+from app.proposals.values.record_entries import git_blob_id
 
 PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
@@ -210,7 +210,7 @@ def pre_authentication_encoding(payload: bytes) -> bytes:
 
 def version_digest(path: str, blob: str, algorithm: str) -> str:
     """Return the id of the note with the reviews of a file version, in the form of a git blob id."""
-    return blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
+    return git_blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 
 
 def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
@@ -234,7 +234,7 @@ def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[
             lead = _signed_lines(" ", old[max(0, change.old_start - _CONTEXT + after) : change.old_start])
             trail = _signed_lines(" ", old[change.old_end : change.old_end + after])
             text = b"hunk %d\0%s\0%s\0%s\0%s" % (after, name, lead, body, trail)
-            digests.append(blob_id(text, algorithm))
+            digests.append(git_blob_id(text, algorithm))
         found.append((change.new_start + 1, tuple(digests)))
     return found
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from app.automation.tool_reports import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
-from app.proposals.decide.workspace_versions import CheckedHunk
-from app.proposals.values.decision_facts import RecordedCheck
+from app.proposals.decide.workspace_versions import HunkLineRange
+from app.proposals.values.decision_facts import RecordedCheckResult
 from app.text.quantities import format_count
 
 MAX_FINDINGS = 500
@@ -176,8 +176,8 @@ class CheckResult:
     """The exact content of the workspace that was checked; None until the check has ended."""
     stale: str = ""
     """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
-    hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """`WorkspaceVersions.hunks` of the versions that were checked."""
+    hunks: Mapping[str, tuple[HunkLineRange, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """`VersionsToCheck.hunks` of the versions that were checked."""
 
     @property
     def is_current(self) -> bool:
@@ -194,14 +194,14 @@ class CheckResult:
         return replace(self, stale=change or _difference(self.tree, current_tree))
 
     @property
-    def as_record(self) -> RecordedCheck:
+    def as_record(self) -> RecordedCheckResult:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
         if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
             more = f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
             words += f"; not run: {', '.join(missed[:_PLACES])}{more}"
-        return RecordedCheck(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
+        return RecordedCheckResult(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
     def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
         """Yield the changed lines that the check ran, or those that it did not run; none for an outdated result."""

@@ -24,7 +24,7 @@ from app.automation.tool_reports import LineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
@@ -186,12 +186,12 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, versions: WorkspaceVersions) -> CheckedTrees:
+    async def read_trees(self, versions: VersionsToCheck) -> CheckedTrees:
         """Return the trees that a check would compare now. Raises OSError."""
         return CheckedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
 
     def cached_result(
-        self, check: CheckTable, trees: WorkspaceVersions, checked_trees: CheckedTrees
+        self, check: CheckTable, trees: VersionsToCheck, checked_trees: CheckedTrees
     ) -> CheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._known.get((check, trees.files, checked_trees.ids))
@@ -200,7 +200,7 @@ class CheckRunner:
     async def run_check(
         self,
         check: CheckTable,
-        trees: WorkspaceVersions,
+        trees: VersionsToCheck,
         report: ReportResult = lambda result: None,
         *,
         patience: float | None = None,
@@ -301,7 +301,7 @@ class CheckRunner:
             del self._known[key]
 
     async def _run_on(
-        self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
+        self, check: CheckTable, trees: VersionsToCheck, progress: Callable[[str], None]
     ) -> CheckOutcome:
         files = files_for_check(check, trees.files) or ()
         coverage: LineCoverage | None = None
@@ -314,7 +314,7 @@ class CheckRunner:
         ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
         return replace(outcome, coverage=coverage) if ended else outcome
 
-    async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
+    async def _run_before(self, check: CheckTable, trees: VersionsToCheck) -> CheckOutcome:
         files = files_for_check(check, trees.old_files)
         if files is None and command_takes_files(check):
             # Without the proposal there is no file to check, so nothing can fail.

@@ -15,7 +15,7 @@ from typing import Any
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.check_runner import CheckedTrees, CheckRunner, files_for_check
 from app.config.settings import CheckTable
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.quantities import format_count
 from app.workspace.file_watching import watch_changes
@@ -64,7 +64,7 @@ _CALM = 0.4
 """Seconds without another change before checks run again: users often exclude several hunks one after the other."""
 _ATTEMPTS = 3
 """Number of runs before an approval while the files keep changing."""
-_NO_TREES = WorkspaceVersions({}, {}, (), ())
+_NO_TREES = VersionsToCheck({}, {}, (), ())
 
 HunkChoices = tuple[str, ...] | None
 """Ids of the hunks that an approval would name; None for all pending hunks."""
@@ -81,7 +81,7 @@ class _CheckedProposal:
     """The user's change since the results were obtained: `before hunk 3 was taken out`."""
     results: dict[str, CheckResult] = field(default_factory=dict)
     """By the check's name."""
-    trees: WorkspaceVersions | None = None
+    trees: VersionsToCheck | None = None
     why_not: str = ""
     is_outdated: bool = False
     """Whether the files have changed since the proposal was examined."""
@@ -143,7 +143,7 @@ class CheckScheduler:
         self,
         runner: CheckRunner,
         configured: Callable[[], tuple[CheckTable, ...]],
-        trees: Callable[[str, HunkChoices], WorkspaceVersions],
+        trees: Callable[[str, HunkChoices], VersionsToCheck],
         chosen: Callable[[Proposal], HunkChoices],
         publish: Callable[[ProposalChecks], None],
     ) -> None:

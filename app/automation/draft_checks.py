@@ -12,7 +12,7 @@ from app.config.settings import CheckTable
 
 if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
-    from app.proposals.decide.workspace_versions import WorkspaceVersions
+    from app.proposals.decide.workspace_versions import VersionsToCheck
     from app.proposals.stack.draft import Draft
 
 
@@ -29,7 +29,7 @@ class DraftChecks:
         self,
         runner: "Callable[[], CheckRunner]",
         configured: Callable[[], tuple[CheckTable, ...]],
-        trees: "Callable[[Draft], WorkspaceVersions]",
+        trees: "Callable[[Draft], VersionsToCheck]",
     ) -> None:
         self._runner = runner
         self._configured = configured

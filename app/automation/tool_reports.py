@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.text.quantities import format_count
@@ -109,7 +109,7 @@ class LineCoverage:
         return ", ".join(filter(None, (counted, problem)))
 
 
-def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root: Path) -> LineCoverage | None:
+def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: Path) -> LineCoverage | None:
     """Return the coverage that a check has written to its layer; None if it wrote no report.
 
     A report that was on disk before is ignored, and so are files that the check has changed.
@@ -135,7 +135,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root:
     return None if setting == "auto" else LineCoverage(setting, problem="the check did not write it")
 
 
-def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | None:
+def _written(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
@@ -150,7 +150,7 @@ def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | No
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
 
 
-def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCoverage) -> LineCoverage:
+def _without_changed(run: SandboxRun, trees: VersionsToCheck, found: LineCoverage) -> LineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
     if not changed:
@@ -162,7 +162,7 @@ def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCover
     return LineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 
-def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
+def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
     try:
         after = run.read_change(path, MAX_REPORT_BYTES).after
     except (OSError, ChangedMeanwhile):
@@ -171,7 +171,7 @@ def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
     return after is None if before is None else after is not None and after.data == before.data
 
 
-def _parse(name: str, data: bytes, trees: WorkspaceVersions, root: Path) -> LineCoverage:
+def _parse(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> LineCoverage:
     """Return the coverage in a report. Raises ReportError."""
     found = _Found(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
@@ -186,7 +186,7 @@ def _parse(name: str, data: bytes, trees: WorkspaceVersions, root: Path) -> Line
 class _Found:
     """Collects the changed lines that a report names, for all ways of naming files."""
 
-    def __init__(self, report: str, trees: WorkspaceVersions, root: Path) -> None:
+    def __init__(self, report: str, trees: VersionsToCheck, root: Path) -> None:
         self._report = report
         self._trees = trees
         self._root = root

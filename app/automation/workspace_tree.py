@@ -16,7 +16,7 @@ from pathlib import Path
 from app.git.blobs import to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.proposals.values.record_entries import blob_id
+from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
@@ -123,7 +123,7 @@ class WorkspaceTrees:
             before, blob = self._blobs.get((name, algorithm), (None, ""))
             if before != now:
                 is_large = facts.st_size > _LARGEST
-                blob = blob_id(repr(now).encode() if is_large else read_file(name, _LARGEST)[0], algorithm)
+                blob = git_blob_id(repr(now).encode() if is_large else read_file(name, _LARGEST)[0], algorithm)
                 if time.time() - facts.st_ctime > _SETTLED:
                     self._blobs[name, algorithm] = now, blob
         except OSError:
@@ -143,7 +143,7 @@ def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone
 def _blob_of(leaf: FileOrLink | None, algorithm: str) -> str:
     if leaf is None:
         return ""
-    return f"{to_git_mode(leaf.mode, link=leaf.is_link)} {blob_id(leaf.data, algorithm)}"
+    return f"{to_git_mode(leaf.mode, link=leaf.is_link)} {git_blob_id(leaf.data, algorithm)}"
 
 
 def _texts(said: bytes) -> list[str]:

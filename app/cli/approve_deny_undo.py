@@ -30,7 +30,12 @@ from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_a
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
-from app.proposals.values.decision_facts import CommandCaller, DecisionContext, RecordedCheck, RecordedEvidence
+from app.proposals.values.decision_facts import (
+    CommandCaller,
+    DecisionContext,
+    RecordedCheckResult,
+    RecordedTestEvidence,
+)
 from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
@@ -94,7 +99,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
 
     def one(proposal: Proposal) -> _Decided:
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
-        checks: tuple[RecordedCheck, ...] = ()
+        checks: tuple[RecordedCheckResult, ...] = ()
         if not arguments.unchecked:
             # Imported only here: few workspaces have checks, and the import delays every command.
             from app.cli.check_evidence_reproduce import run_required_checks
@@ -222,7 +227,7 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
 
 def _known_evidence(
     runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None
-) -> RecordedEvidence | None:
+) -> RecordedTestEvidence | None:
     """Return the stored evidence for these hunks; None if there is none for the current content."""
     if not runtime.settings.check:
         return None
@@ -232,7 +237,9 @@ def _known_evidence(
     return None
 
 
-def _context(checks: tuple[RecordedCheck, ...] = (), evidence: RecordedEvidence | None = None) -> DecisionContext:
+def _context(
+    checks: tuple[RecordedCheckResult, ...] = (), evidence: RecordedTestEvidence | None = None
+) -> DecisionContext:
     """Return the context of a decision by this command for the record: the caller, check results and evidence."""
     return DecisionContext(through="command line", caller=find_command_caller(), checks=checks, evidence=evidence)
 

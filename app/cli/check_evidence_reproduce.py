@@ -32,8 +32,8 @@ from app.cli.json_documents import (
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
-from app.proposals.decide.workspace_versions import WorkspaceVersions
-from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedCheck
+from app.proposals.decide.workspace_versions import VersionsToCheck
+from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedCheckResult
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
@@ -67,7 +67,7 @@ def run_required_checks(
     *,
     quiet: bool,
     refusal: str = "is not written: {}. `--unchecked` writes it all the same.",
-) -> tuple[RecordedCheck, ...]:
+) -> tuple[RecordedCheckResult, ...]:
     """Run the checks that the workspace requires before a write, on exactly the content that would be written.
 
     Args:
@@ -150,7 +150,7 @@ def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[Chec
 
 
 async def _run(
-    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: WorkspaceVersions, *, quiet: bool
+    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: VersionsToCheck, *, quiet: bool
 ) -> list[CheckResult]:
     if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
@@ -228,7 +228,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
     if found.why_not:
         raise CommandError(f"Nothing was run: {found.why_not}.")
     marks = sorted(found.marks.values(), key=lambda mark: (not mark.verdict.is_unnoticed_by_tests, mark.hunk))
-    tried = [mark for mark in marks if mark.verdict is not EvidenceVerdict.NOT_RUN]
+    tried = [mark for mark in marks if mark.verdict is not HunkTestVerdict.NOT_RUN]
     if arguments.json:
         print_json(
             EvidenceDocument(
@@ -276,6 +276,6 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
     return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 
-def make_evidence_line(mark: HunkEvidence) -> EvidenceLine:
+def make_evidence_line(mark: HunkTestEvidence) -> EvidenceLine:
     """Return the evidence of one hunk for a document."""
     return EvidenceLine(**mark.model_dump(mode="json"), words=mark.description)

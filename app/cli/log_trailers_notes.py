@@ -28,7 +28,7 @@ from app.cli.json_documents import (
 from app.proposals.decide.commit_trailers import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import CommandCaller
-from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, has_anything_on_disk_after
+from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_anything_on_disk_after
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
@@ -221,7 +221,7 @@ def _moved(
         except OSError:
             moved.append((path, entry))
             continue
-        if (blob_id(found.data) if found else "") != wanted:
+        if (git_blob_id(found.data) if found else "") != wanted:
             moved.append((path, entry))
     return moved
 

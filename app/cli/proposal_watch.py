@@ -12,7 +12,7 @@ from app.agent.turn_state import find_open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
 from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
 from app.conversation.events import Question
-from app.proposals.values.decision_facts import RecordedCheck
+from app.proposals.values.decision_facts import RecordedCheckResult
 from app.proposals.values.models import Proposal
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import OpenWorkspace
@@ -72,7 +72,7 @@ class _Changes:
         self._kept = CheckResultStore(runtime.sessions, runtime.signal)
         self._first = True
         self._proposals: dict[str, Proposal] = {}
-        self._checks: dict[str, list[RecordedCheck]] = {}
+        self._checks: dict[str, list[RecordedCheckResult]] = {}
         self._questions: dict[str, Question] = {}
         """By session id."""
         self._looked: dict[str, SessionRecord] = {}

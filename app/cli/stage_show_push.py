@@ -24,7 +24,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
-    from app.proposals.values.decision_facts import RecordedCheck
+    from app.proposals.values.decision_facts import RecordedCheckResult
     from app.runtime.git_proposals import PushedProposal
 
 
@@ -75,7 +75,7 @@ def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)
-    checks: tuple[RecordedCheck, ...] = ()
+    checks: tuple[RecordedCheckResult, ...] = ()
     if arguments.sign and proposal.state.is_pending:
         refusal = "is not signed: {}."
         checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal=refusal)

@@ -8,7 +8,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
-from app.proposals.values.record_entries import blob_id
+from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
 _MAX_BYTES = 256 << 20
@@ -105,7 +105,7 @@ def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tu
         leaf: The file or link on disk.
     """
     if leaf.is_link or b"\r\n" not in leaf.data:
-        return blob_id(leaf.data, borrowed.object_format), leaf.data
+        return git_blob_id(leaf.data, borrowed.object_format), leaf.data
     name = borrowed.run_query("hash-object", "-w", "--stdin", "--path", path, data=leaf.data).decode().strip()
     return name, borrowed.read_blobs([name])[name]
 

@@ -26,14 +26,14 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import PendingPaths, is_undecided
-from app.proposals.values.proposal_errors import ChangedSinceShown, NothingStaged, ProposalError
+from app.proposals.values.proposal_errors import ChangedSinceShown, NothingToStage, ProposalError
 from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.images.image import Image
-    from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
-    from app.proposals.decide.workspace_versions import WorkspaceVersions
+    from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
+    from app.proposals.decide.workspace_versions import VersionsToCheck
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
     from app.proposals.values.record_entries import RecordingStore
@@ -112,17 +112,19 @@ class ProposalService:
 
         return export_changes(self._contents, self.get(proposal_id))
 
-    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
+    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "VersionsToCheck":
         """Return the versions that checks of a pending proposal compare: with an approval, and without.
 
         Args:
             hunks: The hunks that the approval would name; None for all pending ones.
         """
-        from app.proposals.decide.workspace_versions import make_proposal_versions
+        from app.proposals.decide.workspace_versions import proposal_versions_to_check
 
         # Use a separate content store: contents that exist only for a check must not be saved.
         contents, disk = ContentStore(self._store), self._reader
-        return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
+        return proposal_versions_to_check(
+            self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks
+        )
 
     def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "PendingFiles":
         """Return the overlay in which only these hunks of a pending proposal are applied.
@@ -137,19 +139,19 @@ class ProposalService:
 
     def overlay_of_older_proposals(self, proposal_id: str) -> "PendingFiles":
         """Return the changes of all pending proposals that are older than this one, which need not be staged yet."""
-        from app.proposals.files.overlay import pending_files
+        from app.proposals.files.overlay import read_pending_files
 
         paths = PendingPaths()
         for each in self.pending():
             if int(each.id[1:]) < int(proposal_id[1:]):
                 paths.add_proposal(each)
-        return pending_files(ContentStore(self._store), paths.loaded_paths())
+        return read_pending_files(ContentStore(self._store), paths.loaded_paths())
 
-    def draft_versions_to_check(self, draft: "Draft") -> "WorkspaceVersions":
+    def draft_versions_to_check(self, draft: "Draft") -> "VersionsToCheck":
         """Return the versions that checks of a draft compare, as if it were a proposal."""
-        from app.proposals.decide.workspace_versions import make_draft_versions
+        from app.proposals.decide.workspace_versions import draft_versions_to_check
 
-        return make_draft_versions(self._store, self._contents, draft)
+        return draft_versions_to_check(self._store, self._contents, draft)
 
     # Staging
 
@@ -171,7 +173,7 @@ class ProposalService:
                 supersedes the first one whose files it touches.
 
         Raises:
-            NothingStaged: the edits cancel out.
+            NothingToStage: the edits cancel out.
         """
         from app.proposals.stack.proposal_staging import stage_draft
 
@@ -187,14 +189,14 @@ class ProposalService:
         Raises:
             PatchRefused: the text is not a patch, or does not fit the files.
         """
-        from app.proposals.decide.patch_staging import PatchAlreadyApplied, stage_patch_text
+        from app.proposals.decide.patch_staging import PatchAlreadyApplied, apply_patch_text
         from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_not_in_use()
         draft = self.new_draft("")
         folder = folder_path_in_repository(self._workspace.root)
         try:
-            report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
+            report = apply_patch_text(draft, text, folder, self._disk_draft, self._store)
         except PatchAlreadyApplied as found:
             origin = ProposalOrigin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
@@ -222,7 +224,7 @@ class ProposalService:
             include_approved: Whether to include hunks that were approved before.
 
         Raises:
-            NothingStaged: the changes cancel out, or all of them were approved before or are pending.
+            NothingToStage: the changes cancel out, or all of them were approved before or are pending.
             UnsafePath: no tool may touch one of the paths.
         """
         from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved_hunks, explain_all_excluded
@@ -235,7 +237,7 @@ class ProposalService:
         if not include_approved:
             left = exclude_approved_hunks(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
-                raise NothingStaged(explain_all_excluded(left.left_out))
+                raise NothingToStage(explain_all_excluded(left.left_out))
         draft = self.new_draft("")
         draft.origin = origin
         draft.add_changes(left.changes)
@@ -306,7 +308,7 @@ class ProposalService:
 
         Raises:
             ChangedSinceShown: it has another revision now.
-            NothingStaged: the command changes nothing any more.
+            NothingToStage: the command changes nothing any more.
         """
         from app.proposals.stack.proposal_staging import replace_command_changes
 
@@ -322,7 +324,7 @@ class ProposalService:
             return self.get(proposal_id)
 
     def load_file_conflict(
-        self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None
+        self, proposal_id: str, path: str = "", unsaved: "UnsavedEdit | None" = None
     ) -> "FileConflict":
         """Return a file of a stale proposal that conflicts with the disk.
 

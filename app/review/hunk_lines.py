@@ -6,7 +6,7 @@ Seen lines stay seen when a re-base moves their hunk.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind
+from app.proposals.values.attention_reason import AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState
 
 if TYPE_CHECKING:
@@ -268,12 +268,12 @@ def _reasons(
 ) -> Iterator[AttentionReason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
     heads = [
-        LineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld
+        HunkLineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld
     ]
     if heads:
         yield AttentionReason(kind=ReasonKind.UNHELD, path=diff.change.path, count=len(heads), places=tuple(heads))
     lines = [
-        LineReference(hunk=one.id, side="new", offset=line.offset)
+        HunkLineReference(hunk=one.id, side="new", offset=line.offset)
         for one in hunks
         for line in uncovered.get(one.id, ())
     ]

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence, ReproductionResult
-from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
@@ -83,7 +83,7 @@ class ReviewDraft:
         """Comments that were sent to the model with a denial, by the id of the denied proposal."""
         self.answered: set[str] = set()
         """Keys of the comments that the user ticked off: `P7/0` for the first of P7."""
-        self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
+        self.answers: dict[str, tuple[CommentedLineChange, ...]] = {}
         """How a proposal changed the lines of each comment on its former version, by the proposal's id."""
 
     def carry_over_comments(self, before: Proposal, after: Proposal) -> None:

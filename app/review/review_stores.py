@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.proposals.values.decision_facts import RecordedCheck
+from app.proposals.values.decision_facts import RecordedCheckResult
 from app.storage import StorageError
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.session_store import SessionStore
@@ -95,8 +95,8 @@ _CHECKS = "checks:"
 
 
 @cache
-def _facts_adapter() -> TypeAdapter[list[RecordedCheck]]:
-    return TypeAdapter(list[RecordedCheck])
+def _facts_adapter() -> TypeAdapter[list[RecordedCheckResult]]:
+    return TypeAdapter(list[RecordedCheckResult])
 
 
 class CheckResultStore:
@@ -122,7 +122,7 @@ class CheckResultStore:
                 self._store.set_setting(key, value)
                 self._signal.send()
 
-    def load(self, waiting: Collection[str]) -> dict[str, list[RecordedCheck]]:
+    def load(self, waiting: Collection[str]) -> dict[str, list[RecordedCheckResult]]:
         """Return the results of the waiting proposals, and delete those of others."""
         kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
         for gone in kept.keys() - set(waiting):

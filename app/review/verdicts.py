@@ -13,7 +13,7 @@ from app.proposals.values.models import (
     FileOperation,
     Proposal,
     ProposalState,
-    describe_state_or_part,
+    add_in_part_suffix,
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.review.review_state import ReviewState, UnseenParts
@@ -85,7 +85,7 @@ def decision_verbs(proposal: Proposal) -> DecisionVerbs:
 
 def describe_review_state(proposal: Proposal) -> str:
     """Return the words for its state."""
-    return describe_state_or_part(proposal, decision_verbs(proposal).states[proposal.state])
+    return add_in_part_suffix(proposal, decision_verbs(proposal).states[proposal.state])
 
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]

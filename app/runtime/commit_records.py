@@ -31,17 +31,17 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, read_commit_author
 from app.proposals.decide.commit_trailers import (
     FileDecision,
-    assistant_and_model,
+    agent_and_model,
     blame_lines,
     commit_proposal,
     decisions_leading_to,
     format_ranges,
     make_trailers,
 )
-from app.proposals.values.decision_facts import RecordedCheck, RecordedEvidence
+from app.proposals.values.decision_facts import RecordedCheckResult, RecordedTestEvidence
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import ProposalOrigin
-from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, git_blob_id
 from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink
@@ -211,7 +211,7 @@ def to_signed_review(
     )
 
 
-def _signed_evidence(fact: RecordedEvidence | None) -> tuple[ReviewEvidence, ...]:
+def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewEvidence, ...]:
     """Return the evidence in the signed form."""
     return tuple(
         ReviewEvidence(
@@ -227,7 +227,7 @@ def _signed_evidence(fact: RecordedEvidence | None) -> tuple[ReviewEvidence, ...
 
 
 def to_signed_approval(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[RecordedCheck]
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[RecordedCheckResult]
 ) -> SignedReview:
     """Return an approval of a whole waiting proposal in the signed form; it is not recorded here.
 
@@ -267,7 +267,7 @@ def _count_unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | Non
     return seen.count_unseen_of_hunks(proposal.hunks, ())[0]
 
 
-def _signed_checks(checks: Iterable[RecordedCheck]) -> tuple[ReviewCheck, ...]:
+def _signed_checks(checks: Iterable[RecordedCheckResult]) -> tuple[ReviewCheck, ...]:
     return tuple(
         ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale) for check in checks
     )
@@ -340,7 +340,7 @@ def _find_decisions(
             if not steps and pair.after and path in recorded_paths:
                 # Git may have converted the content that the record knows: compare the checkout, too.
                 for content in read_checkout_contents(borrowed, [pair.after], runtime.workspace.read_limit).values():
-                    steps = decisions_leading_to(entries, path, blob_id(content.data))
+                    steps = decisions_leading_to(entries, path, git_blob_id(content.data))
             if steps:
                 decisions_by_path[pair.path] = steps
     return decisions_by_path
@@ -420,7 +420,7 @@ def _make_git_ai_note(
 def _add_prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
     """Return the key of the prompt behind an approved decision, and add it to `prompts`; empty for a person's
     work."""
-    assisted = assistant_and_model(entry.origin)
+    assisted = agent_and_model(entry.origin)
     if assisted is None:
         return ""
     agent, model = assisted

@@ -12,10 +12,10 @@ from app.git.commits import CommitChanges, create_commit, read_range_changes, re
 from app.git.remotes import PROPOSALS, default_remote, push_commit, push_notes, remote_url, resolve_commit_range
 from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import make_commit_message
-from app.proposals.values.decision_facts import RecordedCheck
+from app.proposals.values.decision_facts import RecordedCheckResult
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.record_entries import has_anything_on_disk_after
 from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
@@ -50,14 +50,14 @@ def stage_worktree(
 
     Raises:
         GitFailed: there is no repository or no such commit.
-        NothingStaged: nothing differs.
+        NothingToStage: nothing differs.
         UnsafePath: a path is outside the workspace.
     """
     worktree = read_worktree_changes(runtime.workspace, paths, against)
     if not worktree.changes:
         hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
         first_left_out = f" ({worktree.left_out[0]})" if worktree.left_out else ""
-        raise NothingStaged(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
+        raise NothingToStage(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
     origin = ProposalOrigin(kind=OriginKind.DISK, ref=worktree.against)
     proposal = runtime.service.stage_changes(worktree.changes, origin, "", on_disk=True, include_approved=everything)
     return proposal, worktree.left_out
@@ -75,7 +75,7 @@ def stage_commits(
 
     Raises:
         GitFailed: it can't be found or fetched.
-        NothingStaged: the workspace already contains all of it.
+        NothingToStage: the workspace already contains all of it.
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
@@ -83,7 +83,7 @@ def stage_commits(
             borrowed, resolve_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
         )
     if not commit_changes.changes:
-        raise NothingStaged(f"{commit_changes.picked.name} changes nothing here.")
+        raise NothingToStage(f"{commit_changes.picked.name} changes nothing here.")
     origin = ProposalOrigin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
     proposal = runtime.service.stage_changes(
         commit_changes.changes, origin, commit_changes.subject, include_approved=everything
@@ -99,7 +99,7 @@ def push_proposal(
     *,
     force: bool,
     sign: bool = False,
-    checks: Sequence[RecordedCheck] = (),
+    checks: Sequence[RecordedCheckResult] = (),
 ) -> PushedProposal:
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 

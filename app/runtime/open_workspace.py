@@ -219,11 +219,11 @@ class OpenWorkspace:
             raise ConfigError(str(error)) from error
 
     def check_unread_limit(self) -> None:
-        """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
-        from app.proposals.values.proposal_errors import TooMuchUnread
+        """Raise ReadingBudgetExceeded if more lines wait unread than the reading budget allows."""
+        from app.proposals.values.proposal_errors import ReadingBudgetExceeded
 
         if (limit := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > limit:
-            raise TooMuchUnread(unread)
+            raise ReadingBudgetExceeded(unread)
 
     @property
     def seen_lines_store(self) -> "SeenLinesStore":

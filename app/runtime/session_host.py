@@ -21,7 +21,7 @@ from app.config.settings import Settings
 from app.conversation.events import ProposalDecided, TurnStarted, UserNotice
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
-from app.proposals.files.proposal_watcher import ProposalWatcher
+from app.proposals.files.file_change_watcher import FileChangeWatcher
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
@@ -284,7 +284,7 @@ class SessionHost:
         """Number of seen lines in the store at the latest check."""
         self._open_lock = asyncio.Lock()
         self._rewatch_requested = asyncio.Event()
-        self._watcher = ProposalWatcher(runtime.workspace.root)
+        self._watcher = FileChangeWatcher(runtime.workspace.root)
         runtime.hook_dispatcher.patience = _MAX_HOOKS_WAIT_SECONDS
         self.drafts = ComposerDraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
         """The stored composer draft of each session."""

@@ -10,7 +10,7 @@ from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import NothingStaged, ProposalError
+from app.proposals.values.proposal_errors import NothingToStage, ProposalError
 from app.runtime.agent_reads import find_agent_reads_before_proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -174,7 +174,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
         captured, runtime.proposals, name, draft.changed_paths.keys()
     )
     staged_id = name
-    with suppress(NothingStaged):
+    with suppress(NothingToStage):
         staged_id = runtime.service.stage(draft, "", [denied.id for denied in _unanswered_denials(runtime, turn)]).id
     captured.mark_staged(name, staged_id, files)
 

@@ -147,7 +147,7 @@ class CapturedEditStore:
             the edits again.
 
         Raises:
-            TooMuchUnread: more lines wait unread.
+            ReadingBudgetExceeded: more lines wait unread.
         """
         rows = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:

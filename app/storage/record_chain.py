@@ -7,17 +7,22 @@ from typing import cast
 from pydantic import ValidationError
 
 from app.conversation.events import ProposalDecided
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, EventRecordEntry, feedback_hash
+from app.proposals.values.record_entries import (
+    DecisionRecordEntry,
+    RecordChainEnd,
+    SessionEventRecordEntry,
+    feedback_hash,
+)
 
 
-def last_chain_link(connection: sqlite3.Connection, workspace: str) -> ChainLink:
+def last_chain_link(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
     """Return the link to the present last entry, for the next one."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
-    return ChainLink(*row) if row else ChainLink()
+    return RecordChainEnd(*row) if row else RecordChainEnd()
 
 
 def append_entry(
-    connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | EventRecordEntry
+    connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | SessionEventRecordEntry
 ) -> None:
     """Append an entry; call it within a transaction."""
     body = entry.model_dump_json().encode()
@@ -31,7 +36,7 @@ def append_decision_event_entry(
 ) -> None:
     """Append the entry for an event about a decision, in the transaction that writes the event."""
     end = last_chain_link(connection, workspace)
-    entry = EventRecordEntry(
+    entry = SessionEventRecordEntry(
         number=end.number + 1,
         before=end.digest,
         time=event.time,

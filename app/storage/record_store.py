@@ -25,13 +25,13 @@ from app.proposals.values.origin import ProposalOrigin
 from app.proposals.values.record_entries import (
     FIRST,
     LATEST,
-    ChainLink,
     DecisionRecordEntry,
-    EventRecordEntry,
+    RecordChainEnd,
+    SessionEventRecordEntry,
+    collect_hunk_states,
     decision_hash,
     feedback_hash,
     proposal_hash,
-    record_hunk_states,
 )
 from app.storage import StorageError
 from app.storage.database import Database
@@ -52,7 +52,7 @@ class ChainVerification:
 
     entries: tuple[DecisionRecordEntry, ...]
     """The sound entries of decisions, oldest first."""
-    events: tuple[EventRecordEntry, ...]
+    events: tuple[SessionEventRecordEntry, ...]
     """The sound entries of events about decisions."""
     broken: tuple[BrokenEntry, ...]
     head: str
@@ -74,14 +74,14 @@ class RecordedDecision:
     """A decision in the record, or a user's edit of the proposed text, which has only an event entry."""
 
     entry: DecisionRecordEntry | None
-    event: EventRecordEntry | None
+    event: SessionEventRecordEntry | None
     """None until the event is recorded, or if its entry is unreadable."""
     words: DecisionFeedback
     words_lost: bool
     """Whether the user gave feedback whose stored text is missing or was changed."""
 
     @property
-    def _any_entry(self) -> DecisionRecordEntry | EventRecordEntry:
+    def _any_entry(self) -> DecisionRecordEntry | SessionEventRecordEntry:
         entry = self.entry or self.event
         assert entry is not None
         return entry
@@ -137,7 +137,7 @@ class RecordStore:
         """Return the entries of decisions on one proposal or on all, oldest first; skip unreadable ones."""
         return [entry for entry in self.all_entries(proposal) if isinstance(entry, DecisionRecordEntry)]
 
-    def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | EventRecordEntry]:
+    def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | SessionEventRecordEntry]:
         """Return all entries of one proposal or of all, oldest first; skip unreadable ones."""
         rows = self._database.query_rows(
             "SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,)
@@ -155,13 +155,14 @@ class RecordStore:
         events = {
             (entry.proposal, entry.count): entry
             for entry in chain
-            if isinstance(entry, EventRecordEntry) and entry.count
+            if isinstance(entry, SessionEventRecordEntry) and entry.count
         }
         words = self._load_feedback()
         result: list[RecordedDecision] = []
         decided_keys = {(entry.proposal, entry.count) for entry in chain if isinstance(entry, DecisionRecordEntry)}
         for entry in sorted(
-            chain, key=lambda chain_entry: not (isinstance(chain_entry, EventRecordEntry) and chain_entry.earlier)
+            chain,
+            key=lambda chain_entry: not (isinstance(chain_entry, SessionEventRecordEntry) and chain_entry.earlier),
         ):
             if isinstance(entry, DecisionRecordEntry):
                 result.append(_make_recorded_decision(entry, events.get((entry.proposal, entry.count)), words))
@@ -175,7 +176,7 @@ class RecordStore:
         Raises:
             StorageError: the table cannot be read at all.
         """
-        sound: list[DecisionRecordEntry | EventRecordEntry] = []
+        sound: list[DecisionRecordEntry | SessionEventRecordEntry] = []
         broken: list[BrokenEntry] = []
         former_digest = FIRST
         is_former_readable = True
@@ -198,7 +199,7 @@ class RecordStore:
                 sound.append(entry)
             former_digest, is_former_readable = digest, True
         entries = tuple(entry for entry in sound if isinstance(entry, DecisionRecordEntry))
-        events = tuple(entry for entry in sound if isinstance(entry, EventRecordEntry))
+        events = tuple(entry for entry in sound if isinstance(entry, SessionEventRecordEntry))
         return ChainVerification(entries, events, tuple(broken), former_digest)
 
     def _read_rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
@@ -221,10 +222,10 @@ class RecordStore:
                 continue
             yield number, (body, digest)
 
-    def _find_chain_end(self) -> ChainLink:
+    def _find_chain_end(self) -> RecordChainEnd:
         """Return the end of the chain: the further one of its two sources. Raises StorageError if neither is
         readable."""
-        links = [ChainLink()]
+        links = [RecordChainEnd()]
         errors: list[StorageError] = []
         for statement in _CHAIN_END_QUERIES:
             try:
@@ -232,7 +233,7 @@ class RecordStore:
             except StorageError as error:
                 errors.append(error)
             else:
-                links += [ChainLink(*cast(tuple[int, str], row)) for row in rows]
+                links += [RecordChainEnd(*cast(tuple[int, str], row)) for row in rows]
         if len(errors) == len(_CHAIN_END_QUERIES):
             raise errors[0]
         return max(links, key=lambda link: (link.number, link.digest))
@@ -265,7 +266,7 @@ _FEEDBACK_QUERIES = (
 
 
 def _make_recorded_decision(
-    entry: DecisionRecordEntry | None, event: EventRecordEntry | None, feedback_by_key: _FeedbackByKey
+    entry: DecisionRecordEntry | None, event: SessionEventRecordEntry | None, feedback_by_key: _FeedbackByKey
 ) -> RecordedDecision:
     source = entry or event
     assert source is not None
@@ -291,9 +292,13 @@ _SELECT_ENTRIES_ON_PATHS = """
 """
 
 
-def _parse_entry(body: object) -> DecisionRecordEntry | EventRecordEntry | None:
+def _parse_entry(body: object) -> DecisionRecordEntry | SessionEventRecordEntry | None:
     try:
-        kind = EventRecordEntry if b'"kind":"event"' in cast(bytes, body)[:_KIND_HEAD_BYTES] else DecisionRecordEntry
+        kind = (
+            SessionEventRecordEntry
+            if b'"kind":"event"' in cast(bytes, body)[:_KIND_HEAD_BYTES]
+            else DecisionRecordEntry
+        )
         return kind.model_validate_json(cast(bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None
@@ -327,7 +332,7 @@ class RecordTableChecker:
         self._entries_by_decision = {(entry.proposal, entry.count): entry for entry in verified.entries}
         self._latest_by_proposal = {entry.proposal: entry for entry in verified.entries}
         self._all_events = verified.events
-        self._events_by_key: dict[_DecisionKey, list[EventRecordEntry]] = {}
+        self._events_by_key: dict[_DecisionKey, list[SessionEventRecordEntry]] = {}
         for entry in verified.events:
             # Two processes may both have recorded a decision that a third process left unrecorded.
             self._events_by_key.setdefault(_decision_key(entry.proposal, entry.count, entry.time), []).append(entry)
@@ -405,7 +410,7 @@ class RecordTableChecker:
 
     def _match_entry(
         self, row_name: str, time: object, body: object
-    ) -> Generator[str, None, tuple[ProposalDecided, EventRecordEntry] | None]:
+    ) -> Generator[str, None, tuple[ProposalDecided, SessionEventRecordEntry] | None]:
         """Return the event in a row with its entry, the best match if there are several; yield why there is none."""
         event = parse_decision_event(body)
         if event is None:
@@ -421,7 +426,7 @@ class RecordTableChecker:
         return None
 
     def _compare_event(
-        self, row_name: str, event: ProposalDecided, entry: EventRecordEntry, *, with_words: bool
+        self, row_name: str, event: ProposalDecided, entry: SessionEventRecordEntry, *, with_words: bool
     ) -> Iterator[str]:
         if hash_decision_event(event) != entry.event:
             yield f"{row_name} is not as it was recorded in entry {entry.number}."
@@ -472,7 +477,7 @@ class RecordTableChecker:
 
     def _compare_proposal(self, proposal: Proposal) -> Iterator[str]:
         entry = self._latest_by_proposal.get(proposal.id)
-        hunks = record_hunk_states(proposal)
+        hunks = collect_hunk_states(proposal)
         if entry is None:
             denied = (hunks.denied or hunks.denied_files) and proposal.state is not ProposalState.SUPERSEDED
             approved = hunks.approved or hunks.approved_files
@@ -497,7 +502,7 @@ class RecordTableChecker:
 
 def _is_still_valid(proposal: Proposal, entry: DecisionRecordEntry) -> bool:
     """Return whether a decided proposal still agrees with its entry; its pending parts may have been superseded."""
-    now, then = record_hunk_states(proposal), entry.hunks
+    now, then = collect_hunk_states(proposal), entry.hunks
     has_same_approvals = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:
         return (
@@ -523,7 +528,7 @@ def _decision_key(proposal: str, count: int, time: float) -> _DecisionKey:
     return proposal, count, 0.0 if count else time
 
 
-def _describe_decision(event: EventRecordEntry) -> str:
+def _describe_decision(event: SessionEventRecordEntry) -> str:
     return f"{event.decision.replace('_', ' ')} of {event.proposal}"
 
 

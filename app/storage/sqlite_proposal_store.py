@@ -66,8 +66,7 @@ class SqliteProposalStore:
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace all proposals or none; raise TooMuchUnread if too many lines wait unread before a new
-        one.
+        """Insert or replace all proposals or none; raise ReadingBudgetExceeded if a new one has no room.
 
         Changes that are already on disk are not limited, nor captured edits, which were counted when they were
         captured.
@@ -229,12 +228,12 @@ class SqliteProposalStore:
     ) -> None:
         """Append the user's decision to the record, in the transaction that stores the decision."""
         # Imported only if something is decided.
-        from app.proposals.values.record_entries import blob_id, make_record_entry
+        from app.proposals.values.record_entries import git_blob_id, make_record_entry
         from app.storage.record_chain import append_entry, last_chain_link
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
-            return blob_id(row[0]) if row else ""
+            return git_blob_id(row[0]) if row else ""
 
         key = (self._workspace, int(proposal.id[1:]))
         (body_before,) = connection.execute(_SELECT_BODY, key).fetchone()

@@ -27,7 +27,7 @@ from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, detect_test_runner
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test
-from app.proposals.values.decision_facts import EvidenceVerdict
+from app.proposals.values.decision_facts import HunkTestVerdict
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.ablation.planting import Statement, choose_statements, find_statements, replace_statements
 
@@ -83,7 +83,7 @@ class Trial:
             self.runtime.service.deny(proposal.id)
         finally:
             (self.root / path).write_text(text)
-        reasons = {mark.description for mark in evidence.marks.values() if mark.verdict is EvidenceVerdict.NOT_RUN}
+        reasons = {mark.description for mark in evidence.marks.values() if mark.verdict is HunkTestVerdict.NOT_RUN}
         duration = (
             f"{self.seconds[-1]:.0f} s, {self.cpu_seconds[-1]:.0f} of the processors, load {os.getloadavg()[0]:.1f}"
         )
@@ -96,12 +96,12 @@ class Trial:
 
     def compare(self, path: str, text: str, statement: Statement, evidence: ProposalEvidence, hunk: str) -> None:
         verdict = evidence.marks[hunk].verdict if hunk in evidence.marks else None
-        if self.only_unnoticed and verdict is not EvidenceVerdict.UNNOTICED:
+        if self.only_unnoticed and verdict is not HunkTestVerdict.UNNOTICED:
             self.counts[f"{verdict or 'no mark'}, no mutant planted"] += 1
             return
         result = self.run_with_text(path, replace_statements(text, [statement], lambda removed: removed.mutated))
         self.counts[f"{verdict or 'no mark'}, mutant {result}"] += 1
-        if verdict is EvidenceVerdict.UNNOTICED:
+        if verdict is HunkTestVerdict.UNNOTICED:
             is_true = (
                 self.run_with_text(
                     path, replace_statements(text, [statement], lambda removed: (removed.placeholder,))

@@ -20,7 +20,7 @@ from app.agent.decision_service import approval_event, decision_event
 from app.cli.approve_deny_undo import _MARKER
 from app.cli.main import main
 from app.conversation.events import DecisionKind, ProposalStaged, SideAnswer, SideQuestion, UserMessage
-from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
+from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult
 from app.proposals.values.origin import ProposalOrigin
 from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -248,7 +248,7 @@ def reviewed(root: Path) -> None:
     runtime.close()
 
 
-RED = RecordedCheck(name="tests", state="failed", words="1 failed, 0 before")
+RED = RecordedCheckResult(name="tests", state="failed", words="1 failed, 0 before")
 
 
 def test_a_review_is_a_page_without_scripts_or_markdown_that_holds_together(

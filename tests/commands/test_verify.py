@@ -19,9 +19,9 @@ from app.cli.main import main
 from app.proposals.values.decision_facts import (
     UNKNOWN_CONTEXT,
     DecisionContext,
-    EvidenceVerdict,
-    HunkEvidence,
-    RecordedEvidence,
+    HunkTestEvidence,
+    HunkTestVerdict,
+    RecordedTestEvidence,
 )
 from app.runtime.open_workspace import open_workspace
 
@@ -576,8 +576,8 @@ def test_unreviewed_commits_are_listed_as_json(project: Project) -> None:
 
 
 def test_evidence_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
-    mark = HunkEvidence(path="a.txt", hunk=1, verdict=EvidenceVerdict.HELD, tests=("t.py::test_a",), count=1)
-    fact = RecordedEvidence(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
+    mark = HunkTestEvidence(path="a.txt", hunk=1, verdict=HunkTestVerdict.HELD, tests=("t.py::test_a",), count=1)
+    fact = RecordedTestEvidence(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
     changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}
     project.review("change", changed, circumstances=DecisionContext(through="app", evidence=fact))
     code, said = project.verify("--json")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.widgets import Footer
 
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
-from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, LineComment
+from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, LineComment
 from app.proposals.values.models import (
     Conflict,
     FileDiff,
@@ -96,13 +96,13 @@ def tried() -> ProposalEvidence:
     value, _ = retry_proposal()
     held = {"tests": ("tests/test_fetch.py::test_gives_up_after_three_tries",), "count": 3}
     verdicts: tuple[dict[str, object], ...] = (
-        {"verdict": EvidenceVerdict.LOAD},
-        {"verdict": EvidenceVerdict.UNNOTICED},
-        {"verdict": EvidenceVerdict.HELD, **held},
-        {"verdict": EvidenceVerdict.NOT_RUN, "reason": NO_TIME_LEFT},
+        {"verdict": HunkTestVerdict.LOAD},
+        {"verdict": HunkTestVerdict.UNNOTICED},
+        {"verdict": HunkTestVerdict.HELD, **held},
+        {"verdict": HunkTestVerdict.NOT_RUN, "reason": NO_TIME_LEFT},
     )
     marks = {
-        hunk.id: HunkEvidence.model_validate({"path": change.path, "hunk": hunk.number, **verdict})
+        hunk.id: HunkTestEvidence.model_validate({"path": change.path, "hunk": hunk.number, **verdict})
         for change in value.files
         for hunk, verdict in zip(change.hunks, verdicts, strict=False)
     }

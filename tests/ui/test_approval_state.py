@@ -10,7 +10,7 @@ from app.agent.updates import EventRecorded
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
-from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
+from app.proposals.values.models import DeniedHunks, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
 from app.review.hunk_lines import changed_line_count
 from app.review.review_state import ReviewState, UnseenParts
 from app.review.unfinished_review import DraftComment, UnfinishedReview, quote_lines
@@ -349,7 +349,7 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
 def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
     value, _ = retry_proposal()
     change = value.files[0]
-    part = DeniedPart(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
+    part = DeniedHunks(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
     denied = value.model_copy(update={"files": (change.model_copy(update={"denied": (part,)}), *value.files[1:])})
     for shown, offered in ((value, False), (denied, True)):
         state = ReviewState(waiting=[shown], current=shown.id)

@@ -3,7 +3,7 @@
 import pytest
 from textual.widgets import TextArea
 
-from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
@@ -221,7 +221,7 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         assert "☑ a.py:2  name it" in app.text()
         await pilot.press("enter")
         assert "☐ a.py:2  name it" in app.text(), "the cursor has stayed on it"
-        app.review.set_follow_ups("P2", [CommentFollowUp.SAME])
+        app.review.set_follow_ups("P2", [CommentedLineChange.SAME])
         await pilot.pause()
         assert "☐ a.py:2  not changed in v2: name it" in app.text()
 

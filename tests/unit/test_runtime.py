@@ -18,7 +18,7 @@ from app.config.settings import ConfigError
 from app.conversation.events import Event, SideExchange, SideQuestion, UserMessage
 from app.prompts.custom_commands import CommandCatalogue
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.proposals.values.record_entries import EventRecordEntry
+from app.proposals.values.record_entries import SessionEventRecordEntry
 from app.runtime import shutdown, terminal_at_start
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
@@ -252,7 +252,7 @@ def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspa
 def test_a_report_says_what_is_missing() -> None:
     question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
     assert side_answer_heading(SideExchange(question)) == "No answer came"
-    event = EventRecordEntry(
+    event = SessionEventRecordEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
     assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=False)) == [

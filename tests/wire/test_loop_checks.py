@@ -16,7 +16,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import ProposalState
 from tests.ui.test_app_checks import TABLE, facts, prepared
@@ -116,7 +116,7 @@ async def test_a_step_waits_briefly_for_a_check_of_the_user(server: WireServer, 
     prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
     async with bench(server, tmp_path) as on:
         hangs = CheckTable(name="hangs", run=f"sleep {mark}", seconds=600)
-        asked = asyncio.create_task(on.runtime.checks.run_check(hangs, WorkspaceVersions({}, {}, (), ())))
+        asked = asyncio.create_task(on.runtime.checks.run_check(hangs, VersionsToCheck({}, {}, (), ())))
         await until(lambda: running(mark), "the check")
         server.turn(calls=[edit()])
         server.say("Done.")

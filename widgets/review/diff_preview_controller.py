@@ -8,7 +8,7 @@ from textual.content import Content
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.decision_facts import EvidenceVerdict
+from app.proposals.values.decision_facts import HunkTestVerdict
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
 from app.review.review_state import ReviewState
@@ -22,11 +22,11 @@ from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
 WrittenVersions = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
-_EVIDENCE_COMMENT_KINDS: dict[EvidenceVerdict, CommentKind] = {
-    EvidenceVerdict.HELD: "held",
-    EvidenceVerdict.RED: "held",
-    EvidenceVerdict.UNNOTICED: "unheld",
-    EvidenceVerdict.GREEN: "unheld",
+_EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
+    HunkTestVerdict.HELD: "held",
+    HunkTestVerdict.RED: "held",
+    HunkTestVerdict.UNNOTICED: "unheld",
+    HunkTestVerdict.GREEN: "unheld",
 }
 
 

@@ -22,7 +22,7 @@ from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import UserAction, actions_of_scopes, make_bindings
 from app.keys.keymap import effective_keys, key_name
-from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal
@@ -251,7 +251,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.preview.request_follow_ups()
         self.preview.show_notes()
 
-    def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
+    def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentedLineChange]) -> None:
         """Take the effects of a proposal on the comments on its previous version."""
         self.state.review_drafts.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:

@@ -7,7 +7,7 @@ from typing import Literal
 from textual.content import Content
 
 from app.images.mentions import Mention
-from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import side_text
@@ -25,11 +25,11 @@ from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, Revie
 from widgets.review.review_wording import safe_content
 
 _FOLLOW_UP_PHRASES = {
-    CommentFollowUp.CHANGED: "changed in v{}: ",
-    CommentFollowUp.BESIDE: "not changed, but what is beside it in v{}: ",
-    CommentFollowUp.SAME: "not changed in v{}: ",
-    CommentFollowUp.GONE: "not in v{}: ",
-    CommentFollowUp.UNKNOWN: "",
+    CommentedLineChange.CHANGED: "changed in v{}: ",
+    CommentedLineChange.BESIDE: "not changed, but what is beside it in v{}: ",
+    CommentedLineChange.SAME: "not changed in v{}: ",
+    CommentedLineChange.GONE: "not in v{}: ",
+    CommentedLineChange.UNKNOWN: "",
 }
 """Phrases for the effect of the next version on a commented line."""
 

@@ -20,10 +20,10 @@ from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.decision_outcomes import make_decision_scope
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.proposal_service import ProposalService
 from app.proposals.risk.edited_file import is_test
-from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
+from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
@@ -90,12 +90,12 @@ class _Search:
         self.tell(self.found)
 
     def mark(
-        self, path: str, hunks: Sequence[Hunk], verdict: EvidenceVerdict, tests: Sequence[str] = (), reason: str = ""
+        self, path: str, hunks: Sequence[Hunk], verdict: HunkTestVerdict, tests: Sequence[str] = (), reason: str = ""
     ) -> None:
         """Record the verdict on hunks that were left out together."""
         numbers = [hunk.number for hunk in hunks]
         new = {
-            hunk.id: HunkEvidence(
+            hunk.id: HunkTestEvidence(
                 path=path,
                 hunk=hunk.number,
                 verdict=verdict,
@@ -291,7 +291,7 @@ class EvidenceRunner:
             return
         if not code:
             for each in changed:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="no code changes with it")
+                search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason="no code changes with it")
             return
         selection = _changed_files(search.check, _files_of(changed))
         tests = {hunk.id for each in search.diffs for hunk in each.change.hunks if hunk.id in search.hunks - code}
@@ -303,17 +303,17 @@ class EvidenceRunner:
         for each in changed:
             ids = each.matching_ids(new)
             if outcome.problem:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=outcome.problem)
+                search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason=outcome.problem)
             elif each.path in outcome.broken or (outcome.broken and not ids):
-                search.mark(each.path, [each.hunk], EvidenceVerdict.RED, reason="it does not load")
+                search.mark(each.path, [each.hunk], HunkTestVerdict.RED, reason="it does not load")
             elif red := [one for one in ids if one in again]:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.RED, red)
+                search.mark(each.path, [each.hunk], HunkTestVerdict.RED, red)
             elif ids:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.FLAKY, ids)
+                search.mark(each.path, [each.hunk], HunkTestVerdict.FLAKY, ids)
             elif search.baseline.named and not each.matching_ids(search.baseline.passed):
-                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="it does not pass, or is skipped")
+                search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason="it does not pass, or is skipped")
             else:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.GREEN)
+                search.mark(each.path, [each.hunk], HunkTestVerdict.GREEN)
         search.publish()
 
     async def _try_group(self, search: _Search, group: HunkGroup) -> None:
@@ -327,22 +327,22 @@ class EvidenceRunner:
             outcome = await self._run(search, selection, tree)
         new = outcome.new_failures(search.baseline)
         if outcome.problem:
-            search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=outcome.problem)
+            search.mark(group.path, group.hunks, HunkTestVerdict.NOT_RUN, reason=outcome.problem)
         elif outcome.has_only_load_failures(search.baseline):
-            search.mark(group.path, group.hunks, EvidenceVerdict.LOAD)
+            search.mark(group.path, group.hunks, HunkTestVerdict.LOAD)
         elif not new:
-            search.mark(group.path, group.hunks, EvidenceVerdict.UNNOTICED)
+            search.mark(group.path, group.hunks, HunkTestVerdict.UNNOTICED)
         elif again := await self._repeat(search, selection, tree, new):
-            search.mark(group.path, group.hunks, EvidenceVerdict.HELD, again)
+            search.mark(group.path, group.hunks, HunkTestVerdict.HELD, again)
         else:
-            search.mark(group.path, group.hunks, EvidenceVerdict.FLAKY, new)
+            search.mark(group.path, group.hunks, HunkTestVerdict.FLAKY, new)
         search.publish()
 
     async def _try_together(self, search: _Search) -> None:
         """Leave out hunks together that are only needed to load: one may be the import that another needs."""
         loads: dict[str, list[HunkGroup]] = {}
         for group in search.plan.groups:
-            if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.hunk_ids):
+            if all(search.found.marks[hunk].verdict is HunkTestVerdict.LOAD for hunk in group.hunk_ids):
                 loads.setdefault(group.path, []).append(group)
         for path, groups in loads.items():
             if len(groups) < 2:
@@ -354,7 +354,7 @@ class EvidenceRunner:
             search.selections[joined.hunk_ids] = selection
             before = search.found
             await self._try_group(search, joined)
-            if search.found.marks[groups[0].hunks[0].id].verdict in (EvidenceVerdict.LOAD, EvidenceVerdict.NOT_RUN):
+            if search.found.marks[groups[0].hunks[0].id].verdict in (HunkTestVerdict.LOAD, HunkTestVerdict.NOT_RUN):
                 search.found = replace(search.found, marks=before.marks)
 
     async def _without(self, search: _Search, out: Collection[str]) -> PendingFiles:
@@ -365,10 +365,10 @@ class EvidenceRunner:
         """Mark hunks without a verdict as not run."""
         for group in search.plan.groups:
             if not group.hunk_ids & search.found.marks.keys():
-                search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=reason)
+                search.mark(group.path, group.hunks, HunkTestVerdict.NOT_RUN, reason=reason)
         for each in search.plan.tests:
             if each.hunk.id not in search.found.marks:
-                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=reason)
+                search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason=reason)
 
     # Runs
 
@@ -435,7 +435,7 @@ class EvidenceRunner:
         return outcome
 
     async def _read(self, tree: PendingFiles) -> WorkspaceTree:
-        return (await self._checks.read_trees(WorkspaceVersions(tree, {}, (), ()))).after
+        return (await self._checks.read_trees(VersionsToCheck(tree, {}, (), ()))).after
 
 
 def _lines_on_disk(hunk: Hunk) -> range:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.proposals.text.hunks import format_hunk_header
-from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
+from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedTestEvidence
 from app.proposals.values.models import FileDiff, Hunk
 from app.proposals.values.origin import CommandRecipe
 from app.text.quantities import format_count
@@ -14,13 +14,13 @@ NO_TIME_LEFT = "no time was left"
 _QUOTED = 12
 """Lines of a hunk that are quoted as feedback."""
 _COUNTED = (
-    (EvidenceVerdict.UNNOTICED, "that nothing notices"),
-    (EvidenceVerdict.GREEN, "with tests that test nothing new"),
-    (EvidenceVerdict.HELD, "held"),
-    (EvidenceVerdict.RED, "red without the change"),
-    (EvidenceVerdict.LOAD, "needed to load"),
-    (EvidenceVerdict.FLAKY, "flaky"),
-    (EvidenceVerdict.NOT_RUN, "not run"),
+    (HunkTestVerdict.UNNOTICED, "that nothing notices"),
+    (HunkTestVerdict.GREEN, "with tests that test nothing new"),
+    (HunkTestVerdict.HELD, "held"),
+    (HunkTestVerdict.RED, "red without the change"),
+    (HunkTestVerdict.LOAD, "needed to load"),
+    (HunkTestVerdict.FLAKY, "flaky"),
+    (HunkTestVerdict.NOT_RUN, "not run"),
 )
 
 
@@ -39,7 +39,7 @@ class ProposalEvidence:
     tests: int = 0
     """Number of tests that ran with the whole proposal, as far as the runner names them."""
     tree: str = ""
-    marks: Mapping[str, HunkEvidence] = field(default_factory=dict)
+    marks: Mapping[str, HunkTestEvidence] = field(default_factory=dict)
     """By the hunk's id."""
     left: int = 0
     """Number of hunks that were not tried yet."""
@@ -78,12 +78,12 @@ class ProposalEvidence:
         return self.why_not or "; ".join(filter(None, (said, left, self.tests_run_text)))
 
     @property
-    def as_record(self) -> RecordedEvidence | None:
+    def as_record(self) -> RecordedTestEvidence | None:
         """Return the evidence as the record stores it; None if there is none."""
         if not self.marks:
             return None
         hunks = tuple(sorted(self.marks.values(), key=lambda mark: mark.hunk))
-        return RecordedEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
+        return RecordedTestEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
 def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:

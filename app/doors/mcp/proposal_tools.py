@@ -32,8 +32,8 @@ from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.pending_paths import format_ids
-from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooMuchUnread
+from app.proposals.values.pending_paths import format_proposal_ids
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, ReadingBudgetExceeded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
@@ -232,8 +232,9 @@ def _change(
         pending = [each for each in draft.read(path).pending if each not in own]
         if pending:
             raise ToolError(
-                f"Nothing was staged: {path} has pending changes of {format_ids(pending)}, which the whole text "
-                "would take back. Send `edits`, which build on them, or end your turn until the user has decided."
+                f"Nothing was staged: {path} has pending changes of {format_proposal_ids(pending)}, "
+                "which the whole text would take back. Send `edits`, which build on them, or end your turn until the "
+                "user has decided."
             )
     if file.new_path is not None:
         target = resolve_path(runtime.workspace, file.new_path)
@@ -272,9 +273,8 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     file = draft.read(path)
     if not file.pending:
         return ""
-    note = (
-        f"New edits of {path} build on the pending changes of {format_ids(file.pending)}, which are not on disk yet."
-    )
+    ids = format_proposal_ids(file.pending)
+    note = f"New edits of {path} build on the pending changes of {ids}, which are not on disk yet."
     if file.content is None:
         return f"{note} With them it is gone."
     try:
@@ -403,7 +403,7 @@ class ProposalTools:
         while True:
             try:
                 return self._propose_once(fill, arguments, caller, running, left)
-            except TooMuchUnread as full:
+            except ReadingBudgetExceeded as full:
                 left = until - time.monotonic()
                 if left <= 0 or running.stop.is_set():
                     return _ToolAnswer(f"Refused, and nothing of this call was staged. {full}", failed=True)
@@ -432,7 +432,7 @@ class ProposalTools:
         running: RunningCall,
         seconds: float,
     ) -> _ToolAnswer:
-        """Stage a call and wait for its decision. Raises TooMuchUnread if it exceeds the reading budget."""
+        """Stage a call and wait for its decision. Raises ReadingBudgetExceeded if it exceeds the reading budget."""
         runtime = self._open()
         with self._staging:
             if running.cancelled:

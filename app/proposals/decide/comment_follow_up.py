@@ -14,7 +14,7 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.proposals.values.proposal_store import ProposalStore
 
 
-def diff_with_predecessor(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
+def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
     """Return the files in which a proposal and its predecessor differ.
 
     If only one of the two changes a file, its result is compared with the file in the workspace.
@@ -59,7 +59,7 @@ def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | Non
     return None
 
 
-class CommentFollowUp(StrEnum):
+class CommentedLineChange(StrEnum):
     """How a new version changed the lines of a comment on the version before."""
 
     CHANGED = "changed"
@@ -72,9 +72,9 @@ class CommentFollowUp(StrEnum):
     """The line is not found, because a part of the version before was decided or re-based meanwhile."""
 
 
-def follow_up_comments(
+def compare_commented_lines(
     store: ProposalStore, proposal_id: str, comments: Sequence[LineComment]
-) -> tuple[CommentFollowUp, ...]:
+) -> tuple[CommentedLineChange, ...]:
     """Return for each comment on the superseded version how the new version changes its line.
 
     Raises:
@@ -83,18 +83,18 @@ def follow_up_comments(
     new = store.proposal(proposal_id)
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
     if new is None or old is None:
-        return (CommentFollowUp.UNKNOWN,) * len(comments)
+        return (CommentedLineChange.UNKNOWN,) * len(comments)
     contents = ContentStore(store)
     return tuple(_answer(contents, old, new, comment) for comment in comments)
 
 
-def _answer(contents: ContentStore, old: Proposal, new: Proposal, comment: LineComment) -> CommentFollowUp:
+def _answer(contents: ContentStore, old: Proposal, new: Proposal, comment: LineComment) -> CommentedLineChange:
     before = _change(old, comment.path)
     after = _change(new, comment.path)
     if before is None:
-        return CommentFollowUp.UNKNOWN
+        return CommentedLineChange.UNKNOWN
     if after is None:
-        return CommentFollowUp.GONE
+        return CommentedLineChange.GONE
     line = comment.line - 1
     if comment.side == "old":
         return _of_removed(contents, before, after, line)
@@ -102,7 +102,7 @@ def _answer(contents: ContentStore, old: Proposal, new: Proposal, comment: LineC
         texts = _texts(contents, version)
         if line < len(texts) and _is_quoted(texts[line], comment):
             return _of_text(texts, _texts(contents, after.result), line)
-    return CommentFollowUp.UNKNOWN
+    return CommentedLineChange.UNKNOWN
 
 
 def _change(proposal: Proposal, path: str) -> FileChange | None:
@@ -119,27 +119,27 @@ def _is_quoted(text: str, comment: LineComment) -> bool:
     return not comment.quote or any(quoted[1:] == text for quoted in comment.quote.split("\n"))
 
 
-def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentFollowUp:
+def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentedLineChange:
     """Return the follow-up for a line from one text to the next."""
     beside = False
     for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:
-            return CommentFollowUp.CHANGED
+            return CommentedLineChange.CHANGED
         beside = beside or change.old_end == line or change.old_start == line + 1
-    return CommentFollowUp.BESIDE if beside else CommentFollowUp.SAME
+    return CommentedLineChange.BESIDE if beside else CommentedLineChange.SAME
 
 
-def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
+def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentedLineChange:
     """Return the follow-up for a line that the version before removes: is it still removed, and for the same text?"""
     if before.base != after.base:
-        return CommentFollowUp.UNKNOWN
+        return CommentedLineChange.UNKNOWN
     first, second = _hunk_at(before, line), _hunk_at(after, line)
     if first is None:
-        return CommentFollowUp.UNKNOWN
+        return CommentedLineChange.UNKNOWN
     if second is None or (first.old_start, first.old_count) != (second.old_start, second.old_count):
-        return CommentFollowUp.CHANGED
+        return CommentedLineChange.CHANGED
     same = _put_in(contents, before, first) == _put_in(contents, after, second)
-    return CommentFollowUp.SAME if same else CommentFollowUp.CHANGED
+    return CommentedLineChange.SAME if same else CommentedLineChange.CHANGED
 
 
 def _hunk_at(change: FileChange, line: int) -> Hunk | None:

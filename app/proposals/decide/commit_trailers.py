@@ -128,7 +128,7 @@ _AGENTS = {
 
 def make_trailers(entry: DecisionRecordEntry) -> list[str]:
     """Return the trailers for the last decision on a proposal that wrote something, `Assisted-by` first."""
-    hunks, assisted = entry.hunks, assistant_and_model(entry.origin)
+    hunks, assisted = entry.hunks, agent_and_model(entry.origin)
     facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
     what = f" ({', '.join(facts)})" if facts else ""
@@ -136,7 +136,7 @@ def make_trailers(entry: DecisionRecordEntry) -> list[str]:
     return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
 
 
-def assistant_and_model(origin: ProposalOrigin) -> tuple[str, str] | None:
+def agent_and_model(origin: ProposalOrigin) -> tuple[str, str] | None:
     """Return the agent and the model of an origin; None for a person."""
     match origin.kind:
         case OriginKind.MODEL | OriginKind.COMMAND:
@@ -155,7 +155,7 @@ def _word(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileDecision:
-    """A decision that wrote a file."""
+    """A recorded decision that wrote a file, with the versions of that file before and after it."""
 
     entry: DecisionRecordEntry
     file: RecordedFile

@@ -103,8 +103,8 @@ class ConflictMarkerLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class UnsavedText:
-    """The user's text for a file that has changed since the user began to edit."""
+class UnsavedEdit:
+    """An edit that the user has not saved: the text before and with it; the file has changed meanwhile."""
 
     text: str
     original_text: str
@@ -226,7 +226,7 @@ class _Sides:
 
 
 def load_file_conflict(
-    overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
+    overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedEdit | None = None
 ) -> FileConflict:
     """Return the conflict of a file of the proposal that does not fit the workspace.
 
@@ -382,7 +382,7 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
 
 
 def _conflict(
-    overlay: Overlay, proposal: Proposal, sides: _Sides, reason: str, unsaved: UnsavedText | None, others: int
+    overlay: Overlay, proposal: Proposal, sides: _Sides, reason: str, unsaved: UnsavedEdit | None, others: int
 ) -> FileConflict:
     contents, current = overlay.contents, sides.current
     disk = Document(overlay.content(sides.source) or b"")

@@ -20,8 +20,8 @@ from app.proposals.text.hunks import (
     with_state_of_pending,
 )
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
-from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import format_ids, is_undecided
+from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
+from app.proposals.values.pending_paths import format_proposal_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.secrets import secret_reason
@@ -157,7 +157,7 @@ def plan_approval(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
-            return landed if as_shown else to_decided_change(contents, landed, hunks, number)
+            return landed if as_shown else make_fully_decided_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
                 "base": chosen,
@@ -211,7 +211,7 @@ def plan_denial(
                     "conflicts": (),
                 }
             )
-            return to_decided_change(contents, landed, hunks, number)
+            return make_fully_decided_change(contents, landed, hunks, number)
         part = _denied_part(proposal, change, change.result, choice)
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
         return change.model_copy(update=update)
@@ -277,11 +277,11 @@ def approved_content(contents: ContentStore, change: FileChange, choice: Decisio
 
 def _denied_part(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
-) -> DeniedPart:
+) -> DeniedHunks:
     """Return the data to make the denied hunks pending again later; `result` is the version without them."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
-    return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
+    return DeniedHunks(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
@@ -305,7 +305,7 @@ def _on_disk(
         StackedProposal: the hunks, with their context as shown, do not fit the file on disk.
     """
     first = StackedProposal(
-        f"{proposal.id} builds on {format_ids(change.stacked_on)} in {change.old_path or change.path}; "
+        f"{proposal.id} builds on {format_proposal_ids(change.stacked_on)} in {change.old_path or change.path}; "
         f"decide {change.stacked_on[0]} first."
     )
     disk = filesystem.read(change.path)
@@ -364,7 +364,9 @@ def _stat(
     return counted.stat
 
 
-def to_decided_change(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+def make_fully_decided_change(
+    contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], number: int
+) -> FileChange:
     """Return a change with nothing pending, from the file's first content to its present one."""
     return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 

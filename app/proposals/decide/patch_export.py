@@ -27,7 +27,7 @@ from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import UnexportablePatch
-from app.proposals.values.record_entries import blob_id
+from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import FileOrLink, PathChange
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _is_binary(data: bytes) -> bool:
 def _blob(data: bytes | None) -> bytes:
     if data is None:
         return b"0" * 40
-    return blob_id(data).encode("ascii")
+    return git_blob_id(data).encode("ascii")
 
 
 def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:

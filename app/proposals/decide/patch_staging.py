@@ -26,7 +26,7 @@ _OTHER_STEP = {
 _OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
-def is_already_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
+def is_patch_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     """Return whether the disk already has all results of the patch, by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
@@ -34,7 +34,7 @@ def is_already_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     return False
 
 
-def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
+def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     """Return the changes of a patch that is already applied to the disk; empty if its reverse does not fit exactly.
 
     Args:
@@ -114,7 +114,7 @@ class PatchAlreadyApplied(Exception):
         self.left_out = [part.path for part in patch.parts if part.left_out]
 
 
-def stage_patch_text(
+def apply_patch_text(
     draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore
 ) -> EditReport:
     """Apply a patch to a draft.
@@ -132,7 +132,7 @@ def stage_patch_text(
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.
-    if is_already_on_disk(disk_draft(), patch) and (changes := find_reversed_changes(disk_draft(), patch)):
+    if is_patch_on_disk(disk_draft(), patch) and (changes := find_applied_changes(disk_draft(), patch)):
         raise PatchAlreadyApplied(changes, patch)
     try:
         return draft.apply_patch(patch)
@@ -141,7 +141,7 @@ def stage_patch_text(
             raise PatchRefused(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
-        if changes := find_reversed_changes(disk_draft(), patch):
+        if changes := find_applied_changes(disk_draft(), patch):
             raise PatchAlreadyApplied(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:

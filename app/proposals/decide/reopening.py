@@ -7,8 +7,8 @@ from app.proposals.decide.decision_outcomes import (
     DecisionScope,
     apply_hunks,
     decide_each_file,
+    make_fully_decided_change,
     pending_hunks,
-    to_decided_change,
 )
 from app.proposals.files.file_changes import (
     count_lines,
@@ -30,7 +30,7 @@ from app.proposals.values.models import (
     FileVersion,
     Hunk,
     HunkState,
-    PartDecision,
+    OnDiskDecision,
     Proposal,
     ProposalState,
     with_state,
@@ -191,7 +191,7 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def count_transition_lines(
+def count_undo_redo_lines(
     contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition], *, backwards: bool
 ) -> tuple[FileStat, ...]:
     """Return the counts of lines that an undo or redo wrote.
@@ -251,7 +251,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return to_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return make_fully_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
         # From now on, the rest is compared with a base that includes the kept part.
         moved = {
             "base": left,
@@ -290,7 +290,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return to_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return make_fully_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
     return decide_each_file(proposal, choice, taken_back)
@@ -331,8 +331,8 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -
 
 def _decision(
     proposal: Proposal, change: FileChange, choice: DecisionScope, left: FileVersion | None
-) -> PartDecision:
-    return PartDecision(
+) -> OnDiskDecision:
+    return OnDiskDecision(
         decision=proposal.last.number + 1 if proposal.last else 1,
         hunks=tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks),
         old_path=change.old_path,

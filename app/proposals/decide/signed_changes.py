@@ -26,7 +26,7 @@ Lines = Sequence[bytes]
 LineChanges = Sequence[LineChange]
 
 
-def rebase_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
+def rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     """Return the lines of `onto` with an approval's changes to `base`, which differs from `onto` by unsigned changes.
 
     Args:
@@ -93,8 +93,8 @@ def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, c
     return _combined(signed, present, git, resolved)
 
 
-def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
-    """Return for each hunk the range of lines that it replaces, and the new lines."""
+def find_line_replacements(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
+    """Return the replacements that turn old lines into new ones: start, end and new lines of each hunk."""
     return {
         (each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff_lines(old, new)
     }
@@ -248,7 +248,7 @@ def count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
     if not _is_text(change.before, change.after, present):
         return 0
     base, one, other = _lines(change.before), _lines(change.after), _lines(present)
-    return len(replaced_lines(base, one) & replaced_lines(base, other))
+    return len(find_line_replacements(base, one) & find_line_replacements(base, other))
 
 
 def _without(
@@ -334,7 +334,9 @@ def _made_again(step: DecidedFileVersions, now: FileOrLink | None, git: FileOrLi
         return FileOrLink(result.data, merge_mode(base, now, result))
     if not _is_text(base, now, *([result] if result else [])):
         return now
-    lines = rebase_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
+    lines = rebase_approved_lines(
+        _lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else []
+    )
     if result is None:
         return now if lines else None
     return FileOrLink(b"".join(lines), merge_mode(base, now, result))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
-from app.proposals.decide.reopening import count_transition_lines, reopen_approved, reopen_denied, reopen_denied_hunks
+from app.proposals.decide.reopening import count_undo_redo_lines, reopen_approved, reopen_denied, reopen_denied_hunks
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
@@ -300,6 +300,6 @@ def _replayed(
     changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):
-        files = count_transition_lines(proposals.contents, before, transitions, backwards=backwards)
+        files = count_undo_redo_lines(proposals.contents, before, transitions, backwards=backwards)
         after = proposals.get(after.id)
     return DecisionResult(after, files, (), changed)

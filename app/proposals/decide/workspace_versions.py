@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.files.overlay import ContentStore, is_same_version, pending_files
+from app.proposals.files.overlay import ContentStore, is_same_version, read_pending_files
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_effect
@@ -18,8 +18,8 @@ from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
-class CheckedHunk(NamedTuple):
-    """The new lines of a hunk in a file that is checked; excluded hunks shift them."""
+class HunkLineRange(NamedTuple):
+    """The range of a hunk's new lines in a file that is checked; excluded hunks shift it."""
 
     id: str
     start: int
@@ -28,8 +28,8 @@ class CheckedHunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceVersions:
-    """The files of the workspace with a proposal or a part of it, and without it."""
+class VersionsToCheck:
+    """The files of the workspace that checks compare: with a proposal or a part of it, and without it."""
 
     after: PendingFiles
     before: PendingFiles
@@ -37,17 +37,17 @@ class WorkspaceVersions:
     """Paths of the proposal's files that exist after it."""
     old_files: tuple[str, ...]
     """Paths of the proposal's files that exist before it."""
-    hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict)
+    hunks: Mapping[str, tuple[HunkLineRange, ...]] = field(default_factory=dict)
     """The chosen hunks by path, for files whose content is exactly what the diff shows."""
 
 
-def make_proposal_versions(
+def proposal_versions_to_check(
     store: ProposalStore,
     contents: ContentStore,
     filesystem: Filesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
-) -> WorkspaceVersions:
+) -> VersionsToCheck:
     """Return the versions for a pending proposal; if it needs pending proposals below it, both versions include
     these.
 
@@ -86,7 +86,7 @@ def make_proposal_versions(
         )
         before = _leaves(contents, below)
         after = _leaves(contents, [*below, proposal.model_copy(update={"files": files})])
-    return WorkspaceVersions(
+    return VersionsToCheck(
         after=after,
         before=before,
         files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
@@ -101,12 +101,12 @@ def make_proposal_versions(
     )
 
 
-def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunk, ...]:
+def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[HunkLineRange, ...]:
     """Return the chosen hunks of a file that contains the base with only these applied."""
     found, moved_by = [], 0
     for hunk in decision_outcomes.pending_hunks(change):
         if hunk.id in chosen and has_effect(hunk):
-            found.append(CheckedHunk(hunk.id, hunk.old_start + moved_by, hunk.new_count))
+            found.append(HunkLineRange(hunk.id, hunk.old_start + moved_by, hunk.new_count))
             moved_by += hunk.new_count - hunk.old_count
     return tuple(found)
 
@@ -116,16 +116,16 @@ def overlay_with_hunks(
 ) -> PendingFiles:
     """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 
-    Raises as `make_proposal_versions` does.
+    Raises as `proposal_versions_to_check` does.
 
     Args:
         proposal: A pending one, on disk already or not.
         chosen: Ids of hunks, and paths of files that are decided as a whole.
     """
     if not chosen:
-        return make_proposal_versions(store, contents, filesystem, proposal).before
+        return proposal_versions_to_check(store, contents, filesystem, proposal).before
     if not proposal.on_disk:
-        return make_proposal_versions(store, contents, filesystem, proposal, chosen).after
+        return proposal_versions_to_check(store, contents, filesystem, proposal, chosen).after
     choice = decision_outcomes.make_decision_scope(proposal, chosen)
     changes = [change for change in proposal.files if is_undecided(change)]
     tree = dict(_trees_of_disk(contents, changes).before)
@@ -138,13 +138,13 @@ def overlay_with_hunks(
     return tree
 
 
-def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> WorkspaceVersions:
+def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> VersionsToCheck:
     """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
             before[change.old_path or change.path] = _leaf(contents, change.base)
-    return WorkspaceVersions(
+    return VersionsToCheck(
         after={},
         before=before,
         files=tuple(change.path for change in changes if change.result is not None),
@@ -152,12 +152,12 @@ def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> W
     )
 
 
-def make_draft_versions(store: ProposalStore, contents: ContentStore, draft: Draft) -> WorkspaceVersions:
+def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
     """Return the versions for a draft. Raises MissingContent."""
     held = {path: one for path, one in draft.changed_paths.items() if one.has_changes}
     before = _leaves(contents, older_pending_proposals(store, held.keys(), sys.maxsize))
     edits = {path: None if one.data is None else FileOrLink(one.data, one.mode) for path, one in held.items()}
-    return WorkspaceVersions(
+    return VersionsToCheck(
         after={**before, **edits},
         before=before,
         files=tuple(path for path, one in held.items() if one.data is not None),
@@ -192,4 +192,4 @@ def _leaves(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str
     pending = PendingPaths()
     for proposal in proposals:
         pending.add_proposal(proposal)
-    return pending_files(contents, pending.loaded_paths())
+    return read_pending_files(contents, pending.loaded_paths())

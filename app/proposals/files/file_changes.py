@@ -123,7 +123,7 @@ def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVe
     return sum(change.added for change in changes), sum(change.removed for change in changes)
 
 
-def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
+def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
     """Return facts about a file for the review: endings, encoding, permissions, hard links."""
     old, new = Document(base), Document(result)
     notes: list[str] = []

@@ -147,7 +147,7 @@ def default_file_mode() -> int:
     return 0o666 & ~mask
 
 
-def second_temp_name(temp: str) -> str:
+def second_exchange_temp_name(temp: str) -> str:
     """Return the second temporary name for an exchange in several steps."""
     return f"{temp}~"
 
@@ -202,7 +202,7 @@ class Filesystem(ReadableDisk, Protocol):
 
         It is atomic if the system supports that. Otherwise the path is missing for an instant. If another process
         creates a file there in that instant, it stays: FileExistsError, with the former file at
-        `second_temp_name(temp)`.
+        `second_exchange_temp_name(temp)`.
         """
         ...
 
@@ -338,9 +338,9 @@ class PosixFilesystem:
         with _At(self, path) as one, _At(self, temp) as other:
             if renames.exchange_names(one.folder, one.name, other.folder, other.name):
                 return
-        self.move_to_temp(path, second_temp_name(temp))
+        self.move_to_temp(path, second_exchange_temp_name(temp))
         self.move_to_path(temp, path)
-        self.move_to_temp(second_temp_name(temp), temp)
+        self.move_to_temp(second_exchange_temp_name(temp), temp)
 
     def move_to_temp(self, path: str, temp: str) -> None:
         """Move the file at the path to a temporary name."""

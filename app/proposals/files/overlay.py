@@ -49,8 +49,8 @@ class OverlayFile:
     """Former paths of the pending content, if others than the asking model have changed it."""
 
 
-class RecentCache(Generic[_Key, _Value]):
-    """A cache with two size limits: a large one for recent items, a small one once items are old.
+class AgingCache(Generic[_Key, _Value]):
+    """A cache with a limit on its size, and a smaller one once its oldest item is old.
 
     Args:
         max_size: Maximum size of all items together; the newest item always stays.
@@ -97,13 +97,11 @@ class ContentStore:
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._read: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_READ_BYTES)
+        self._read: AgingCache[str, bytes] = AgingCache(CACHE_BYTES, OLD_READ_BYTES)
         """Content that may not be in the store: what the model has read and may base an edit on."""
-        self._stored: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_BYTES)
+        self._stored: AgingCache[str, bytes] = AgingCache(CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
-        self._compared: RecentCache[tuple[str, str], Sequence[LineChange]] = RecentCache(
-            _CACHED_CHANGES, _OLD_CHANGES
-        )
+        self._compared: AgingCache[tuple[str, str], Sequence[LineChange]] = AgingCache(_CACHED_CHANGES, _OLD_CHANGES)
 
     def cache_content(self, sha256: str, data: bytes) -> None:
         """Cache content that may be needed soon; remove the oldest when there is too much."""
@@ -319,7 +317,7 @@ def is_same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
     return (one.sha256, one.mode) == (other.sha256, other.mode)
 
 
-def pending_files(contents: ContentStore, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
+def read_pending_files(contents: ContentStore, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
     """Return the files of pending changes with their bytes, None for deleted ones. Raises MissingContent."""
     found: dict[str, FileOrLink | None] = {}
     for path, entry in pending.items():

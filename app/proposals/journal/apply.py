@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import PathTransition, fold_case_and_unicode_form, resulting_paths
-from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
+from app.proposals.journal.rollback import Rollback, block_interrupts, path_holds_original_file, run_parallel
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, with_state
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
@@ -116,7 +116,7 @@ class JournalApplier:
             touched.add(entry.path)
             if entry.before is not None:
                 node = self._filesystem.stat_node(entry.temp)
-                if node is None or not holds_original(self._filesystem, entry, entry.temp):
+                if node is None or not path_holds_original_file(self._filesystem, entry, entry.temp):
                     raise PathMismatch(f"{entry.path} changed at this very moment")
                 swapped_out[entry.temp] = node
 
@@ -273,10 +273,9 @@ def check_record_against_disk(
     record: JournalRecord,
     transitions: Sequence[PathTransition],
 ) -> JournalRecord:
-    """Check a planned record against the disk: paths, contents, the resulting tree, permissions and space.
+    """Return a planned record with the identities of its files, after a check against the disk.
 
-    Returns:
-        The record with the identity of each of its files.
+    The paths, the contents, the resulting tree, permissions and space are checked.
 
     Raises:
         ApplyFailed: a check failed; the message has the first problem. Nothing was written.

@@ -135,7 +135,7 @@ def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     return effective_records(done[1:]) if done and done[0].action == "undo" else []
 
 
-def last_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
+def recorded_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
     """Return the last permission bits of the folders that these records (newest first) made or removed."""
     done = [record.folder_modes for record in records if record.state == "done"]
     return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}

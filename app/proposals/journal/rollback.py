@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from app.proposals.files.filesystem import FileNode, Filesystem, second_temp_name
+from app.proposals.files.filesystem import FileNode, Filesystem, second_exchange_temp_name
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import displaced_file_name, resulting_paths
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
@@ -22,18 +22,18 @@ _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, 
 """Errors when reading a link, a file over the limit, a device, a socket, or a file without permission."""
 
 
-def holds_original(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+def path_holds_original_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file for which the plan was made. Raises OSError."""
     return _holds(filesystem, path, entry.before, entry.before_mode, entry.found)
 
 
-def holds_prepared(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+def path_holds_prepared_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file that was prepared, unchanged. Raises OSError."""
     mode = entry.after_mode if entry.op is FileOperation.MODE else None
     return _holds(filesystem, path, entry.after, mode, entry.made)
 
 
-def holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
+def path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
     """Return whether a path holds this content, in any file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.stat_node(path) is None
@@ -85,7 +85,10 @@ class Rollback:
         files.
         """
         for entry in record.entries:
-            if any(self._is_known(entry, name) for name in (entry.path, entry.temp, second_temp_name(entry.temp))):
+            if any(
+                self._is_known(entry, name)
+                for name in (entry.path, entry.temp, second_exchange_temp_name(entry.temp))
+            ):
                 return record
         entries = tuple(entry.model_copy(update={"found": None, "made": None}) for entry in record.entries)
         return record.model_copy(update={"entries": entries})
@@ -138,7 +141,7 @@ class Rollback:
 
         def clear(entry: JournalEntry) -> None:
             nonlocal unfinished
-            for name in (entry.temp, second_temp_name(entry.temp), _rewritten(entry)):
+            for name in (entry.temp, second_exchange_temp_name(entry.temp), _rewritten(entry)):
                 node = self._filesystem.stat_node(name)
                 if node is None:
                     continue
@@ -178,40 +181,44 @@ class Rollback:
         return [
             entry.path
             for entry in record.entries
-            if not holds_content(self._filesystem, entry.path, entry.after if done else entry.before)
+            if not path_holds_content(self._filesystem, entry.path, entry.after if done else entry.before)
             and not (entry.path in folders and self._filesystem.kind(entry.path) == "folder")
         ]
 
     def _is_carried_out(self, entry: JournalEntry) -> bool:
-        if self._filesystem.stat_node(second_temp_name(entry.temp)) is not None:
+        if self._filesystem.stat_node(second_exchange_temp_name(entry.temp)) is not None:
             return False
-        if entry.before is not None and holds_original(self._filesystem, entry, entry.temp):
+        if entry.before is not None and path_holds_original_file(self._filesystem, entry, entry.temp):
             return True
         # A prepared file leaves its temporary name only for the path; the replaced file may be removed already.
-        return self._filesystem.stat_node(entry.temp) is None and holds_prepared(self._filesystem, entry, entry.path)
+        return self._filesystem.stat_node(entry.temp) is None and path_holds_prepared_file(
+            self._filesystem, entry, entry.path
+        )
 
     def _is_known(self, entry: JournalEntry, name: str) -> bool:
-        return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
+        return path_holds_original_file(self._filesystem, entry, name) or path_holds_prepared_file(
+            self._filesystem, entry, name
+        )
 
     def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
         """Move a replaced file back to its path, and remove the prepared one from it."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
         self._join_exchange(record, entry)
         for _ in range(_TRIES):
-            if holds_prepared(disk, entry, temp):
+            if path_holds_prepared_file(disk, entry, temp):
                 return self._drop(temp)
             if disk.stat_node(temp) is None:
-                if holds_prepared(disk, entry, path) and entry.before is None:
+                if path_holds_prepared_file(disk, entry, path) and entry.before is None:
                     disk.move_to_temp(path, temp)
-                elif holds_prepared(disk, entry, path) or (
+                elif path_holds_prepared_file(disk, entry, path) or (
                     touched and not entry.after and self._is_free(record, path)
                 ):
                     self._rewrite(entry)
                 else:
                     return None
-            elif holds_prepared(disk, entry, path):
+            elif path_holds_prepared_file(disk, entry, path):
                 disk.exchange(path, temp)
-                if not holds_prepared(disk, entry, temp):
+                if not path_holds_prepared_file(disk, entry, temp):
                     # Another program replaced the file between the two steps: its file gets the path again.
                     disk.exchange(path, temp)
             elif self._returned(record, temp, path):
@@ -223,10 +230,10 @@ class Rollback:
 
     def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
         """Finish or revert an exchange in several steps that was interrupted between them."""
-        aside = second_temp_name(entry.temp)
+        aside = second_exchange_temp_name(entry.temp)
         if self._filesystem.stat_node(aside) is None:
             return
-        if holds_prepared(self._filesystem, entry, aside):
+        if path_holds_prepared_file(self._filesystem, entry, aside):
             self._drop(aside)
         elif self._filesystem.stat_node(entry.temp) is None:
             self._filesystem.move_to_temp(aside, entry.temp)

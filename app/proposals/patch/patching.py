@@ -24,7 +24,7 @@ from app.proposals.patch.prose import (
 from app.proposals.patch.scan_unified import UnifiedScanner
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_surrogateescape
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_files_note
+from app.proposals.values.models import EditMatch, EditReport, FileOperation, excluded_binary_files_note
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -341,7 +341,10 @@ def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> Edi
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
     without = tuple(part.path for part in left_out)
     return EditReport(
-        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{binary_files_note(without)}", without
+        tuple(stats.values()),
+        "\n".join(texts),
+        f"{name} +{added} -{removed}{excluded_binary_files_note(without)}",
+        without,
     )
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.values.attention_reason import AttentionReason, ReasonKind, reason_clause
+from app.proposals.values.attention_reason import AttentionReason, ReasonKind, format_reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
 from app.text.quantities import format_count
@@ -77,7 +77,7 @@ def _clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iter
         if found:
             names = tuple(dict.fromkeys(name for reason in found for name in reason.names))
             count = sum(reason.count for reason in found)
-            yield reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
+            yield format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
 
 
 def format_reason(reason: AttentionReason, change: FileChange) -> str:

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import MAX_MARKED_PLACES, AttentionReason, LineReference, ReasonKind
+from app.proposals.values.attention_reason import MAX_MARKED_PLACES, AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ class ChangedLine(NamedTuple):
     """Distance from the first line of its hunk on that side."""
 
     @property
-    def place(self) -> LineReference:
+    def place(self) -> HunkLineReference:
         """Return the line's place as it is stored with a proposal."""
-        return LineReference(hunk=self.hunk, side=self.side, offset=self.offset)
+        return HunkLineReference(hunk=self.hunk, side=self.side, offset=self.offset)
 
 
 class LexingBudget:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind
+from app.proposals.values.attention_reason import AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileOperation
 from app.text.line_hash import hash_line
 
@@ -97,7 +97,7 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
                 )
 
 
-def _changed_since(file: EditedFile, seen: SeenBeforeEdit) -> Iterator[LineReference]:
+def _changed_since(file: EditedFile, seen: SeenBeforeEdit) -> Iterator[HunkLineReference]:
     """Yield the hunks near lines that came into the file after the model had read it.
 
     A part that the model never read has no line that it saw, and yields nothing.
@@ -114,7 +114,7 @@ def _changed_since(file: EditedFile, seen: SeenBeforeEdit) -> Iterator[LineRefer
         ]
         if any(map(_is_long, new)) and any(_is_long(text) for text in near if seen.has_shown(text)):
             side = "old" if hunk.old_count else "new"
-            yield LineReference(hunk=hunk.id, side=side, offset=0)
+            yield HunkLineReference(hunk=hunk.id, side=side, offset=0)
 
 
 def _is_long(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import default_file_mode, make_file_version
-from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, pending_files
+from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, read_pending_files
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.patch.parts import ParsedPatch
@@ -33,7 +33,7 @@ Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and a note about it."""
 
 
-def merge_replacements(
+def apply_replacements_and_merge(
     contents: ContentStore,
     path: str,
     data: bytes,
@@ -299,7 +299,9 @@ class Draft:
             data = self._files.editable_content(overlay, real, MAX_BYTES)
             held = self.changed_paths.get(real)
             own_base = held.base if held else None
-            after, matches, note = merge_replacements(self._contents, real, data, replacements, version, own_base)
+            after, matches, note = apply_replacements_and_merge(
+                self._contents, real, data, replacements, version, own_base
+            )
             return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
@@ -376,7 +378,7 @@ class Draft:
     def pending_files(self) -> dict[str, FileOrLink | None]:
         """Return all files that differ from the disk: by pending proposals or by this draft's own edits."""
         with self._lock:
-            found = pending_files(self._contents, self._overlay().pending.all())
+            found = read_pending_files(self._contents, self._overlay().pending.all())
             for path, held in self.changed_paths.items():
                 found[path] = None if held.data is None else FileOrLink(held.data, held.mode)
             return found

@@ -17,7 +17,7 @@ from app.proposals.journal.apply import (
     describe_os_error,
     recover_records,
 )
-from app.proposals.journal.journal import Action, PathTransition, last_folder_modes, plan_journal_record
+from app.proposals.journal.journal import Action, PathTransition, plan_journal_record, recorded_folder_modes
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
@@ -92,7 +92,9 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """Operations that staging, deciding and undoing share; changes are made within `lock_for_writing`.
+    """Reads, saves, re-bases and applies proposals under the workspace's lock, for staging, deciding and undoing.
+
+    Changes are made within `lock_for_writing`.
 
     Args:
         lock_path: The same for every process that works on the workspace.
@@ -252,7 +254,7 @@ class LockedProposals:
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        modes = {} if action == "apply" else last_folder_modes(self.journal_records(before))
+        modes = {} if action == "apply" else recorded_folder_modes(self.journal_records(before))
         record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (

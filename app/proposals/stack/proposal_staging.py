@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.files.file_changes import (
+    describe_file_attributes,
     describe_link_change,
-    find_file_facts,
     make_file_change,
     next_hunk_number,
 )
@@ -27,12 +27,12 @@ from app.proposals.values.models import (
     HunkState,
     Proposal,
     ProposalState,
-    binary_files_note,
+    excluded_binary_files_note,
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
 from app.proposals.values.pending_paths import is_undecided
-from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.proposal_store import ProposalStore
 
 _SUMMARY_CHARACTERS = 200
@@ -61,7 +61,7 @@ def stage_draft(
         on_disk: Whether the draft's results are already on disk, and its bases are what was there before.
 
     Raises:
-        NothingStaged: the edits cancel out.
+        NothingToStage: the edits cancel out.
     """
     contents, store = proposals.contents, proposals.store
     part = store.proposal(draft.ensure_proposal_id())
@@ -77,14 +77,14 @@ def stage_draft(
         overlay, denied = Overlay(stack.disk, contents, stacks.pending_paths()), stack.denied
     held, recipe = draft.changed_paths, None if part else draft.recipe
     if old and old.state.is_pending:
-        held, recipe = merge_superseded(contents, old, overlay, held), None
+        held, recipe = merge_superseded_changes(contents, old, overlay, held), None
     changes = make_file_changes(contents, held)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
-        summary = patch_summary(changes, without)
+        summary = make_patch_summary(changes, without)
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
-    proposal = mark_taken_over(proposal, old) if old else proposal
+    proposal = mark_taken_over_changes(proposal, old) if old else proposal
     proposal = proposal.model_copy(
         update={
             "origin": draft.origin,
@@ -95,11 +95,11 @@ def stage_draft(
             "version": old.version + 1 if old else 1,
         }
     )
-    proposal = mark_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
+    proposal = mark_hunks_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
     if part and change_result_set(part.files) == change_result_set(proposal.files):
         return part
     if all(change.already_applied for change in proposal.files):
-        raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
+        raise NothingToStage("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
     proposal = add_risk_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
     gone = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
@@ -121,7 +121,7 @@ def replace_command_changes(
         draft: What the command has made of the present files, without the proposal.
 
     Raises:
-        NothingStaged: nothing is left.
+        NothingToStage: nothing is left.
     """
     files = make_file_changes(proposals.contents, draft.changed_paths)
     update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
@@ -136,7 +136,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
     moves in a cycle, or onto a path that had a file, are changes of content.
 
     Raises:
-        NothingStaged: nothing is left.
+        NothingToStage: nothing is left.
     """
     moved: dict[str, str] = {}
     for path, entry in sorted(draft_files.items()):
@@ -162,7 +162,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
         else:
             notes = [
                 *entry.notes,
-                *find_file_facts(before, entry.data or b"", base.mode if base else None, entry.links),
+                *describe_file_attributes(before, entry.data or b"", base.mode if base else None, entry.links),
             ]
         changes.append(
             make_file_change(
@@ -178,11 +178,11 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
         )
         number = max(number, next_hunk_number(changes[-1:]))
     if not changes:
-        raise NothingStaged("The edits cancel out: there is nothing to propose.")
+        raise NothingToStage("The edits cancel out: there is nothing to propose.")
     return tuple(changes)
 
 
-def merge_superseded(
+def merge_superseded_changes(
     contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
@@ -210,7 +210,7 @@ def merge_superseded(
     return folded
 
 
-def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
+def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
     """Return the proposal; changes that it took over from another one and that its model did not write are marked."""
     strange = [change for change in old.files if old.sole_author_session(change) != proposal.session]
     paths = {path for change in strange for path in (change.path, change.old_path) if path}
@@ -234,12 +234,12 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
     """Return the pending proposals of changes on disk that a newer one includes.
 
     Raises:
-        NothingStaged: one of them has exactly the same changes.
+        NothingToStage: one of them has exactly the same changes.
     """
     earlier = [each for each in related_pending_proposals(store, proposal_paths(proposal)) if each.on_disk]
     for each in earlier:
         if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
-            raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
+            raise NothingToStage(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
     return [each for each in earlier if is_pending_within(each, proposal_paths(proposal))]
 
 
@@ -265,12 +265,12 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
     )
 
 
-def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
+def make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
     """Return the summary of a patch or of changes on disk; a file named twice counts once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
     what = "On disk" if changes[0].on_disk else "Patch"
-    return f"{what}: {name} +{added} -{removed}{binary_files_note(left_out)}"
+    return f"{what}: {name} +{added} -{removed}{excluded_binary_files_note(left_out)}"
 
 
 def change_result_set(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
@@ -304,7 +304,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     return with_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
-def mark_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+def mark_hunks_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
     """Return the proposal; hunks that the user has denied before are marked."""
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:

@@ -60,7 +60,7 @@ class ReasonKind(StrEnum):
         return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
 
 
-class LineReference(FrozenModel):
+class HunkLineReference(FrozenModel):
     """A changed line, counted in its hunk: it stays the same line when a re-base moves the hunk."""
 
     hunk: str
@@ -80,16 +80,16 @@ class AttentionReason(FrozenModel):
     """Names of what is called, removed or touched."""
     count: int = 1
     """Number of findings."""
-    places: tuple[LineReference, ...] = ()
+    places: tuple[HunkLineReference, ...] = ()
     """The lines; empty for a reason about the whole file."""
 
     @property
     def description(self) -> str:
         """Return a clause without a subject: `removes 2 tests: test_a, test_b`."""
-        return reason_clause(self.kind, self.names, self.count)
+        return format_reason_clause(self.kind, self.names, self.count)
 
 
-def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
+def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """Return the finding, for one file or several together, as a clause without a subject."""
     named = join_first_names(names)
     what = "the file" if files == 1 else format_count(files, "file")

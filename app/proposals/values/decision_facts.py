@@ -80,7 +80,7 @@ class LineComment(FrozenModel):
     text: str
 
 
-class RecordedCheck(FrozenModel):
+class RecordedCheckResult(FrozenModel):
     """The result of a check at the time of the decision."""
 
     name: str
@@ -94,7 +94,7 @@ class RecordedCheck(FrozenModel):
     """Why the decision left another tree: `before b.py changed`; empty if it did not."""
 
 
-class EvidenceVerdict(StrEnum):
+class HunkTestVerdict(StrEnum):
     """The verdict of tests on one hunk."""
 
     HELD = "held"
@@ -114,19 +114,19 @@ class EvidenceVerdict(StrEnum):
     @property
     def is_unnoticed_by_tests(self) -> bool:
         """Return whether no test notices that the hunk, or the code that it tests, is missing."""
-        return self in (EvidenceVerdict.UNNOTICED, EvidenceVerdict.GREEN)
+        return self in (HunkTestVerdict.UNNOTICED, HunkTestVerdict.GREEN)
 
 
 _TESTS_NAMED = 1
 
 
-class HunkEvidence(FrozenModel):
+class HunkTestEvidence(FrozenModel):
     """The evidence about one hunk, as far as tests were run."""
 
     path: str
     hunk: int
     """Number of the hunk."""
-    verdict: EvidenceVerdict
+    verdict: HunkTestVerdict
     tests: tuple[str, ...] = ()
     """Ids of a few of the tests that hold it, or are red."""
     count: int = 0
@@ -142,19 +142,19 @@ class HunkEvidence(FrozenModel):
         more = f" and {self.count - _TESTS_NAMED:,} more" if self.count > _TESTS_NAMED else ""
         named = self.tests[0] if self.tests and self.tests[0] else "the check"
         said = {
-            EvidenceVerdict.HELD: f"held by {named}{more}",
-            EvidenceVerdict.LOAD: "needed to load",
-            EvidenceVerdict.UNNOTICED: "none of the tests that ran notices",
-            EvidenceVerdict.RED: f"red without the change{f': {self.reason}' if self.reason else ''}",
-            EvidenceVerdict.GREEN: "green without the change: tests nothing new",
-            EvidenceVerdict.FLAKY: f"flaky: {named} fails now and then, which says nothing",
-            EvidenceVerdict.NOT_RUN: f"not run{f': {self.reason}' if self.reason else ''}",
+            HunkTestVerdict.HELD: f"held by {named}{more}",
+            HunkTestVerdict.LOAD: "needed to load",
+            HunkTestVerdict.UNNOTICED: "none of the tests that ran notices",
+            HunkTestVerdict.RED: f"red without the change{f': {self.reason}' if self.reason else ''}",
+            HunkTestVerdict.GREEN: "green without the change: tests nothing new",
+            HunkTestVerdict.FLAKY: f"flaky: {named} fails now and then, which says nothing",
+            HunkTestVerdict.NOT_RUN: f"not run{f': {self.reason}' if self.reason else ''}",
         }[self.verdict]
         others = ", ".join(map(str, self.together))
         return f"{said}, taken out with hunk{'s' * (len(self.together) > 1)} {others}" if others else said
 
 
-class RecordedEvidence(FrozenModel):
+class RecordedTestEvidence(FrozenModel):
     """The evidence about a proposal's hunks at the time of the decision."""
 
     check: str
@@ -163,7 +163,7 @@ class RecordedEvidence(FrozenModel):
     """Description of the tests of the check that ran."""
     tree: str
     """The tree on which they ran, before hunks were removed: the id of a git tree, or a SHA-256 over all files."""
-    hunks: tuple[HunkEvidence, ...]
+    hunks: tuple[HunkTestEvidence, ...]
 
 
 class CommandCaller(FrozenModel):
@@ -197,8 +197,8 @@ class DecisionContext(FrozenModel):
     """Number of decided changed lines that were never on screen; None if no screen was tracked."""
     unseen_files: tuple[str, ...] = ()
     """Files with parts that were never on screen."""
-    checks: tuple[RecordedCheck, ...] = ()
-    evidence: RecordedEvidence | None = None
+    checks: tuple[RecordedCheckResult, ...] = ()
+    evidence: RecordedTestEvidence | None = None
     """Evidence about the hunks; None if there was none for the present revision."""
     caller: CommandCaller | None = None
     """The caller of a command that decided; None for the app, and in records of earlier versions."""

@@ -142,7 +142,7 @@ class Conflict(FrozenModel):
     proposed: tuple[str, ...]
 
 
-class DeniedPart(FrozenModel):
+class DeniedHunks(FrozenModel):
     """Hunks of a file that were denied while others were pending, with the data to make them pending again."""
 
     decision: int
@@ -155,7 +155,7 @@ class DeniedPart(FrozenModel):
     """The result without the hunks; equal to `before` if nothing else of the file was pending."""
 
 
-class PartDecision(FrozenModel):
+class OnDiskDecision(FrozenModel):
     """A decision on a change that is already on disk, with the data to undo it."""
 
     decision: int
@@ -214,9 +214,9 @@ class FileChange(FrozenModel):
     """Descriptions of text in the name or the added lines that could deceive a reader."""
     mentions: tuple[str, ...] = ()
     """Remarks about unusual text there that is normal in human languages."""
-    denied: tuple[DeniedPart, ...] = ()
+    denied: tuple[DeniedHunks, ...] = ()
     """Denied parts, the latest last, without undone ones."""
-    decisions: tuple[PartDecision, ...] = ()
+    decisions: tuple[OnDiskDecision, ...] = ()
     """Decisions on a change that is already on disk, the latest last, without undone ones."""
     notes: tuple[str, ...] = ()
     """Facts for the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
@@ -493,12 +493,12 @@ ON_DISK_WORDS = {
 
 def describe_proposal_state(proposal: Proposal) -> str:
     """Return the state of a proposal as the user reads it."""
-    return describe_state_or_part(
+    return add_in_part_suffix(
         proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
     )
 
 
-def describe_state_or_part(proposal: Proposal, state: str) -> str:
+def add_in_part_suffix(proposal: Proposal, state: str) -> str:
     """Return the words for a state; `in part` is added if the rest was denied."""
     return f"{state} in part" if proposal.is_denied_in_part else state
 
@@ -528,7 +528,7 @@ class EditReport:
     """Files whose part of a patch was skipped."""
 
 
-def binary_files_note(paths: Sequence[str]) -> str:
+def excluded_binary_files_note(paths: Sequence[str]) -> str:
     """Return what to add to a summary for the binary files that were left out of a patch."""
     if not paths:
         return ""

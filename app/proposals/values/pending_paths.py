@@ -134,7 +134,7 @@ def _and_by(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
     return (*below.by[:_OLDEST], proposal.id)
 
 
-def format_ids(ids: Sequence[str]) -> str:
+def format_proposal_ids(ids: Sequence[str]) -> str:
     """Return proposal ids as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
     oldest = ", ".join(ids[:_OLDEST])
     return f"{oldest} … {', '.join(ids[_OLDEST:])}" if len(ids) > _OLDEST else oldest

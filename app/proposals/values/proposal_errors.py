@@ -130,7 +130,7 @@ class CheckFailed(ProposalError):
     """A check that is required before a write has failed."""
 
 
-class TooMuchUnread(ProposalError):
+class ReadingBudgetExceeded(ProposalError):
     """More unread lines are pending than the user's reading budget allows; nothing was staged."""
 
     def __init__(self, lines: int) -> None:
@@ -146,7 +146,7 @@ class UnexportablePatch(ProposalError):
     """The change cannot be written as a patch that every program reads in the same way."""
 
 
-class NothingStaged(ProposalError):
+class NothingToStage(ProposalError):
     """There is nothing to propose, for instance because the edits cancel out."""
 
 

@@ -130,8 +130,8 @@ class RecordingStore(ProposalStore, Protocol):
         ...
 
 
-class EventRecordEntry(FrozenModel):
-    """Record entry for the event of a decision, which the log of its session, doors and exports show."""
+class SessionEventRecordEntry(FrozenModel):
+    """An entry of the record with the hash of a session's event about a decision, which logs and exports show."""
 
     format: Literal[5, 6, 7] = LATEST
     kind: Literal["event"] = "event"
@@ -170,7 +170,7 @@ def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainLink:
+class RecordChainEnd:
     """The end of the chain, to which the next entry is added."""
 
     number: int = 0
@@ -182,10 +182,10 @@ def make_record_entry(
     decided: Proposal,
     last: LastDecision,
     written: Iterable[JournalEntry],
-    blob_id: Callable[[str], str],
+    git_blob_id: Callable[[str], str],
     *,
     who: str,
-    after: ChainLink,
+    after: RecordChainEnd,
     time: float,
 ) -> DecisionRecordEntry:
     """Return the record entry of a decision.
@@ -195,7 +195,7 @@ def make_record_entry(
         decided: The proposal after it.
         last: The decision.
         written: The journal entries of the files that it wrote.
-        blob_id: Returns git's id of a content, by its SHA-256.
+        git_blob_id: Returns git's id of a content, by its SHA-256.
         who: The identity of the person who decided.
         after: The end of the chain.
     """
@@ -206,15 +206,15 @@ def make_record_entry(
         who=who,
         proposal=decided.id,
         count=last.number,
-        content=content_hash(proposed),
+        content=proposed_changes_hash(proposed),
         origin=decided.origin,
         ignored=decided.ignored,
         recipe=_recorded_recipe(proposed),
         decision=last.decision,
-        files=_files(written, blob_id)
-        or _kept(decided, last, blob_id)
+        files=_files(written, git_blob_id)
+        or _kept(decided, last, git_blob_id)
         or tuple(RecordedFile(path=file.path) for file in last.files),
-        hunks=record_hunk_states(decided),
+        hunks=collect_hunk_states(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
         words=feedback_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
@@ -247,7 +247,7 @@ def _hash_of(value: FrozenModel, left_out: Collection[str] = ()) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def content_hash(proposal: Proposal) -> str:
+def proposed_changes_hash(proposal: Proposal) -> str:
     """Return the SHA-256 of the proposed change: names, modes, and the SHA-256 before and after, for each file."""
     digest = hashlib.sha256()
     for change in proposal.files:
@@ -264,7 +264,7 @@ def feedback_hash(feedback: str, comments: Iterable[LineComment], images: Iterab
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
 
 
-def blob_id(data: bytes, algorithm: str = "sha1") -> str:
+def git_blob_id(data: bytes, algorithm: str = "sha1") -> str:
     """Return git's id of a blob with these bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
@@ -273,12 +273,12 @@ def _version(version: FileVersion | None) -> tuple[str, str]:
     return ("", "") if version is None else (version.sha256, f"{version.mode:o}" if version.mode is not None else "")
 
 
-def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+def _files(written: Iterable[JournalEntry], git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
     found: list[RecordedFile] = []
     for one in written:
         before, after = one.before or "", one.after or ""
-        was = _side("base", before, blob_id, one.before_mode)
-        became = _side("result", after, blob_id, one.after_mode)
+        was = _side("base", before, git_blob_id, one.before_mode)
+        became = _side("result", after, git_blob_id, one.after_mode)
         if one.op is FileOperation.RENAME:
             found += (RecordedFile(path=one.path, **was), RecordedFile(path=one.new_path, **became))
         else:
@@ -286,15 +286,15 @@ def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tu
     return tuple(found)
 
 
-def _side(name: str, sha256: str, blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
+def _side(name: str, sha256: str, git_blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
     """Return the fields of a recorded file for one of its two versions."""
     if not sha256:
         return {}
     octal = f"{mode:o}" if mode is not None else ""
-    return {name: blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
+    return {name: git_blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
 
 
-def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+def _kept(decided: Proposal, last: LastDecision, git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
     """Return the files of which a part on disk was kept: the base, and the base with that part."""
     found: list[RecordedFile] = []
     for change in decided.files:
@@ -302,8 +302,8 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
             if part.decision != last.number or last.decision not in ("approved", "partly_approved"):
                 continue
             base, left = part.base, part.left
-            was = _side("base", base.sha256, blob_id, base.mode) if base else {}
-            became = _side("result", left.sha256, blob_id, left.mode) if left else {}
+            was = _side("base", base.sha256, git_blob_id, base.mode) if base else {}
+            became = _side("result", left.sha256, git_blob_id, left.mode) if left else {}
             if part.old_path:
                 found.append(RecordedFile(path=part.old_path, **was))
                 was = {}
@@ -311,7 +311,7 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
     return tuple(found)
 
 
-def record_hunk_states(proposal: Proposal) -> RecordedHunkStates:
+def collect_hunk_states(proposal: Proposal) -> RecordedHunkStates:
     """Return the states of a proposal's hunks, and of its files without hunks."""
     numbers: dict[HunkState, list[int]] = {}
     for hunk in proposal.hunks:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.agent.updates import Update
     from app.images.image import Image
     from app.images.mentions import Mention
-    from app.proposals.decide.conflicts import FileConflict, UnsavedText
+    from app.proposals.decide.conflicts import FileConflict, UnsavedEdit
     from app.proposals.values.models import DecisionResult, FileDiff, FileVersion, Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.terminal.external_editor import ExternalEditor
@@ -386,17 +386,17 @@ class ReviewActions:
 
     async def load_version_diffs(self, event: review_messages.VersionDiffsWanted) -> None:
         """Load the diff between a proposal and its former version."""
-        from app.proposals.decide.comment_follow_up import diff_with_predecessor
+        from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
 
-        diffs = await asyncio.to_thread(diff_with_predecessor, self._runtime.proposals, event.proposal_id)
+        diffs = await asyncio.to_thread(diff_with_superseded_proposal, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
     async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
         """Load how the proposal changes the lines that the user commented on."""
-        from app.proposals.decide.comment_follow_up import follow_up_comments
+        from app.proposals.decide.comment_follow_up import compare_commented_lines
 
         answers = await asyncio.to_thread(
-            follow_up_comments, self._runtime.proposals, event.proposal_id, event.comments
+            compare_commented_lines, self._runtime.proposals, event.proposal_id, event.comments
         )
         self._review.set_follow_ups(event.proposal_id, answers)
 
@@ -411,7 +411,7 @@ class ReviewActions:
 
     async def edit_file(self, event: review_messages.Edit) -> None:
         """Let the user edit the proposed text of a file, and save it in the proposal."""
-        from app.proposals.decide.conflicts import UnsavedText
+        from app.proposals.decide.conflicts import UnsavedEdit
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
         from app.review.hunk_lines import proposed_text
@@ -430,7 +430,7 @@ class ReviewActions:
             self._show_outcome(f"{event.path} has no text to edit.", problem=True)
             return
 
-        unsaved: list[UnsavedText] = []
+        unsaved: list[UnsavedEdit] = []
 
         async def save(text: str) -> None:
             decisions = self._session.host.decisions
@@ -438,7 +438,7 @@ class ReviewActions:
                 await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
                 # Show a conflict that cannot be merged while the user's text is still on the screen.
-                unsaved_text = UnsavedText(text, proposed_text(diff, before=True))
+                unsaved_text = UnsavedEdit(text, proposed_text(diff, before=True))
                 conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, unsaved_text)
                 if conflict.regions:
                     unsaved.append(unsaved_text)
@@ -461,7 +461,7 @@ class ReviewActions:
         if unsaved:
             await self._resolve_conflicts(event, unsaved[0])
 
-    async def _resolve_conflicts(self, event: review_messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
+    async def _resolve_conflicts(self, event: review_messages.Edit, unsaved: "UnsavedEdit | None" = None) -> None:
         """Let the user resolve the conflicts of a stale proposal, one file after the other.
 
         Args:
@@ -480,7 +480,7 @@ class ReviewActions:
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.host.decisions.resolve_conflict(name, path, answer, seen)
 
-            async def reload(text: "UnsavedText | None", path: str = path) -> "FileConflict":
+            async def reload(text: "UnsavedEdit | None", path: str = path) -> "FileConflict":
                 return await asyncio.to_thread(service.load_file_conflict, name, path, text)
 
             vim = self._preferences.settings.vim

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
+from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
 from app.proposals.values.models import FileVersion
 from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive_characters
@@ -207,10 +207,10 @@ class ConflictScreen(EditScreen):
         self,
         conflict: FileConflict,
         save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
-        reload: Callable[[UnsavedText | None], Awaitable[FileConflict]],
+        reload: Callable[[UnsavedEdit | None], Awaitable[FileConflict]],
         editor: EditorAccess,
         *,
-        unsaved: UnsavedText | None = None,
+        unsaved: UnsavedEdit | None = None,
         vim: bool = False,
     ) -> None:
 
@@ -368,7 +368,7 @@ class ConflictScreen(EditScreen):
         """Show the conflict with the file's new content; the user's text is merged in."""
         unsaved = self._unsaved_text
         if not self._conflict.whole:
-            unsaved = UnsavedText(self._conflict_editor.source, self._conflict.disk_text)
+            unsaved = UnsavedEdit(self._conflict_editor.source, self._conflict.disk_text)
         conflict = await self._reload(unsaved)
         self._conflict, self._unsaved_text, self._chosen_side = conflict, unsaved, None
         self._proposed_text = conflict.text_with_choices()

@@ -11,7 +11,7 @@ from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftChecks
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable
-from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 from app.storage import StorageError
 
@@ -33,8 +33,8 @@ def everything(proposal: Proposal) -> None:
     """The hunks that are chosen: all."""
 
 
-def some_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
-    return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
+def some_trees(proposal: str, hunks: object = None) -> VersionsToCheck:
+    return VersionsToCheck(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
 class Endless:
@@ -44,16 +44,16 @@ class Endless:
         self.running = asyncio.Event()
         self.results: dict[str, CheckResult] = {}
 
-    def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
+    def cached_result(self, check: CheckTable, trees: VersionsToCheck, read: CheckedTrees) -> CheckResult | None:
         return self.results.get(check.name)
 
-    async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
+    async def read_trees(self, trees: VersionsToCheck) -> CheckedTrees:
         return READ
 
     async def unavailable_reason(self) -> str:
         return ""
 
-    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
@@ -103,7 +103,7 @@ class Brief(Endless):
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
         self.results[check.name] = CheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
@@ -111,11 +111,11 @@ class Brief(Endless):
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, tell: ReportResult) -> CheckResult:
         raise OSError("The disk is full.")
 
 
-def no_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
+def no_trees(proposal: str, hunks: object = None) -> VersionsToCheck:
     raise StorageError("The database is damaged.")
 
 
@@ -151,7 +151,7 @@ async def test_proposal_without_checks_is_not_reported(checks: tuple[CheckTable,
     looked: list[str] = []
     said: list[ProposalChecks] = []
 
-    def trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
+    def trees(proposal: str, hunks: object = None) -> VersionsToCheck:
         looked.append(proposal)
         return some_trees(proposal)
 
@@ -191,14 +191,14 @@ class Runner:
         self.looked = 0
         self._why_not = obstacle
 
-    def trees(self, draft: object) -> WorkspaceVersions:
+    def trees(self, draft: object) -> VersionsToCheck:
         self.looked += 1
-        return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
+        return VersionsToCheck(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, *, patience: float) -> CheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":
             raise TimeoutError

@@ -9,13 +9,13 @@ from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEviden
 from app.automation.evidence.evidence_scheduler import EvidenceScheduler, HunkChoices
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
-from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
+from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 from tests.waiting import until
 
 CHECK = CheckTable(name="tests", run="true", evidence=True)
 CHANGE = FileChange(path="a.py", op=FileOperation.EDIT, base=None, result=None)
-MARK = HunkEvidence(path="a.py", hunk=1, verdict=EvidenceVerdict.HELD)
+MARK = HunkTestEvidence(path="a.py", hunk=1, verdict=HunkTestVerdict.HELD)
 
 
 def proposal(number: int = 1, **more: object) -> Proposal:

@@ -12,7 +12,7 @@ from app.git.remotes import default_remote
 from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.proposal_errors import NothingToStage
 from app.runtime.git_proposals import push_proposal, stage_commits, stage_worktree
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
@@ -128,7 +128,7 @@ def test_a_commit_a_range_and_a_branch(opened: Open, root: Path) -> None:
     assert whole.origin.ref == f"feature ({second[:7]}), 2 commits by Cleo, Bea"
     runtime.service.approve(whole.id)
     assert (root / "a.txt").read_text() == text.replace("\n3\n", "\nthree\n").replace("\n28\n", "\nend\n")
-    with pytest.raises(NothingStaged, match="already"):
+    with pytest.raises(NothingToStage, match="already"):
         stage_commits(runtime, ["feature"])
     with pytest.raises(GitFailed, match="no commit, branch or range nowhere"):
         stage_commits(runtime, ["nowhere"])

@@ -9,7 +9,7 @@ import pytest
 from app.git import commits
 from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
-from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.proposal_errors import NothingToStage
 from app.runtime.git_proposals import stage_worktree
 from app.storage.record_store import RecordStore
 from app.workspace.path_rules import UnsafePath
@@ -52,7 +52,7 @@ def test_the_index_is_what_git_diff_compares_with_and_a_commit_goes_further_back
     (root / "a.txt").write_text("staged\n")
     git(root, "add", "a.txt")
     runtime = opened(root)
-    with pytest.raises(NothingStaged, match="--against HEAD"):
+    with pytest.raises(NothingToStage, match="--against HEAD"):
         stage_worktree(runtime, [], "")
     (root / "gone.txt").write_text("on disk\n")
     against_index, _ = stage_worktree(runtime, [], "")
@@ -122,7 +122,7 @@ def test_files_with_a_git_filter_are_named_and_left_out(opened: Open, root: Path
     (root / "inner").mkdir()
     git(root / "inner", "init", "--quiet")
     (root / "inner/f").write_text("f\n")
-    with pytest.raises(NothingStaged, match=r"x\.big: git keeps another form"):
+    with pytest.raises(NothingToStage, match=r"x\.big: git keeps another form"):
         stage_worktree(opened(root), [], "")
     (root / "new.txt").write_text("n\n")
     proposal, left_out = stage_worktree(opened(root), [], "")

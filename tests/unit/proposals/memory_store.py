@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, blob_id, make_record_entry
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordChainEnd, git_blob_id, make_record_entry
 
 
 class MemoryStore:
@@ -38,14 +38,14 @@ class MemoryStore:
         self._proposals[proposal.id] = proposal.model_dump_json()
         known = before.last.number if before and before.last else 0
         if before and proposal.last and proposal.last.number > known:
-            after = ChainLink(len(self._record), "")
+            after = RecordChainEnd(len(self._record), "")
             entry = make_record_entry(
                 before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0
             )
             self._record.append(entry)
 
     def _git_id(self, name: str) -> str:
-        return blob_id(self._blobs[name])
+        return git_blob_id(self._blobs[name])
 
     def entries_on_paths(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
         named = {entry.proposal for entry in self._record if any(file.path in paths for file in entry.files)}

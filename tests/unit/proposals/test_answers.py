@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.decide.comment_follow_up import CommentFollowUp, follow_up_comments
+from app.proposals.decide.comment_follow_up import CommentedLineChange, compare_commented_lines
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import LineComment
 from app.workspace.paths import Workspace
@@ -50,52 +50,52 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
 @pytest.mark.parametrize(
     ("second", "comment", "answer"),
     [
-        ("one\ndeux\nthree\nvier\nfive\n", on(2), CommentFollowUp.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4), CommentFollowUp.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(3), CommentFollowUp.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), CommentFollowUp.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), CommentFollowUp.SAME),
-        ("one\nzwei\nthree\nfive\n", on(4), CommentFollowUp.CHANGED),
-        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), CommentFollowUp.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), CommentFollowUp.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), CommentFollowUp.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), CommentFollowUp.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), CommentFollowUp.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(40), CommentFollowUp.UNKNOWN),
-        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), CommentFollowUp.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), CommentFollowUp.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), CommentFollowUp.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(2), CommentedLineChange.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4), CommentedLineChange.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(3), CommentedLineChange.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), CommentedLineChange.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), CommentedLineChange.SAME),
+        ("one\nzwei\nthree\nfive\n", on(4), CommentedLineChange.CHANGED),
+        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), CommentedLineChange.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), CommentedLineChange.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), CommentedLineChange.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), CommentedLineChange.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), CommentedLineChange.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(40), CommentedLineChange.UNKNOWN),
+        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), CommentedLineChange.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), CommentedLineChange.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), CommentedLineChange.UNKNOWN),
     ],
 )
 def test_comments_follow_their_line_into_the_next_version(
-    revise: Revise, second: str, comment: LineComment, answer: CommentFollowUp
+    revise: Revise, second: str, comment: LineComment, answer: CommentedLineChange
 ) -> None:
     _, store, proposal = revise({"a.py": second})
-    assert follow_up_comments(store, proposal, [comment]) == (answer,)
+    assert compare_commented_lines(store, proposal, [comment]) == (answer,)
 
 
 def test_a_file_that_the_new_version_leaves_alone_is_not_in_it(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": BASE + "six\n"})
-    assert follow_up_comments(store, proposal, [on(1, path="c.py")]) == (CommentFollowUp.GONE,)
+    assert compare_commented_lines(store, proposal, [on(1, path="c.py")]) == (CommentedLineChange.GONE,)
 
 
 def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_part(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
     quote = " one\n-two\n+zwei\n three"
-    assert follow_up_comments(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
-        CommentFollowUp.CHANGED,
-        CommentFollowUp.SAME,
+    assert compare_commented_lines(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
+        CommentedLineChange.CHANGED,
+        CommentedLineChange.SAME,
     )
 
 
 def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     proposal = made.write(**{"a.py": FIRST})
-    assert follow_up_comments(made.store, proposal.id, [on(2), on(4)]) == (
-        CommentFollowUp.UNKNOWN,
-        CommentFollowUp.UNKNOWN,
+    assert compare_commented_lines(made.store, proposal.id, [on(2), on(4)]) == (
+        CommentedLineChange.UNKNOWN,
+        CommentedLineChange.UNKNOWN,
     )
-    assert follow_up_comments(made.store, "P99", [on(2)]) == (CommentFollowUp.UNKNOWN,)
+    assert compare_commented_lines(made.store, "P99", [on(2)]) == (CommentedLineChange.UNKNOWN,)
 
 
 def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
@@ -108,7 +108,7 @@ def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
     draft = made.service.new_draft("session")
     draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
     second = made.service.stage(draft, "second", answers=(first.id,))
-    assert follow_up_comments(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
-        CommentFollowUp.UNKNOWN,
-        CommentFollowUp.SAME,
+    assert compare_commented_lines(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
+        CommentedLineChange.UNKNOWN,
+        CommentedLineChange.SAME,
     )

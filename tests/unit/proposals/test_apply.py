@@ -14,7 +14,7 @@ from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_n
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_against_disk
 from app.proposals.journal.journal import PathTransition, plan_journal_record
-from app.proposals.journal.rollback import holds_prepared
+from app.proposals.journal.rollback import path_holds_prepared_file
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
@@ -616,4 +616,4 @@ def test_file_with_another_identity_is_not_opened(bench: Make) -> None:
     site = bench({"a.txt": "one\n"})
     made = FileIdentity(device=0, inode=0)
     entry = JournalEntry(path="a.txt", op=FileOperation.CREATE, before=None, after="0" * 64, made=made)
-    assert not holds_prepared(Unread(site.root, 1 << 20), entry, "a.txt")
+    assert not path_holds_prepared_file(Unread(site.root, 1 << 20), entry, "a.txt")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
+from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedEdit
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -253,11 +253,11 @@ def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench:
     site.put(**{"a.txt": numbered(20, l10="mine", l2="later")})
     with pytest.raises(ChangedSinceShown, match=r"a\.txt has changed again since you began; nothing was saved"):
         site.service.resolve_conflict("P1", "a.txt", text, conflict.disk)
-    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedEdit(text, conflict.disk_text))
     assert again.regions == ()
     assert again.text_with_choices() == numbered(20, l2="later", l10="mine\nten", l15="by hand")
     site.put(**{"a.txt": numbered(20, l10="mine", l15="theirs")})
-    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedEdit(text, conflict.disk_text))
     (region,) = again.regions
     assert (region.base, region.disk, region.proposed) == (("line 15",), ("theirs",), ("by hand",))
     assert (again.labels.base, again.labels.proposed) == ("when you began", "your text")
@@ -272,7 +272,7 @@ def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -
     site.put(**{"a.txt": "c\n"})
     conflict = site.service.load_file_conflict("P1")
     (site.root / "a.txt").unlink()
-    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText("my text\n", conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedEdit("my text\n", conflict.disk_text))
     assert again.whole and again.regions[0].proposed == ("my text",)
     saved = site.service.resolve_conflict("P1", "a.txt", "my text\n", again.disk)
     assert saved.files[0].op is FileOperation.CREATE
@@ -483,7 +483,7 @@ def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
     change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
     site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.DISK), "On disk", on_disk=True)
     with pytest.raises(InvalidUserText, match="edit the file itself"):
-        site.service.load_file_conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
+        site.service.load_file_conflict("P1", "a.txt", UnsavedEdit("mine\n", "new\n"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])

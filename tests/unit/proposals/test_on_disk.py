@@ -20,7 +20,7 @@ from app.proposals.values.proposal_errors import (
     ApplyFailed,
     ChangedSinceShown,
     InvalidUserText,
-    NothingStaged,
+    NothingToStage,
     NothingToUndo,
     RecoveryNeeded,
 )
@@ -309,7 +309,7 @@ def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None
 
 def test_staged_again_it_shows_what_is_new_and_not_what_was_kept(site: Bench) -> None:
     first = stage(site, BEFORE)
-    with pytest.raises(NothingStaged, match=f"{first.id} already waits"):
+    with pytest.raises(NothingToStage, match=f"{first.id} already waits"):
         stage(site, BEFORE)
     site.service.approve(first.id, ["1", "bin"])
     site.put(**{"a.txt": numbered(30, l3="three", l15="fifteen", l20="twenty", l28="end")})
@@ -320,7 +320,9 @@ def test_staged_again_it_shows_what_is_new_and_not_what_was_kept(site: Bench) ->
     with pytest.raises(NothingToUndo, match=f"{second.id} stands in"):
         site.service.undo(first.id)
     site.service.approve(second.id)
-    with pytest.raises(NothingStaged, match=f"all 8 hunks were signed in {first.id}, {second.id}; --all stages them"):
+    with pytest.raises(
+        NothingToStage, match=f"all 8 hunks were signed in {first.id}, {second.id}; --all stages them"
+    ):
         stage(site, BEFORE)
     site.service.undo(second.id)
     site.service.deny(second.id)
@@ -409,7 +411,7 @@ def test_decisions_leave_exactly_the_kept(before: Leaves, after: Leaves, plan: l
         put(site.root, after)
         try:
             first = stage(site, before)
-        except NothingStaged:
+        except NothingToStage:
             assert before == after
             return
         denied: set[str] = set()

@@ -8,7 +8,7 @@ import pytest
 
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import NothingStaged, PatchRefused
+from app.proposals.values.proposal_errors import NothingToStage, PatchRefused
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -83,7 +83,7 @@ def test_a_diff_of_ones_own_work_is_what_is_on_disk(bench: Make, options: tuple[
     proposal = site.service.stage_patch(patch)
     assert proposal.origin.kind is OriginKind.DISK and proposal.on_disk
     assert {change.path for change in proposal.files} >= {"a.txt", "new.txt", "gone.txt", "run.sh", "moved.txt"}
-    with pytest.raises(NothingStaged, match=f"{proposal.id} already waits"):
+    with pytest.raises(NothingToStage, match=f"{proposal.id} already waits"):
         site.service.stage_patch(patch)
     site.service.approve(proposal.id)
     assert site.tree() == tree

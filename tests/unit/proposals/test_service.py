@@ -13,11 +13,11 @@ from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.text.file_warnings import describe_mode_change, file_cautions
-from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_files_note
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, excluded_binary_files_note
 from app.proposals.values.proposal_errors import (
     ChangedSinceShown,
     EditRefused,
-    NothingStaged,
+    NothingToStage,
     NotPending,
     ProposalError,
     UnknownHunk,
@@ -288,7 +288,7 @@ def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     draft.rename("a.txt", "b.txt")
     draft.rename("b.txt", "a.txt")
     assert not draft.has_changes
-    with pytest.raises(NothingStaged):
+    with pytest.raises(NothingToStage):
         site.service.stage(draft, "Nothing")
     assert site.service.all() == []
 
@@ -536,9 +536,9 @@ def test_content_that_could_not_be_written_is_written_by_the_next_save(monkeypat
 
 
 def test_binary_files_left_out_of_a_patch_are_named() -> None:
-    assert binary_files_note(()) == ""
-    assert binary_files_note(("a", "b")) == ", without a, b (binary)"
-    assert binary_files_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
+    assert excluded_binary_files_note(()) == ""
+    assert excluded_binary_files_note(("a", "b")) == ", without a, b (binary)"
+    assert excluded_binary_files_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
 
 
 def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:

@@ -16,8 +16,8 @@ from app.proposals.decide.commit_trailers import commit_proposal, make_trailers
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, make_record_entry
+from app.proposals.values.proposal_errors import NothingToStage, NothingToUndo, UndoConflict
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordChainEnd, make_record_entry
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
@@ -74,7 +74,7 @@ def test_only_what_was_not_signed_is_asked_for(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
     site.service.approve(site.edit("a", ("line 20\n", "twenty\n")).id, None)
-    with pytest.raises(NothingStaged, match="all 3 hunks were signed in P1, P2; --all stages them"):
+    with pytest.raises(NothingToStage, match="all 3 hunks were signed in P1, P2; --all stages them"):
         stage(site, a=BEFORE)
     site.put(a=site.read("a").decode().replace("line 28\n", "mine\n"))
     proposal = stage(site, a=BEFORE)
@@ -104,7 +104,7 @@ def test_undone_change_is_no_longer_signed(bench: Make) -> None:
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 3",), ("three",))]
     site.service.deny(site.service.pending()[0].id)
     site.service.redo(first)
-    with pytest.raises(NothingStaged, match=f"all 2 hunks were signed in {first}, {second}"):
+    with pytest.raises(NothingToStage, match=f"all 2 hunks were signed in {first}, {second}"):
         stage(site, a=BEFORE)
 
 
@@ -147,7 +147,7 @@ def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(ben
     site.service.deny(site.service.pending()[0].id)
     site.put(a=BEFORE.replace("line 8\n", "line 8\nmine 1\nmodel\n"))
     site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
-    with pytest.raises(NothingStaged, match="signed in P1, P3"):
+    with pytest.raises(NothingToStage, match="signed in P1, P3"):
         stage(site, a=BEFORE)
 
 
@@ -178,7 +178,7 @@ def test_what_was_signed_before_what_git_has_is_no_longer(bench: Make) -> None:
 def test_a_part_that_was_committed_leaves_the_rest_signed(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
-    with pytest.raises(NothingStaged, match="1 hunk was signed in P1"):
+    with pytest.raises(NothingToStage, match="1 hunk was signed in P1"):
         stage(site, a=numbered(30, l3="three"))
 
 
@@ -205,7 +205,7 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
     assert [change.path for change in proposal.files] == ["bin", "link", "tool"]
     assert [one.description for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
     site.service.approve(proposal.id)
-    with pytest.raises(NothingStaged, match="all 7 hunks were signed in P1, P2"):
+    with pytest.raises(NothingToStage, match="all 7 hunks were signed in P1, P2"):
         stage(site, **git)
     (site.root / "new").chmod(0o755)
     site.put(moved=numbered(30, l3="three"))
@@ -216,7 +216,7 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
 def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None:
     site = bench({"a": numbered(30, l3="three"), "b": "b\n"})
     first = stage(site, a=BEFORE, b=None)
-    with pytest.raises(NothingStaged, match="1 hunk waits in P1; `signoff show P1` shows it"):
+    with pytest.raises(NothingToStage, match="1 hunk waits in P1; `signoff show P1` shows it"):
         stage(site, a=BEFORE)
     site.put(a=numbered(30, l3="three", l20="twenty"))
     second = stage(site, a=BEFORE)
@@ -351,7 +351,7 @@ class Play:
         """What is asked for: a new proposal, or one that waits with all of it."""
         try:
             return stage(self.site, a="".join(f"{line}\n" for line in self.git))
-        except NothingStaged as nothing:
+        except NothingToStage as nothing:
             waiting = self.site.service.pending()
             return next((each for each in waiting if f"{each.id} already waits" in str(nothing)), None)
 
@@ -434,7 +434,7 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_proposed_text(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = make_record_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
+    entry = make_record_entry(proposal, done, done.last, (), str, who="", after=RecordChainEnd(), time=0.0)
     assert parsed(make_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 

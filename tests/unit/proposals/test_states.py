@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from app.proposals.decide.comment_follow_up import diff_with_predecessor
-from app.proposals.journal.journal import effective_records, last_folder_modes, undone_records
+from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
+from app.proposals.journal.journal import effective_records, recorded_folder_modes, undone_records
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import (
@@ -119,7 +119,7 @@ def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], tak
 
 
 def test_the_last_record_that_was_carried_out_tells_what_a_folder_may() -> None:
-    assert last_folder_modes(records("apply undo -redo")) == {"folder": 2}
+    assert recorded_folder_modes(records("apply undo -redo")) == {"folder": 2}
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: i
     draft.edit("a.py", [TextReplacement("two", "deux")])
     draft.write("c.py", "c\n")
     second = made.stage(draft, "second", answers=(first.id,))
-    diffs = {diff.change.path: diff for diff in diff_with_predecessor(store, second.id)}
+    diffs = {diff.change.path: diff for diff in diff_with_superseded_proposal(store, second.id)}
     assert set(diffs) == {"a.py", "b.py", "c.py"}
     assert (diffs["a.py"].old, diffs["a.py"].new) == (("one", "zwei", "three"), ("one", "deux", "three"))
     assert (diffs["b.py"].old, diffs["b.py"].new) == (("B",), ("b",))
@@ -161,7 +161,7 @@ def test_a_file_that_both_write_alike_is_left_out(service) -> None:  # type: ign
     draft.edit("a.py", [TextReplacement("two", "zwei")])
     draft.edit("b.py", [TextReplacement("b", "C")])
     second = made.stage(draft, "second", answers=(first.id,))
-    assert [diff.change.path for diff in diff_with_predecessor(store, second.id)] == ["b.py"]
+    assert [diff.change.path for diff in diff_with_superseded_proposal(store, second.id)] == ["b.py"]
 
 
 def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> None:  # type: ignore[no-untyped-def]
@@ -173,7 +173,7 @@ def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> N
     draft = made.new_draft("s")
     draft.rename("a.py", "z.py")
     second = made.stage(draft, "second", answers=(first.id,))
-    diffs = {diff.change.path: diff for diff in diff_with_predecessor(store, second.id)}
+    diffs = {diff.change.path: diff for diff in diff_with_superseded_proposal(store, second.id)}
     assert diffs["a.py"].change.result is None and diffs["a.py"].old == ("one", "zwei", "three")
     assert diffs["z.py"].change.base is None and diffs["z.py"].new == ("one", "two", "three")
 
@@ -185,4 +185,4 @@ def test_a_first_version_has_nothing_to_be_compared_with(service) -> None:  # ty
     first = made.stage(draft, "first")
     for name in (first.id, "P99"):
         with pytest.raises(UnknownProposal):
-            diff_with_predecessor(store, name)
+            diff_with_superseded_proposal(store, name)

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.files.proposal_watcher import ProposalWatcher
+from app.proposals.files.file_change_watcher import FileChangeWatcher
 
 Changes = AsyncGenerator[frozenset[str], None]
 
 
 @pytest.fixture
-def watcher(tmp_path: Path) -> ProposalWatcher:
-    return ProposalWatcher(tmp_path.resolve())
+def watcher(tmp_path: Path) -> FileChangeWatcher:
+    return FileChangeWatcher(tmp_path.resolve())
 
 
 async def following(changes: Changes) -> frozenset[str]:
     return await asyncio.wait_for(anext(changes), 20)
 
 
-async def test_tells_of_a_file_that_was_changed_by_replacing_it(watcher: ProposalWatcher, tmp_path: Path) -> None:
+async def test_tells_of_a_file_that_was_changed_by_replacing_it(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     watcher.watch({"a.txt"})
     changes = watcher.changes()
@@ -35,7 +35,7 @@ async def test_tells_of_a_file_that_was_changed_by_replacing_it(watcher: Proposa
     await changes.aclose()
 
 
-async def test_other_files_in_the_folder_are_not_told_of(watcher: ProposalWatcher, tmp_path: Path) -> None:
+async def test_other_files_in_the_folder_are_not_told_of(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     watcher.watch({"a.txt"})
     changes = watcher.changes()
@@ -48,7 +48,7 @@ async def test_other_files_in_the_folder_are_not_told_of(watcher: ProposalWatche
     await changes.aclose()
 
 
-async def test_the_watch_moves_when_the_set_changes(watcher: ProposalWatcher, tmp_path: Path) -> None:
+async def test_the_watch_moves_when_the_set_changes(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     watcher.watch({"one/a.txt"})
@@ -64,7 +64,7 @@ async def test_the_watch_moves_when_the_set_changes(watcher: ProposalWatcher, tm
     await changes.aclose()
 
 
-async def test_nothing_is_watched_until_something_waits(watcher: ProposalWatcher, tmp_path: Path) -> None:
+async def test_nothing_is_watched_until_something_waits(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     changes = watcher.changes()
     waiting = asyncio.ensure_future(anext(changes))
     for _ in range(4):
@@ -82,7 +82,7 @@ async def test_nothing_is_watched_until_something_waits(watcher: ProposalWatcher
     await changes.aclose()
 
 
-async def test_follows_a_file_into_a_folder_that_is_made_later(watcher: ProposalWatcher, tmp_path: Path) -> None:
+async def test_follows_a_file_into_a_folder_that_is_made_later(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     watcher.watch({"new/deep/a.txt"})
     changes = watcher.changes()
     await following(changes)
@@ -93,7 +93,7 @@ async def test_follows_a_file_into_a_folder_that_is_made_later(watcher: Proposal
     await changes.aclose()
 
 
-async def test_closing_ends_the_thread(watcher: ProposalWatcher) -> None:
+async def test_closing_ends_the_thread(watcher: FileChangeWatcher) -> None:
     watcher.watch({"a.txt"})
     changes = watcher.changes()
     await following(changes)
@@ -105,7 +105,7 @@ async def test_closing_ends_the_thread(watcher: ProposalWatcher) -> None:
     await asyncio.wait_for(changes.aclose(), 20)
 
 
-async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: ProposalWatcher) -> None:
+async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: FileChangeWatcher) -> None:
     told = asyncio.Event()
 
     async def watch() -> None:
@@ -127,7 +127,7 @@ async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: Proposa
 async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "workspace"
     root.mkdir()
-    watcher = ProposalWatcher(root)
+    watcher = FileChangeWatcher(root)
     watcher.watch({"a.txt"})
     changes = watcher.changes()
     await following(changes)
@@ -147,7 +147,7 @@ async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path:
 
 @pytest.mark.parametrize("polling", [False, True])
 async def test_a_folder_that_goes_away_as_the_watch_begins_moves_it_further_up(
-    watcher: ProposalWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polling: bool
+    watcher: FileChangeWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polling: bool
 ) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", str(polling).lower())
     folder, is_folder = tmp_path.resolve() / "gone", Path.is_dir

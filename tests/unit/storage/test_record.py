@@ -14,8 +14,8 @@ from app.conversation.events import DecisionKind
 from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
-from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
+from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult
+from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, git_blob_id
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage import StorageError
 from app.storage.database import Database
@@ -55,7 +55,7 @@ def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None
     git(bench.root, "add", "--all")
     base = git(bench.root, "rev-parse", ":a.txt").decode().strip()
     name = bench.stage("a.txt", lines(line_2="two", line_15="fifteen", line_28="no"))
-    red = RecordedCheck(name="tests", state="failed", words="1 failed")
+    red = RecordedCheckResult(name="tests", state="failed", words="1 failed")
     seen = DecisionContext(through="app", unseen_lines=2, unseen_files=("a.txt",), checks=(red,))
     bench.service.approve(name, ["1", "3"], circumstances=seen)
     bench.service.deny(name, None, "not this\none")
@@ -81,12 +81,12 @@ def test_new_and_deleted_files_undo_and_redo_are_recorded(bench: Bench) -> None:
     bench.service.approve(name)
     bench.service.undo(name)
     bench.service.redo(name)
-    old, new = blob_id(b"old\n"), blob_id(b"new\n")
+    old, new = git_blob_id(b"old\n"), git_blob_id(b"new\n")
     found = [(one.decision, sorted((f.path, f.base, f.result) for f in one.files)) for one in entries(bench)]
     there = [("new.txt", "", new), ("old.txt", old, "")]
     back = [("new.txt", new, ""), ("old.txt", "", old)]
     assert found == [("approved", there), ("undone", back), ("redone", there)]
-    assert blob_id(b"new\n") == git(bench.root, "hash-object", "--stdin", given=b"new\n").decode().strip()
+    assert git_blob_id(b"new\n") == git(bench.root, "hash-object", "--stdin", given=b"new\n").decode().strip()
 
 
 @pytest.mark.parametrize("step", range(1, 12))
@@ -213,7 +213,7 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     bench.service.undo(first)
     second = bench.stage("a.txt", "b\n")
     bench.service.approve(second)
-    steps = decisions_leading_to(entries(bench), "a.txt", blob_id(b"b\n"))
+    steps = decisions_leading_to(entries(bench), "a.txt", git_blob_id(b"b\n"))
     assert [step.entry.proposal for step in steps] == [second]
 
 

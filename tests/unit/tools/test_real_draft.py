@@ -15,7 +15,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import EditRefused, NothingStaged
+from app.proposals.values.proposal_errors import EditRefused, NothingToStage
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.workspace.paths import Workspace
@@ -149,7 +149,7 @@ async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[s
                 (root / "other").replace(root / path)
             case "stage":
                 draft = service.new_draft("s1")
-                with suppress(EditRefused, NothingStaged):
+                with suppress(EditRefused, NothingToStage):
                     draft.write(path, text)
                     service.stage(draft, "")
         os.utime(root / path, (1, 1))

@@ -13,7 +13,7 @@ _QUIET_MS = 60
 """Milliseconds for which changes are collected before they are yielded."""
 
 
-class ProposalWatcher:
+class FileChangeWatcher:
     """Yields the watched paths that any program, including this one, has changed.
 
     Folders are watched, not files: a watch on a file would end when an editor saves by renaming.
