@@ -147,7 +147,7 @@ class ChatController:
             self.workbench.call_when_review_mounted(lambda review: review.show_thread(thread))
             return
         self.workbench.show_pane("chat")
-        await self.workbench.chat.show_event(log, event)
+        await self.workbench.chat.scroll_to_event(log, event)
 
     # Messages
 

@@ -16,7 +16,7 @@ from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, Tur
 from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch_or_commit
-from widgets.common.workbench_bars import ReadingStatus, StatusValues
+from widgets.common.workbench_bars import ReviewReadingStatus, StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -35,7 +35,7 @@ def make_status_values(
     current: CurrentSession,
     root: Path,
     waiting: int,
-    reading: ReadingStatus | None,
+    reading: ReviewReadingStatus | None,
     *,
     in_review: bool,
     in_composer: bool,
@@ -54,7 +54,7 @@ def make_status_values(
     branch_name, session = current_branch_or_commit(root), current.current
     if session is None:
         return StatusValues(
-            model=settings.model, waiting=waiting, branch=branch_name, reading=reading or ReadingStatus()
+            model=settings.model, waiting=waiting, branch=branch_name, reading=reading or ReviewReadingStatus()
         )
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
@@ -72,7 +72,7 @@ def make_status_values(
         plan=session.settings.plan,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
-        reading=reading or ReadingStatus(),
+        reading=reading or ReviewReadingStatus(),
         context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
         spent=session.spent.total,

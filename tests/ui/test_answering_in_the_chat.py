@@ -12,7 +12,7 @@ from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
-from widgets.common.input_order import JoinedKey
+from widgets.common.input_order import BurstKey
 from widgets.review import decision_keys, permission_bar
 from widgets.review.permission_bar import PermissionBar
 
@@ -111,7 +111,7 @@ async def test_a_key_that_others_come_with_is_no_answer(
             assert "Keys answer while nothing is written here" in " ".join(run.text.replace("▌", "").split())
             composer.draft = ""
         for key in "y", "n":
-            run.app.post_message(JoinedKey(key, key))
+            run.app.post_message(BurstKey(key, key))
         await run.see("Several keys came at once")
         assert composer.draft == "yn" and outcomes(run) == []
         monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)

@@ -170,10 +170,10 @@ async def test_the_interrupt_hint_stays_whole_and_a_tool_that_waits_is_not_said_
         # A tool that waits for the user is not said to run.
         await pilot.resize_terminal(*SIZE)
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
-        line.show_permissions(1)
+        line.show_waiting_permissions(1)
         assert "Needs your permission" in line.render().plain
         assert "Running" not in line.render().plain
-        line.show_permissions(0)
+        line.show_waiting_permissions(0)
         assert "Running a command" in line.render().plain
 
 
@@ -359,7 +359,7 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
         await pilot.pause()
         asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.show_session(log)
-        await app.pane.show_event(log, log[1].id)
+        await app.pane.scroll_to_event(log, log[1].id)
         assert app.pane.has_more_to_show and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
         await filled(app, pilot)
         assert app.pane.transcript.cursor_entry is not None
@@ -373,7 +373,7 @@ async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_
         await pilot.pause()
         asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.show_session(log)
-        await app.pane.show_event(log, log[1].id)
+        await app.pane.scroll_to_event(log, log[1].id)
         app.pane.show_session([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
         app.pane.show_session(long_log(400))
         await shows(app, "answer 399")
@@ -465,9 +465,9 @@ async def test_the_time_shown_is_not_the_users() -> None:
     async with app.run_test(size=SIZE):
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         clock.now += 2.0
-        line.show_permissions(1)
+        line.show_waiting_permissions(1)
         clock.now += 600.0
-        line.show_permissions(0)
+        line.show_waiting_permissions(0)
         clock.now += 1.0
         assert "3.0 s" in line.render().plain
 

@@ -13,7 +13,7 @@ from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp, chatting
 from widgets.chat import composer_field as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_folded_paste
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, should_fold_paste
 from widgets.chat.composer_lists import QueuedMessages
 
 BIG = "\n".join(f"line {number}" for number in range(340))
@@ -333,6 +333,6 @@ def test_any_string_can_be_restored(text: str) -> None:
 
 
 def test_pastes_fold_above_twelve_lines_or_two_thousand_characters() -> None:
-    assert not is_folded_paste("x\n" * 11 + "x")
-    assert is_folded_paste("x\n" * 12 + "x")
-    assert is_folded_paste("x" * 2001)
+    assert not should_fold_paste("x\n" * 11 + "x")
+    assert should_fold_paste("x\n" * 12 + "x")
+    assert should_fold_paste("x" * 2001)

@@ -23,7 +23,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import EventFollower, OrderedApp, mark_joined_keys, wait_until_input_painted
+from widgets.common.input_order import EventFollower, OrderedInputApp, mark_burst_keys, wait_until_input_painted
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -36,7 +36,7 @@ def hand_in(app: App[None], *items: str | events.Event) -> None:
                 name = {" ": "space", "/": "slash"}.get(key, key)
                 key = events.Key(name, key if len(key) == 1 else None)
             read.append(key)
-    for event in mark_joined_keys(read):
+    for event in mark_burst_keys(read):
         app.post_message(event)
 
 
@@ -94,7 +94,7 @@ class Hops(Vertical):
         self.screen.set_focus(self.screen.query_one("#last", Input))
 
 
-class Order(OrderedApp):
+class Order(OrderedInputApp):
     """Fields between which keys move the focus in every way that there is."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -254,7 +254,7 @@ async def test_letters_do_not_wait_for_each_other_but_other_keys_do(
 ) -> None:
     monkeypatch.setattr(input_order, "_MAX_CHECKS", 1_000_000)
 
-    class Writing(OrderedApp):
+    class Writing(OrderedInputApp):
         BINDINGS: ClassVar[list[BindingType]] = [Binding("f3", "app.focus('last')", "Last", priority=True)]
 
         def compose(self) -> ComposeResult:

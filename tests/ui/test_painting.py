@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tests.ui.screen_text import screen_text
-from widgets.common.containers import Column, Row, StripView
+from widgets.common.containers import CachedStripView, Column, Row
 from widgets.common.splitter import Splitter
 
 
@@ -80,7 +80,7 @@ async def test_the_line_between_panes_has_a_handle_in_its_middle_whichever_way_i
         assert "".join(upright.render_line(y).text for y in range(upright.size.height)) == "│" * 8 + "║║║" + "│" * 8
 
 
-class Rows(StripView):
+class Rows(CachedStripView):
     """Each row says how often the rows have changed, and counts how often one was made."""
 
     changes = 0

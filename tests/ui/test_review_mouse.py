@@ -87,7 +87,7 @@ async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_i
         await ready(pilot)
         await pilot.click(offset=place(app, "request changes"))
         field = app.query_one("#feedback")
-        hints = field.query_one("HintLine")
+        hints = field.query_one("ClickableKeyHints")
         close = place(app, "close, the draft")
         send = hints.region.offset + Offset(1, 0)
         assert field.has_class("shown")

@@ -15,7 +15,7 @@ from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import small
 from tests.ui.test_review_outcomes import click_on
-from widgets.common.input_order import JoinedKey
+from widgets.common.input_order import BurstKey
 from widgets.review import review_messages
 
 
@@ -278,7 +278,7 @@ async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> No
 async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_other_keys() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", *"why?")
-        app.post_message(JoinedKey("enter", None))
+        app.post_message(BurstKey("enter", None))
         await pilot.pause()
         await pilot.press(*"so", "enter")
         assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why?\nso"]

@@ -26,7 +26,7 @@ from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.common.key_hints import KeyHints
+from widgets.common.key_hints import WrappedKeyHints
 from widgets.review.review_messages import Edit
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
@@ -375,11 +375,11 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
     async with running(tmp_path, server) as run:
         await run.command("gate")
         await run.screen("GatePolicyScreen")
-        hints = run.app.screen.query_one(KeyHints)
+        hints = run.app.screen.query_one(WrappedKeyHints)
         at = str(hints.render()).index("cancel")
-        await run.pilot.click(KeyHints, offset=(0, 0))
+        await run.pilot.click(WrappedKeyHints, offset=(0, 0))
         assert type(run.app.screen).__name__ == "GatePolicyScreen", "beside the keys"
-        await run.pilot.click(KeyHints, offset=(at + 1, 0))
+        await run.pilot.click(WrappedKeyHints, offset=(at + 1, 0))
         await run.screen("Workbench")
         await run.command("gate")
         await run.screen("GatePolicyScreen")

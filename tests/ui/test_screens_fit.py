@@ -6,7 +6,7 @@ from textual.widgets import OptionList
 
 from tests.ui.running_app import Running, running, stage
 from tests.wire.server import WireServer
-from widgets.common.key_hints import KeyHints
+from widgets.common.key_hints import WrappedKeyHints
 
 SCREENS = ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help")
 
@@ -14,7 +14,7 @@ SCREENS = ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", 
 def out_of_sight(run: Running) -> list[str]:
     """What should be wholly on the screen and is not."""
     screen = run.app.screen
-    dialog, hints = screen.query_one("#dialog"), screen.query_one(KeyHints)
+    dialog, hints = screen.query_one("#dialog"), screen.query_one(WrappedKeyHints)
     needed = {"the dialog": dialog, "its keys": hints} | ({"the focus": screen.focused} if screen.focused else {})
     return [
         f"{what} {widget.region} of {screen.size}"

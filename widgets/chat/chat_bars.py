@@ -41,7 +41,7 @@ _ACTIVE_PHASES = (
 
 
 class TurnStatusLine(Widget):
-    """The phase, its figures and the key to interrupt; empty when idle.
+    """One line with the status of the turn: its phase, figures and the key to interrupt; empty when idle.
 
     Args:
         clock: The clock of `PhaseChanged.until`.
@@ -110,7 +110,7 @@ class TurnStatusLine(Widget):
         self._turn_end_text, self._continue_effect = text, continue_effect
         self.refresh()
 
-    def show_permissions(self, waiting: int) -> None:
+    def show_waiting_permissions(self, waiting: int) -> None:
         """Show how many tools wait for a permission."""
         now = self._clock()
         if waiting and not self._waiting_permissions:

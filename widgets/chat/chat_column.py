@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ComposerQuestionBar(Widget):
-    """The base class of a question above the composer; its keys answer while the composer is empty."""
+    """Base class of a bar above the composer that asks the user; keys answer it while the composer is empty."""
 
     @abstractmethod
     def handle_text_change(self) -> None:
@@ -75,7 +75,7 @@ class ChatColumn(Column):
     def forward_submitted(self, event: Composer.Submitted) -> None:
         """Let the chat answer an open question with the message; otherwise the message goes on to the app."""
         if self._pane is not None:
-            self._pane.handle_submitted(event)
+            self._pane.answer_open_question(event)
 
     @on(Composer.DraftChanged)
     def record_typing(self) -> None:

@@ -81,7 +81,7 @@ class RefreshPacer:
         """Count streamed characters."""
         self._waiting_characters += characters
 
-    def set_call_length(self, characters: int) -> None:
+    def set_tool_call_length(self, characters: int) -> None:
         """Set the length of the tool call that the model is writing; a smaller number means a new call."""
         self._waiting_characters += (
             characters - self._call_characters if characters >= self._call_characters else characters
@@ -231,7 +231,7 @@ class ChatPane(Column):
         fill: Callable[[], Awaitable[None]] = partial(self._show_whole_log, tuple(log), self._filling)
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
-    async def show_event(self, log: Sequence[Event], event_id: int) -> None:
+    async def scroll_to_event(self, log: Sequence[Event], event_id: int) -> None:
         """Scroll to an event of the open log when it is shown."""
         self._sought = await asyncio.to_thread(entry_key_of_event, tuple(log), event_id)
         if self._filling is None:
@@ -275,7 +275,7 @@ class ChatPane(Column):
                 self._refresh_timer.add_characters(len(text))
                 self._collect_streamed(update)
             case CallStreamed(characters=so_far):
-                self._refresh_timer.set_call_length(so_far)
+                self._refresh_timer.set_tool_call_length(so_far)
                 self._collect_streamed(update)
             case PhaseChanged(phase, detail, until):
                 if phase is SessionPhase.REQUESTING:
@@ -390,7 +390,7 @@ class ChatPane(Column):
 
     # Handlers
 
-    def handle_submitted(self, event: Composer.Submitted) -> None:
+    def answer_open_question(self, event: Composer.Submitted) -> None:
         """Answer an open question with the message; otherwise the message goes on to the app."""
         self.transcript.follow_end()
         question = self._entry_builder.open_question

@@ -13,10 +13,10 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
-from widgets.common.input_order import JoinedKey, input_arrival_time
+from widgets.common.input_order import BurstKey, input_arrival_time
 
 if TYPE_CHECKING:
-    from widgets.vim.vim_keys import VimKeys
+    from widgets.vim.vim_keys import VimKeyHandler
 
 
 _MAX_IMAGE_CHECK_SECONDS = 2.0
@@ -62,7 +62,7 @@ _MAX_REMEMBERED_CHARACTERS = 20_000_000
 _STORED_FOLDS_PATTERN = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
-def is_folded_paste(text: str) -> bool:
+def should_fold_paste(text: str) -> bool:
     """Return whether a paste is folded: 12 or more line breaks, or more than 2,000 characters."""
     return len(text) > _MIN_FOLDED_CHARACTERS or text.count("\n") >= _MIN_FOLDED_LINES
 
@@ -175,7 +175,7 @@ class FoldedPastes:
         return known or self.fold(text, beside)
 
     def _fold_again(self, text: str) -> str:
-        if not is_folded_paste(text):
+        if not should_fold_paste(text):
             return text
         for paste in sorted(self._remembered, key=len, reverse=True):
             before, match, after = text.partition(paste)
@@ -243,7 +243,7 @@ class ComposerField(TextArea):
         self._intercept_key = intercept_key
         self._transform_paste = transform_paste
         self._last_cursor: Location = (0, 0)
-        self.vim: VimKeys | None = None
+        self.vim: VimKeyHandler | None = None
         """The vim keys; None if the user does not use them."""
         self.before_key: Callable[[events.Key], bool] = lambda event: False
         """Called first with each key; returns whether it handled the key."""
@@ -278,14 +278,14 @@ class ComposerField(TextArea):
         would wait for the layout of the chat.
         """
         key, now = event.key, input_arrival_time(self.app)
-        self.is_quiet = now - self._last_key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
+        self.is_quiet = now - self._last_key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, BurstKey)
         self._last_key_at = now
         if self.before_key(event):
             event.stop()
             event.prevent_default()
             return
         # A digit that arrives together with other characters is text.
-        chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
+        chooses = key.isdigit() and not self.text and not isinstance(event, BurstKey)
         steers = key in _LIST_KEYS or chooses
         done = steers and self._intercept_key(key)
         if not done and self.vim is not None:
@@ -313,7 +313,7 @@ class ComposerField(TextArea):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         start, end = self.selection
         result = self.replace(
-            self.folded_pastes.fold(text, self.text) if is_folded_paste(text) else text,
+            self.folded_pastes.fold(text, self.text) if should_fold_paste(text) else text,
             start,
             end,
             maintain_selection_offset=False,
@@ -358,9 +358,9 @@ class ComposerField(TextArea):
     def set_vim(self, on: bool, on_mode: Callable[[str], None]) -> None:
         """Switch vim keys on or off; `on_mode` is called with each new mode."""
         if on and self.vim is None:
-            from widgets.vim.vim_keys import VimKeys
+            from widgets.vim.vim_keys import VimKeyHandler
 
-            self.vim = VimKeys(self, on_mode, widen=self._whole_markers, on_edge=self._intercept_key)
+            self.vim = VimKeyHandler(self, on_mode, widen=self._whole_markers, on_edge=self._intercept_key)
         elif not on:
             self.vim = None
             on_mode("")

@@ -43,8 +43,8 @@ from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
-    CommandEntry,
     CompactionEntry,
+    CustomCommandEntry,
     InterventionEntry,
     NoticeEntry,
     QuestionEntry,
@@ -52,7 +52,7 @@ from widgets.chat.entries.message_entries import (
     TurnEndEntry,
     UserEntry,
 )
-from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry, call_target
+from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry, tool_call_target
 
 _MAX_OUTPUT_CHARACTERS = 20_000
 """Maximum characters of live output that a tool entry keeps; the end is kept."""
@@ -276,7 +276,7 @@ class EntryBuilder:
         entry = ToolEntry(
             f"tool{call.uid}",
             call.name,
-            call_target(call.name, call.arguments or {}),
+            tool_call_target(call.name, call.arguments or {}),
             arguments=call.arguments,
             raw_arguments=call.raw_arguments if call.arguments is None else "",
         )
@@ -438,7 +438,7 @@ def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))
-            return [CommandEntry(key, command.typed, expansion=text, wished=wished, images=images)]
+            return [CustomCommandEntry(key, command.typed, expansion=text, wished=wished, images=images)]
         case UserMessage(text=text, images=images):
             return [UserEntry(key, text, images=images)]
         case CallDenied(feedback=feedback):

@@ -36,7 +36,7 @@ _BEFORE_WORD = r"[_\-. ]"
 
 
 class SearchCancelled(Exception):
-    """The result is no longer needed."""
+    """The search was cancelled, because its result is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)

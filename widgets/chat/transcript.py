@@ -21,7 +21,7 @@ from widgets.chat.markdown.highlighted_code import load_lexers
 from widgets.chat.markdown.styled_lines import StyledLine, make_safe_text, slice_spans
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
 from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
-from widgets.common.containers import StripView
+from widgets.common.containers import CachedStripView
 from widgets.common.text_colours import selection_style
 
 _ROWS_PER_STEP = 3
@@ -135,7 +135,7 @@ def shift_selection(selection: Selection, rows: int) -> Selection:
     return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
 
-class Transcript(StripView, can_focus=True):
+class Transcript(CachedStripView, can_focus=True):
     """Scrolling list of entries that can be opened and copied; follows its end unless the user has scrolled up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("chat")]

@@ -18,8 +18,8 @@ from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry
 from widgets.chat.markdown.styled_lines import BLANK_LINE, StyledLine
 
 
-class SlotLayout(NamedTuple):
-    """Layout of a slot for another width."""
+class PreviousSlotLayout(NamedTuple):
+    """The layout of a slot for the width before the last resize, kept to restore it."""
 
     width: int
     entry: TranscriptEntry
@@ -35,7 +35,7 @@ _NO_ENTRY_MARKS = EntryMarks()
 
 
 class EntrySlot:
-    """An entry with its rows, which are laid out when they are first needed."""
+    """A place in the transcript: an entry with its rows, which are laid out when they are first needed."""
 
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
@@ -51,13 +51,13 @@ class EntrySlot:
         """Rows without the gap; 0 while the entry is hidden."""
         self.exact = False
         self._growing: GrowingRows | None = None
-        self._before: SlotLayout | None = None
+        self._before: PreviousSlotLayout | None = None
 
     def resize(self, old: int, new: int) -> None:
         """Switch to a new width: restore the previous layout if it has this width, else estimate the height."""
         before, self._before = self._before, None
         if self.lines is not None:
-            self._before = SlotLayout(
+            self._before = PreviousSlotLayout(
                 old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing
             )
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
@@ -94,7 +94,7 @@ class EntrySlot:
 
 
 class EntrySlots:
-    """All slots in order, with the first row of each."""
+    """The slots of all entries in order, with the first row of each."""
 
     def __init__(self) -> None:
         self.items: list[EntrySlot] = []

@@ -1,9 +1,9 @@
 """Containers and a scroll view that cache few strips.
 
 Textual keeps two strips, with seven caches each, for every row of every container. On an empty screen, these took 4
-MB and a tenth of the first frame's time. Here, all rows of a container are one strip. `StripView` returns the same
-strip for the same row at every scroll position. The caches of the strip stay valid: the result of the filters, its
-pieces between other widgets, and the bytes for the terminal.
+MB and a tenth of the first frame's time. Here, all rows of a container are one strip. `CachedStripView` returns the
+same strip for the same row at every scroll position. The caches of the strip stay valid: the result of the filters,
+its pieces between other widgets, and the bytes for the terminal.
 """
 
 from typing import Self
@@ -19,11 +19,11 @@ from textual.widget import Widget
 
 def background_strips(widget: Widget, crop: Region) -> list[Strip]:
     """Return the rows of a widget without text, border and padding."""
-    return filter_strips(widget, [Strip.blank(crop.width, widget.visual_style.rich_style)]) * crop.height
+    return apply_line_filters(widget, [Strip.blank(crop.width, widget.visual_style.rich_style)]) * crop.height
 
 
-def filter_strips(widget: Widget, strips: list[Strip]) -> list[Strip]:
-    """Return the strips after the app's line filters."""
+def apply_line_filters(widget: Widget, strips: list[Strip]) -> list[Strip]:
+    """Return the strips with the app's line filters applied."""
     _, background = widget.background_colors
     for line_filter in widget.get_line_filters():
         strips = [strip.apply_filter(line_filter, background) for strip in strips]
@@ -31,7 +31,7 @@ def filter_strips(widget: Widget, strips: list[Strip]) -> list[Strip]:
 
 
 class Column(Vertical):
-    """Widgets stacked vertically."""
+    """A container that stacks widgets vertically; its background is one cached strip."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return background rows, unless there is a border or padding."""
@@ -39,14 +39,14 @@ class Column(Vertical):
 
 
 class Row(Horizontal):
-    """Widgets side by side."""
+    """A container that places widgets side by side; its background is one cached strip."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return background rows, unless there is a border or padding."""
         return super().render_lines(crop) if self.styles.gutter else background_strips(self, crop)
 
 
-class StripView(ScrollView):
+class CachedStripView(ScrollView):
     """A scroll view without border and padding, whose `render_line` returns the same strip for the same row.
 
     The vertical scroll bar is always shown, the horizontal one never. Otherwise, a growing view would make Textual
@@ -54,7 +54,7 @@ class StripView(ScrollView):
     """
 
     DEFAULT_CSS = """
-    StripView {
+    CachedStripView {
         overflow-x: hidden;
         overflow-y: scroll;
     }
@@ -138,4 +138,4 @@ class StripView(ScrollView):
         return self._painted_rows[1]
 
     def _render_rows(self, crop: Region) -> list[Strip]:
-        return filter_strips(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
+        return apply_line_filters(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])

@@ -9,8 +9,8 @@ from app.conversation.token_totals import TokenTotals
 from app.text.quantities import format_count
 
 
-class LinePart(NamedTuple):
-    """A part of a line, with its importance."""
+class RankedLinePart(NamedTuple):
+    """A part of a line, with its importance for the case that not all parts fit."""
 
     rank: int
     """Importance; the part with the lowest rank is dropped first."""
@@ -18,12 +18,12 @@ class LinePart(NamedTuple):
     at_right: bool = False
 
 
-def join_parts(parts: Sequence[LinePart], gap: str) -> Content:
+def join_parts(parts: Sequence[RankedLinePart], gap: str) -> Content:
     """Return the parts joined by a gap."""
     return Content(gap).join(part.content for part in parts)
 
 
-def select_fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
+def select_fitting_parts(parts: Sequence[RankedLinePart], width: int, gap: str) -> list[RankedLinePart]:
     """Return as many complete parts as fit, at least the most important one."""
     fitting = list(parts)
     while len(fitting) > 1 and join_parts(fitting, gap).cell_length > width:

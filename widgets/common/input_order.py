@@ -13,7 +13,7 @@ would take ten rounds until all queues are empty.
 
 A terminal without bracketed paste delivers pasted text as keys, and most words contain a decision key of the review.
 A person's keys arrive one by one, except over a slow link, where the user cannot yet have seen the effect of the
-first one. Therefore, characters that arrive together in one read are marked (`mark_joined_keys`): they can move and
+first one. Therefore, characters that arrive together in one read are marked (`mark_burst_keys`): they can move and
 write, but decide nothing. A key that is never part of a text, like F3 or an arrow, separates them into groups.
 Outside of text fields, only the first characters of a long text are delivered: each takes milliseconds, and later
 keys would wait for them.
@@ -82,7 +82,7 @@ _PAUSE_SECONDS = 1.0
 """Seconds without input that count as a pause."""
 _MAX_PAUSE_WAIT_SECONDS = 10.0
 """Maximum seconds that work waits for a pause."""
-JOINED_KEYS_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
+KEY_BURST_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
 """Shown when a decision key was ignored."""
 _TEXT_KEYS = frozenset(("enter", "tab", "ctrl+j"))
 """Non-printable keys that can be part of a pasted text."""
@@ -92,19 +92,19 @@ _MAX_DELIVERED_CHARACTERS = 64
 """Maximum characters of one read that are delivered outside of a text field."""
 
 
-class JoinedKey(events.Key):
-    """A key that arrived in one read with other characters."""
+class BurstKey(events.Key):
+    """A key of a burst: it arrived in one read with other characters, so it may be part of a paste."""
 
     is_beyond_limit = False
     """Whether it exceeds the limit of its read, so that it is delivered to a text field only."""
 
 
 # Textual finds the handlers of a message by this name, which it derives from the class name.
-JoinedKey.handler_name = events.Key.handler_name
+BurstKey.handler_name = events.Key.handler_name
 
 
-def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
-    """Return the events of one read, with joined keys as `JoinedKey`."""
+def mark_burst_keys(read_messages: Iterable[Message]) -> list[Message]:
+    """Return the events of one read, with the keys of a burst as `BurstKey`."""
     messages = list(read_messages)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
@@ -115,13 +115,13 @@ def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
             runs.append(run := [])
     for run in runs:
         for number, (index, key) in enumerate(run if len(run) > 1 else ()):
-            messages[index] = joined = JoinedKey(key.key, key.character)
-            joined.time = key.time
-            joined.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
+            messages[index] = burst_key = BurstKey(key.key, key.character)
+            burst_key.time = key.time
+            burst_key.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages
 
 
-class InputOrder:
+class OrderedInputQueue:
     """Queues the user's input, and delivers each event after the one before it has been handled.
 
     Args:
@@ -153,9 +153,9 @@ class InputOrder:
         return self._current_event is not None
 
     @property
-    def is_key_joined(self) -> bool:
+    def is_key_in_burst(self) -> bool:
         """Return whether the current input is a key that arrived with other characters."""
-        return isinstance(self._current_event, JoinedKey)
+        return isinstance(self._current_event, BurstKey)
 
     async def wait_until_painted(self) -> None:
         """Return when the effect of the input is on the screen; call it before a large change."""
@@ -212,7 +212,7 @@ class InputOrder:
         self._follower = None
         while self._waiting_events:
             event = self._waiting_events[0]
-            if isinstance(event, JoinedKey) and event.is_beyond_limit and not self._is_field_focused():
+            if isinstance(event, BurstKey) and event.is_beyond_limit and not self._is_field_focused():
                 self._waiting_events.popleft()
                 continue
             self._current_event = event
@@ -237,12 +237,12 @@ def _is_letter(event: events.Event) -> bool:
     return isinstance(event, events.Key) and event.is_printable and not event.key.isdigit()
 
 
-class OrderedApp(App[None]):
-    """An app that delivers input through an `InputOrder`."""
+class OrderedInputApp(App[None]):
+    """An app that handles keys, pastes and clicks in order, through an `OrderedInputQueue`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.input = InputOrder(self, super().on_event)
+        self.input = OrderedInputQueue(self, super().on_event)
 
     async def on_event(self, event: events.Event) -> None:
         """Queue the user's input; handle all other events at once."""
@@ -261,29 +261,29 @@ class OrderedApp(App[None]):
 
 def input_arrival_time(app: App[Any]) -> float:
     """Return when the input that the app is handling arrived, in monotonic seconds."""
-    return app.input.arrival_time if isinstance(app, OrderedApp) else time.monotonic()
+    return app.input.arrival_time if isinstance(app, OrderedInputApp) else time.monotonic()
 
 
-def is_joined_input(app: App[Any]) -> bool:
+def is_burst_input(app: App[Any]) -> bool:
     """Return whether the key that the app is handling arrived with other characters."""
-    return isinstance(app, OrderedApp) and app.input.is_key_joined
+    return isinstance(app, OrderedInputApp) and app.input.is_key_in_burst
 
 
 async def wait_until_input_painted(app: App[Any]) -> None:
     """Return when the effect of the user's input is on the screen; call it before a large change."""
-    if isinstance(app, OrderedApp):
+    if isinstance(app, OrderedInputApp):
         await app.input.wait_until_painted()
 
 
 async def wait_for_typing_pause(app: App[Any]) -> None:
     """Return when the user pauses; call it before work that needs the CPU."""
-    if isinstance(app, OrderedApp):
+    if isinstance(app, OrderedInputApp):
         await app.input.wait_for_quiet()
 
 
 def is_handling_input(app: App[Any]) -> bool:
     """Return whether an app is handling input."""
-    return isinstance(app, OrderedApp) and app.input.is_handling
+    return isinstance(app, OrderedInputApp) and app.input.is_handling
 
 
 class EventFollower:

@@ -20,7 +20,7 @@ MAIN_BUTTON = 1
 
 
 class ClickTargets(Widget):
-    """A widget of clickable parts; a click must begin and end on the same part."""
+    """Base class of a widget with clickable parts; a click must begin and end on the same part."""
 
     _held: Hashable | None = None
     """The part on which the mouse button was pressed."""
@@ -95,8 +95,8 @@ PlacedHint = tuple[int, int, KeyHint]
 """(row, column, hint)."""
 
 
-class HintLine(ClickTargets):
-    """Draws hints at the positions of `place_hints`, and presses their keys when clicked."""
+class ClickableKeyHints(ClickTargets):
+    """Key hints at the positions of `place_hints`; a click on a hint presses its key."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
 
@@ -138,11 +138,11 @@ class HintLine(ClickTargets):
         return None
 
 
-class KeyHints(HintLine):
-    """Hints on as many lines as needed; a hint is never broken."""
+class WrappedKeyHints(ClickableKeyHints):
+    """Key hints on as many lines as needed; a hint is never broken."""
 
     DEFAULT_CSS = """
-    KeyHints { height: auto; padding: 0 1; }
+    WrappedKeyHints { height: auto; padding: 0 1; }
     """
 
     def __init__(self, hints: Sequence[KeyHint]) -> None:

@@ -14,7 +14,7 @@ _HANDLE_CELLS = 3
 
 
 class Splitter(Widget):
-    """A row that can be dragged vertically, or a column that can be dragged horizontally.
+    """The line between two panes, which the user drags to resize them: a row or a column.
 
     Args:
         upright: Whether it is a column between panes that are side by side.

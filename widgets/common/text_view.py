@@ -39,8 +39,8 @@ def find_smartcase_matches(text: str, query: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class TextLine:
-    """A line of text, as pieces with one role each."""
+class TextViewLine:
+    """A line for a `TextView`, as pieces with one role or style each."""
 
     pieces: tuple[tuple[str, str | Style], ...]
     """(text, role); a role is the component class `text--ROLE`, empty for plain text, or a Rich style."""
@@ -54,7 +54,7 @@ class TextLine:
 
 
 class TextView(ScrollView, can_focus=True):
-    """Shows lines with the keys of a pager."""
+    """A read-only, scrollable view of lines, with the keys of a pager."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", "Down", show=False),
@@ -92,7 +92,7 @@ class TextView(ScrollView, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: list[TextLine] = []
+        self._lines: list[TextViewLine] = []
         self._rows: list[tuple[int, int, int]] = []
         """For each row: (line, start, end), with characters of the line."""
         self._first_rows: list[int] = []
@@ -104,7 +104,7 @@ class TextView(ScrollView, can_focus=True):
         self._match: int | None = None
         """Index of the match to which the view last scrolled."""
 
-    def set_lines(self, lines: Sequence[TextLine]) -> None:
+    def set_lines(self, lines: Sequence[TextViewLine]) -> None:
         """Show these lines from the top."""
         self._lines = [_make_safe(line) for line in lines]
         self.set_query(self.query_text)
@@ -236,8 +236,8 @@ def _split_at_highlights(
         yield start, end, False
 
 
-def _make_safe(line: TextLine) -> TextLine:
-    return TextLine(
+def _make_safe(line: TextViewLine) -> TextViewLine:
+    return TextViewLine(
         tuple((escape_unsafe(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark
     )
 
@@ -283,7 +283,7 @@ _PALETTE_FORMAT, _DIRECT_FORMAT = 5, 2
 
 
 class AnsiStyleState:
-    """The style of the next characters."""
+    """The style for the next characters, as set by the ANSI sequences before them."""
 
     def __init__(self) -> None:
         self._marks: set[str] = set()
@@ -338,10 +338,10 @@ def _colour(numbers: Sequence[int]) -> Color | None:
     return None
 
 
-def parse_coloured_text(text: str) -> list[TextLine]:
-    """Return the styled lines of a text with colour sequences."""
+def parse_ansi_text(text: str) -> list[TextViewLine]:
+    """Return the styled lines of a text with ANSI colour sequences."""
     pen = AnsiStyleState()
-    return [TextLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
+    return [TextViewLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
 
 
 def _pieces(line: str, pen: AnsiStyleState) -> Iterator[tuple[str, Style]]:

@@ -17,14 +17,14 @@ from app.keys.actions import ACTIONS, UserAction
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from widgets.common.figures import (
-    LinePart,
+    RankedLinePart,
     format_dollars,
     format_short_number,
     format_tokens,
     join_parts,
     select_fitting_parts,
 )
-from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, PlacedHint
+from widgets.common.key_hints import ClickableKeyHints, ClickTargets, KeyHint, PlacedHint
 
 if TYPE_CHECKING:
     from textual.binding import ActiveBinding
@@ -115,7 +115,7 @@ _PART_GAP = "  ·  "
 _NO_TOKENS = TokenTotals()
 
 
-class ReadingStatus(NamedTuple):
+class ReviewReadingStatus(NamedTuple):
     """How many of the waiting changed lines the user has read."""
 
     read: int = 0
@@ -126,7 +126,7 @@ class ReadingStatus(NamedTuple):
     """Minutes for the rest at the user's reading speed; None if that is unknown or not wanted."""
 
 
-_NOTHING_READ = ReadingStatus()
+_NOTHING_READ = ReviewReadingStatus()
 
 
 class StatusValues(NamedTuple):
@@ -145,7 +145,7 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Number of proposals that await a decision."""
-    reading: ReadingStatus = _NOTHING_READ
+    reading: ReviewReadingStatus = _NOTHING_READ
     """How much of these the user has read."""
     context_tokens: int = 0
     context_window: int = 0
@@ -161,7 +161,7 @@ class StatusValues(NamedTuple):
     """The key that answers, or that leads to the place for the answer."""
 
 
-def _reading_text(reading: ReadingStatus) -> str:
+def _reading_text(reading: ReviewReadingStatus) -> str:
     """Return for example `read 180 of 410 lines, about 6 min`."""
     read = f"read {reading.read:,} of {format_count(reading.lines, 'line')}"
     if reading.minutes is None or reading.read == reading.lines:
@@ -217,7 +217,7 @@ class StatusBar(ClickTargets):
         """Run the action of the clicked part."""
         await self.run_action(target)
 
-    def _all_parts(self) -> list[LinePart]:
+    def _all_parts(self) -> list[RankedLinePart]:
         """Return all parts, from left to right."""
         status = self.status
         parts = []
@@ -225,28 +225,28 @@ class StatusBar(ClickTargets):
             need = "needs your permission" if status.asks == "permission" else "asks you"
             request = Content.assemble((f" The model {need} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
-            parts.append(LinePart(9, self._clickable_part(f"app.focus_{pane}", request)))
+            parts.append(RankedLinePart(9, self._clickable_part(f"app.focus_{pane}", request)))
         if status.follows:
-            parts.append(LinePart(9, Content.styled("open in another window", "bold $text-warning")))
+            parts.append(RankedLinePart(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
             open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
             gate = closed if status.gate_closed else open_now
-            parts.append(LinePart(8, self._clickable_part("app.command('gate')", Content.styled(*gate))))
+            parts.append(RankedLinePart(8, self._clickable_part("app.command('gate')", Content.styled(*gate))))
         if status.plan:
             parts.append(
-                LinePart(8, self._clickable_part("app.command('plan')", Content.styled("plan", "bold $accent")))
+                RankedLinePart(8, self._clickable_part("app.command('plan')", Content.styled("plan", "bold $accent")))
             )
         if status.waiting:
             plural_suffix = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural_suffix} waiting", "bold $text-accent")
-            parts.append(LinePart(7, self._clickable_part("app.focus_approvals", waiting)))
+            parts.append(RankedLinePart(7, self._clickable_part("app.focus_approvals", waiting)))
         if status.reading.lines:
-            parts.append(LinePart(4, Content.styled(_reading_text(status.reading), _QUIET_STYLE)))
+            parts.append(RankedLinePart(4, Content.styled(_reading_text(status.reading), _QUIET_STYLE)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             model_name = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
-            parts.append(LinePart(5, self._clickable_part("app.command('model')", model_name)))
-        return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._ranked_figures())]
+            parts.append(RankedLinePart(5, self._clickable_part("app.command('model')", model_name)))
+        return [*parts, *(RankedLinePart(rank, content, at_right=True) for rank, content in self._ranked_figures())]
 
     def _clickable_part(self, action: str, part: Content) -> Content:
         """Return a part that runs an action when clicked."""
@@ -283,8 +283,8 @@ _HINT_GAP_CELLS = 2
 _ACTIONS: dict[str, tuple[int, UserAction]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
 
 
-class HasKeyTitles:
-    """Mixin of a widget whose keys change their meaning."""
+class HasChangingKeyTitles:
+    """Mixin of a widget that names its keys in the footer, because their meaning changes."""
 
     @abstractmethod
     def title_of(self, action: str) -> str | None:
@@ -300,7 +300,7 @@ class ShowsOwnActionKeys:
         """Return the handlers of the actions whose keys are shown."""
 
 
-class KeyBar(HintLine):
+class KeyBar(ClickableKeyHints):
     """One line with the keys of the focused pane on the left and of the app on the right."""
 
     DEFAULT_CSS = """
@@ -363,7 +363,7 @@ def select_shown_keys(
         if action is not None and action.handler in shown_elsewhere:
             continue
         everywhere = action is not None and action.scope == "app"
-        title = node.title_of(binding.action) if isinstance(node, HasKeyTitles) else ""
+        title = node.title_of(binding.action) if isinstance(node, HasChangingKeyTitles) else ""
         if title is None:
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)

@@ -24,7 +24,7 @@ from widgets.common.text_colours import syntax_classes, syntax_css
 from widgets.diff.syntax_tokens import MAX_LINE_CHARACTERS, StyledStretch, lex_lines
 
 if TYPE_CHECKING:
-    from widgets.vim.vim_keys import VimKeys
+    from widgets.vim.vim_keys import VimKeyHandler
 
 
 CHUNK_LINES = 50
@@ -85,7 +85,7 @@ class CodeEditor(TextArea):
         self._lexed_chunks: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[StyledStretch, ...]]] = OrderedDict()
         """By the lines that the lexer read, so that only changed chunks are coloured again."""
         self._styles_by_kind: dict[str, Style] = {}
-        self._vim: VimKeys | None = None
+        self._vim: VimKeyHandler | None = None
 
     @property
     def source(self) -> str:
@@ -103,9 +103,9 @@ class CodeEditor(TextArea):
 
     def use_vim(self, on_mode: Callable[[str], None]) -> None:
         """Use vim's keys from now on; `on_mode` is called with each new mode."""
-        from widgets.vim.vim_keys import VimKeys
+        from widgets.vim.vim_keys import VimKeyHandler
 
-        self._vim = VimKeys(self, on_mode)
+        self._vim = VimKeyHandler(self, on_mode)
         self.handle_escape()
 
     @property

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from app.proposals.values.models import FileDiff
 from app.text.quantities import format_count
 from widgets.common.containers import Column, Row
-from widgets.common.figures import LinePart, join_parts, select_fitting_parts
+from widgets.common.figures import RankedLinePart, join_parts, select_fitting_parts
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
@@ -238,17 +238,17 @@ class PositionBar(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._parts: list[LinePart] = []
+        self._parts: list[RankedLinePart] = []
 
     def show_position(self, view: DiffView, title: Content, origin: Content) -> None:
         """Show the position of a view, after a title and the change's origin."""
-        parts = [LinePart(7, title), LinePart(1, origin)]
+        parts = [RankedLinePart(7, title), RankedLinePart(1, origin)]
         if view.diffs:
             parts += self._position_parts(view)
         if view.diffs and view.search.query:
             count = "searching …" if view.search.running else _match_count_text(view)
             parts.append(
-                LinePart(9, Content.styled(f"“{_shorten_query(view.search.query)}” {count}", "$text-warning"))
+                RankedLinePart(9, Content.styled(f"“{_shorten_query(view.search.query)}” {count}", "$text-warning"))
             )
         self._parts = [part for part in parts if part.content.plain]
         # The bar always has one line, so no new layout is needed.
@@ -258,7 +258,7 @@ class PositionBar(Widget):
         """Render the parts that fit; the search query and the file have the highest priority."""
         return join_parts(select_fitting_parts(self._parts, self.content_size.width, _PART_GAP), _PART_GAP)
 
-    def _position_parts(self, view: DiffView) -> list[LinePart]:
+    def _position_parts(self, view: DiffView) -> list[RankedLinePart]:
         """Return the parts about file, line, hunk, and scroll position."""
         row = view.cursor.row
         diff = view.diffs[min(view.cursor.file_index, len(view.diffs) - 1)]
@@ -267,10 +267,12 @@ class PositionBar(Widget):
             number = row.new if row.new is not None else row.old
             line_suffix = f":{number + 1}" if number is not None else ""
         parts = [
-            LinePart(8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line_suffix))
+            RankedLinePart(
+                8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line_suffix)
+            )
         ]
         if len(view.diffs) > 1:
-            parts.append(LinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
+            parts.append(RankedLinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
         hunks = view.layout_rows.landmarks.hunks
         if hunks:
             # While the layout is incomplete, the number of hunks in folded files is unknown.
@@ -280,7 +282,7 @@ class PositionBar(Widget):
             is_numbered_differently = hunk is not None and hunk.number != position
             hunk_text = f"hunk {hunk.number:,}, " if hunk is not None and is_numbered_differently else "hunk "
             from_top = " from the top" if is_numbered_differently else ""
-            parts.append(LinePart(4, Content(f"{hunk_text}{position:,} of {total:,}{from_top}")))
+            parts.append(RankedLinePart(4, Content(f"{hunk_text}{position:,} of {total:,}{from_top}")))
         missing, total_lines = view.seen_recorder.unseen.count_unseen(
             min(view.cursor.file_index, len(view.diffs) - 1)
         )
@@ -293,16 +295,16 @@ class PositionBar(Widget):
             and view.model.render_context.undecided
             and not view.model.is_comparing_versions
         ):
-            parts.append(LinePart(6, Content.styled(f"{missing:,} of {total_lines:,} unseen", "$text-warning")))
+            parts.append(RankedLinePart(6, Content.styled(f"{missing:,} of {total_lines:,} unseen", "$text-warning")))
         if isinstance(row, LineRow) and (move_text := _move_text(view, row)):
-            parts.append(LinePart(5, Content(move_text)))
+            parts.append(RankedLinePart(5, Content(move_text)))
         if not view.model.shows_white_space:
-            parts.append(LinePart(5, Content.styled(_white_space_text(view), "$text-warning")))
+            parts.append(RankedLinePart(5, Content.styled(_white_space_text(view), "$text-warning")))
         if view.layout_rows.complete:
             total = view.layout_rows.height
             end = min(total, view.scroll_offset.y + view.size.height)
             is_all_visible = end >= total and not view.scroll_offset.y
-            parts.append(LinePart(2, Content("all" if is_all_visible else f"{100 * end // total} %")))
+            parts.append(RankedLinePart(2, Content("all" if is_all_visible else f"{100 * end // total} %")))
         return parts
 
 

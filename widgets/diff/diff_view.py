@@ -18,7 +18,7 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import SeenLines, changed_line_at
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
-from widgets.common.workbench_bars import HasKeyTitles
+from widgets.common.workbench_bars import HasChangingKeyTitles
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
@@ -68,7 +68,7 @@ class _LatestMessage(Message):
         return type(message) is type(self)
 
 
-class DiffView(ScrollView, HasKeyTitles, can_focus=True):
+class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = DIFF_COMPONENT_CLASSES

@@ -14,9 +14,9 @@ from textual.widgets import Static, TextArea
 
 from app.keys.actions import actions_of_scopes, make_bindings
 from app.keys.keymap import effective_keys
-from widgets.common.input_order import JoinedKey
-from widgets.common.key_hints import KeyHint, KeyHints
-from widgets.common.workbench_bars import HasKeyTitles
+from widgets.common.input_order import BurstKey
+from widgets.common.key_hints import KeyHint, WrappedKeyHints
+from widgets.common.workbench_bars import HasChangingKeyTitles
 
 TransformPaste = Callable[[str], Awaitable[str]]
 """Returns the text to insert for a pasted text."""
@@ -26,7 +26,7 @@ async def _keep_paste(text: str) -> str:
     return text
 
 
-class WritingArea(TextArea, HasKeyTitles):
+class WritingArea(TextArea, HasChangingKeyTitles):
     """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("writing")]
@@ -48,7 +48,7 @@ class WritingArea(TextArea, HasKeyTitles):
 
     async def on_key(self, event: events.Key) -> None:
         """Send on Enter before the text area handles it; an Enter that arrived together with other keys is text."""
-        if event.key != "enter" or isinstance(event, JoinedKey):
+        if event.key != "enter" or isinstance(event, BurstKey):
             return
         bound = self.screen.active_bindings.get(event.key)
         if bound is not None and bound.node is self:
@@ -95,9 +95,9 @@ class WritingField(Vertical):
         &.shown { display: block; }
         .writing--title { height: auto; text-style: bold; color: $foreground; }
         .writing--context { height: auto; max-height: 6; color: $foreground 65%; }
-        KeyHints { padding: 0; visibility: hidden; }
+        WrappedKeyHints { padding: 0; visibility: hidden; }
         /* The keys work only in the field. */
-        &:focus-within KeyHints { visibility: visible; }
+        &:focus-within WrappedKeyHints { visibility: visible; }
         &:focus-within { height: auto; }
         WritingArea {
             height: auto;
@@ -150,7 +150,7 @@ class WritingField(Vertical):
         yield Static(classes="writing--title", markup=False)
         yield Static(classes="writing--context", markup=False)
         yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
-        yield KeyHints(self._key_hints({}))
+        yield WrappedKeyHints(self._key_hints({}))
 
     def set_paste_handler(self, transform_paste: TransformPaste) -> None:
         """Set the function that returns the text to insert for a paste."""
@@ -158,8 +158,8 @@ class WritingField(Vertical):
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
-        self.query_one(KeyHints).hints = self._key_hints(keys)
-        self.query_one(KeyHints).refresh(layout=True)
+        self.query_one(WrappedKeyHints).hints = self._key_hints(keys)
+        self.query_one(WrappedKeyHints).refresh(layout=True)
 
     def _key_hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
         labels = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}

@@ -36,7 +36,7 @@ from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
-from widgets.common.workbench_bars import HasKeyTitles
+from widgets.common.workbench_bars import HasChangingKeyTitles
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
@@ -167,7 +167,7 @@ class ThreadTranscript(Transcript, can_focus=False):
     """The transcript of a side thread; its keys come from the focused field."""
 
 
-class AskPanel(Column, HasKeyTitles):
+class AskPanel(Column, HasChangingKeyTitles):
     """The panel with a side thread about a hunk, and the field for the next question.
 
     Args:

@@ -20,7 +20,7 @@ from app.review.verdicts import (
     decision_verbs,
     describe_review_state,
 )
-from widgets.common.input_order import JOINED_KEYS_MESSAGE, OnScreenClock
+from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenClock
 from widgets.review import review_messages
 
 GRACE_SECONDS = 0.5
@@ -83,16 +83,16 @@ class KeyReadiness:
         self.named = False
         """Whether the action comes from a click or the command palette, which name the action."""
 
-    def blocking_reason(self, guard: GracePeriod, arrived: float, *, joined: bool) -> str:
+    def blocking_reason(self, guard: GracePeriod, arrived: float, *, in_burst: bool) -> str:
         """Return why a key is ignored; empty if it takes effect.
 
         Args:
             guard: The grace period for this key.
             arrived: When the key arrived, in monotonic seconds.
-            joined: Whether the key decides and arrived in one read with other characters.
+            in_burst: Whether the key decides and arrived in one read with other characters.
         """
-        if joined and not self.named:
-            return JOINED_KEYS_MESSAGE
+        if in_burst and not self.named:
+            return KEY_BURST_MESSAGE
         if not guard.is_over:
             return guard.why
         return (

@@ -21,7 +21,7 @@ from app.review.review_state import ReviewState
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.chat_column import ComposerQuestionBar
 from widgets.chat.composer import Composer
-from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival_time
+from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenClock, input_arrival_time
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.decision_keys import GracePeriod, is_action_available
@@ -269,8 +269,8 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     def _reason_key_is_text(self, event: events.Key, action: str) -> str:
         """Return why a key is treated as text; empty if it may answer."""
-        if isinstance(event, JoinedKey):
-            return JOINED_KEYS_MESSAGE
+        if isinstance(event, BurstKey):
+            return KEY_BURST_MESSAGE
         if not self._composer.editor.is_quiet:
             return _WRITING_MESSAGE
         if action != "deny" and self._is_cut:

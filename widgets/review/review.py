@@ -39,10 +39,10 @@ from app.review.verdicts import (
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
-from widgets.common.input_order import input_arrival_time, is_joined_input
+from widgets.common.input_order import input_arrival_time, is_burst_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
-from widgets.common.workbench_bars import HasKeyTitles, ShowsOwnActionKeys
+from widgets.common.workbench_bars import HasChangingKeyTitles, ShowsOwnActionKeys
 from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_view import DiffView
@@ -79,7 +79,7 @@ _MAX_PAINT_WAIT_SECONDS = 1.0
 """Maximum seconds to wait for the painted screen before a command from the palette runs."""
 
 
-class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
+class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     """The diff preview above the approvals; shows one item of the queue and the keys that decide on it.
 
     Args:
@@ -580,9 +580,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """
         if not self.has_review_focus or self.is_too_small:
             return False
-        joined = not writes and is_joined_input(self.app)
+        in_burst = not writes and is_burst_input(self.app)
         why_not = self.readiness.blocking_reason(
-            guard or self.readiness.guard, input_arrival_time(self.app), joined=joined
+            guard or self.readiness.guard, input_arrival_time(self.app), in_burst=in_burst
         )
         if why_not:
             self.restart_grace_period(why_not)

@@ -13,7 +13,7 @@ from widgets.vim.text_positions import (
     line_end,
     line_start,
     matching_bracket,
-    nearest_character,
+    nearest_cursor_position,
     next_paragraph,
     next_word,
     previous_paragraph,
@@ -37,7 +37,7 @@ _MAX_COUNT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class VimCommand:
-    """A parsed command."""
+    """A parsed vim command: count, operator and motion."""
 
     name: str
     """Name of the motion or other command; `line` for a doubled operator, `object` for a text object."""
@@ -106,18 +106,18 @@ MotionKind = Literal["exclusive", "inclusive", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class MotionTarget:
-    """The target of a motion."""
+    """Where a motion moves the cursor, and whether an operator includes that character."""
 
-    to: int
-    way: MotionKind = "exclusive"
-    to_end: bool = False
+    position: int
+    kind: MotionKind = "exclusive"
+    moves_to_line_ends: bool = False
     """Whether `j` and `k` move to the ends of lines from here on."""
     keeps_column: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """The range of an operator; for whole lines, without the last newline."""
+    """The range of text for an operator; for whole lines, without the last newline."""
 
     start: int
     end: int
@@ -130,19 +130,25 @@ class LastSearches:
 
     key: str = ""
     character: str = ""
-    words: str = ""
+    query: str = ""
     forward: bool = True
     """Whether the last text search was with `/`."""
 
     def after_command(self, command: VimCommand) -> "LastSearches":
         """Return the searches after a command, which may itself be a search."""
         if command.name in TEXT_SEARCHES:
-            return replace(self, words=command.argument or self.words, forward=command.name == "/")
+            return replace(self, query=command.argument or self.query, forward=command.name == "/")
         return replace(self, key=command.name, character=command.argument) if command.name in LINE_SEARCHES else self
 
 
 def find_motion_target(  # noqa: PLR0911
-    text: str, at: int, command: VimCommand, column: float, sought: LastSearches, *, onto_end: bool = False
+    text: str,
+    at: int,
+    command: VimCommand,
+    column: float,
+    last_searches: LastSearches,
+    *,
+    allow_line_end: bool = False,
 ) -> MotionTarget | None:
     """Return the target of a command's motion; None if it is impossible.
 
@@ -151,10 +157,10 @@ def find_motion_target(  # noqa: PLR0911
         at: The cursor.
         command: The command with the motion.
         column: The column that `j` and `k` keep.
-        sought: The current or last searches.
-        onto_end: Whether the cursor may be on the end of a line, as in visual mode.
+        last_searches: The current or last searches.
+        allow_line_end: Whether the cursor may be on the end of a line, as in visual mode.
     """
-    times, operates = command.times, bool(command.operator) or onto_end
+    times, operates = command.times, bool(command.operator) or allow_line_end
     start, end = line_start(text, at), line_end(text, at)
     match command.name:
         case "h":
@@ -163,13 +169,15 @@ def find_motion_target(  # noqa: PLR0911
             last = end if operates else end - 1
             return MotionTarget(min(at + times, last)) if at < last else None
         case "j" | "k":
-            return _move_vertically(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
+            return _move_vertically(
+                text, at, times if command.name == "j" else -times, column, allow_line_end=allow_line_end
+            )
         case "0":
             return MotionTarget(start)
         case "^":
             return MotionTarget(first_nonblank(text, at))
         case "$":
-            return _move_to_line_end(text, at, times, onto_end=onto_end)
+            return _move_to_line_end(text, at, times, allow_line_end=allow_line_end)
         case "gg" | "G":
             return _move_to_line(text, command)
         case "%":
@@ -183,34 +191,36 @@ def find_motion_target(  # noqa: PLR0911
                 None if found is None else MotionTarget(found, "inclusive" if command.name in "ft" else "exclusive")
             )
         case ";" | ",":
-            return _repeat_search(text, at, command, sought)
+            return _repeat_search(text, at, command, last_searches)
         case "/" | "?" | "n" | "N":
-            forward = sought.forward != (command.name == "N")
-            found = find_text(text, at, sought.words, times, forward=forward)
+            forward = last_searches.forward != (command.name == "N")
+            found = find_text(text, at, last_searches.query, times, forward=forward)
             return None if found is None else MotionTarget(found)
     return _move_by_words(text, at, command)
 
 
 def _move_by_words(text: str, at: int, command: VimCommand) -> MotionTarget | None:
     name, operates = command.name, bool(command.operator)
-    big, started = name[-1].isupper(), at
+    big_word, started = name[-1].isupper(), at
     if name in "wW":
         if command.operator == "c" and at < line_end(text, at) and not text[at].isspace():
             for number in range(command.times):
-                at = word_end(text, at, big, stay=not number)
+                at = word_end(text, at, big_word, stay=not number)
             return MotionTarget(at, "inclusive")
-        at = next_word(text, at, big, command.times, within_line=operates)
-        at = at if operates else nearest_character(text, at)
+        at = next_word(text, at, big_word, command.times, within_line=operates)
+        at = at if operates else nearest_cursor_position(text, at)
         return MotionTarget(at) if operates or at != started else None
     step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
     for _ in range(command.times):
-        at = step(text, at, big)
+        at = step(text, at, big_word)
     if at == started and not (operates and name in "eE"):
         return None
     return MotionTarget(at, "exclusive" if name in "bB" else "inclusive")
 
 
-def _move_vertically(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> MotionTarget | None:
+def _move_vertically(
+    text: str, at: int, lines: int, column: float, *, allow_line_end: bool = False
+) -> MotionTarget | None:
     moved = 0
     place = line_start(text, at)
     while moved < abs(lines):
@@ -227,19 +237,23 @@ def _move_vertically(text: str, at: int, lines: int, column: float, *, onto_end:
     if not moved:
         return None
     place = int(min(place + column, line_end(text, place)))
-    return MotionTarget(place if onto_end else nearest_character(text, place), "lines", keeps_column=True)
+    return MotionTarget(place if allow_line_end else nearest_cursor_position(text, place), "lines", keeps_column=True)
 
 
-def _move_to_line_end(text: str, at: int, times: int, *, onto_end: bool) -> MotionTarget | None:
+def _move_to_line_end(text: str, at: int, times: int, *, allow_line_end: bool) -> MotionTarget | None:
     if times > 1:
         below = _move_vertically(text, at, times - 1, 0)
         if below is None:
             return None
-        at = below.to
+        at = below.position
     start, end = line_start(text, at), line_end(text, at)
-    if onto_end:
-        return MotionTarget(end, to_end=True)
-    return MotionTarget(end - 1, "inclusive", to_end=True) if end > start else MotionTarget(end, to_end=True)
+    if allow_line_end:
+        return MotionTarget(end, moves_to_line_ends=True)
+    return (
+        MotionTarget(end - 1, "inclusive", moves_to_line_ends=True)
+        if end > start
+        else MotionTarget(end, moves_to_line_ends=True)
+    )
 
 
 def _move_to_line(text: str, command: VimCommand) -> MotionTarget:
@@ -258,16 +272,16 @@ def _move_by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Mot
     return MotionTarget(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _repeat_search(text: str, at: int, command: VimCommand, sought: LastSearches) -> MotionTarget | None:
-    if not sought.key:
+def _repeat_search(text: str, at: int, command: VimCommand, last_searches: LastSearches) -> MotionTarget | None:
+    if not last_searches.key:
         return None
-    key = sought.key if command.name == ";" else sought.key.swapcase()
-    found = find_character_in_line(text, at, key, sought.character, command.times, again=True)
+    key = last_searches.key if command.name == ";" else last_searches.key.swapcase()
+    found = find_character_in_line(text, at, key, last_searches.character, command.times, again=True)
     return None if found is None else MotionTarget(found, "inclusive" if key in "ft" else "exclusive")
 
 
 def find_operator_range(
-    text: str, at: int, command: VimCommand, column: float, sought: LastSearches
+    text: str, at: int, command: VimCommand, column: float, last_searches: LastSearches
 ) -> TextRange | None:
     """Return the range for a command's operator; None if there is none."""
     if command.name == "object":
@@ -275,14 +289,14 @@ def find_operator_range(
         return None if found is None else TextRange(*found)
     if command.name == "line":
         below = _move_vertically(text, at, command.times - 1, 0) if command.times > 1 else MotionTarget(at)
-        return None if below is None else _line_range(text, at, below.to)
-    moved = find_motion_target(text, at, command, column, sought)
-    if moved is None:
+        return None if below is None else _line_range(text, at, below.position)
+    target = find_motion_target(text, at, command, column, last_searches)
+    if target is None:
         return None
-    if moved.way == "lines":
-        return _line_range(text, at, moved.to)
-    start, end = sorted((at, moved.to))
-    if moved.way == "inclusive":
+    if target.kind == "lines":
+        return _line_range(text, at, target.position)
+    start, end = sorted((at, target.position))
+    if target.kind == "inclusive":
         # The range includes nothing of an empty line.
         end += end < line_end(text, end)
     elif end > start and end == line_start(text, end) and line_start(text, start) != end:
@@ -296,6 +310,6 @@ def find_operator_range(
     return TextRange(start, end)
 
 
-def _line_range(text: str, one: int, other: int) -> TextRange:
-    first, last = sorted((one, other))
+def _line_range(text: str, start: int, end: int) -> TextRange:
+    first, last = sorted((start, end))
     return TextRange(line_start(text, first), line_end(text, last), lines=True)

@@ -35,24 +35,24 @@ def first_nonblank(text: str, at: int) -> int:
     return found if found < end else max(start, end - 1)
 
 
-def nearest_character(text: str, at: int) -> int:
+def nearest_cursor_position(text: str, at: int) -> int:
     """Return the nearest position in the line where a cursor can be."""
     start, end = line_start(text, at), line_end(text, at)
     return max(start, min(at, end - 1))
 
 
-def character_class(character: str, big: bool) -> int:
-    """Return 0 for space, 1 for word characters, 2 for others; with `big`, only 0 and 1."""
+def character_class(character: str, big_word: bool) -> int:
+    """Return 0 for space, 1 for word characters, 2 for others; with `big_word`, only 0 and 1."""
     if character.isspace():
         return 0
-    return 1 if big or character.isalnum() or character == "_" else 2
+    return 1 if big_word or character.isalnum() or character == "_" else 2
 
 
 def _is_empty_line(text: str, at: int) -> bool:
     return (at == len(text) or text[at] == "\n") and (at == 0 or text[at - 1] == "\n")
 
 
-def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> int:
+def next_word(text: str, at: int, big_word: bool, count: int, *, within_line: bool) -> int:
     """Return the start of the next word, or the end of the text; an empty line counts as a word.
 
     With `within_line`, for operators, the last word ends at the end of its line.
@@ -60,55 +60,55 @@ def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -
     while count and at < len(text):
         count -= 1
         last = line_end(text, at) if within_line and not count else len(text)
-        here, at = character_class(text[at], big), at + 1
-        while here and at < last and character_class(text[at], big) == here:
+        here, at = character_class(text[at], big_word), at + 1
+        while here and at < last and character_class(text[at], big_word) == here:
             at += 1
-        while at < last and not character_class(text[at], big) and not _is_empty_line(text, at):
+        while at < last and not character_class(text[at], big_word) and not _is_empty_line(text, at):
             at += 1
     return at
 
 
-def _character_class_at(text: str, at: int, big: bool) -> int:
-    return character_class(text[at], big) if at < len(text) else 0
+def _character_class_at(text: str, at: int, big_word: bool) -> int:
+    return character_class(text[at], big_word) if at < len(text) else 0
 
 
-def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
+def word_end(text: str, at: int, big_word: bool, *, stay: bool = False) -> int:
     """Return the end of this or the next word; with `stay`, the current position counts."""
     size = len(text)
-    here = _character_class_at(text, at, big)
+    here = _character_class_at(text, at, big_word)
     at += 1
-    if not (stay and here and _character_class_at(text, at, big) != here):
-        while at < size and not character_class(text[at], big):
+    if not (stay and here and _character_class_at(text, at, big_word) != here):
+        while at < size and not character_class(text[at], big_word):
             at += 1
         if at >= size:
             return size
-        here = character_class(text[at], big)
-        while at < size and character_class(text[at], big) == here:
+        here = character_class(text[at], big_word)
+        while at < size and character_class(text[at], big_word) == here:
             at += 1
     return at - 1
 
 
-def previous_word(text: str, at: int, big: bool) -> int:
+def previous_word(text: str, at: int, big_word: bool) -> int:
     """Return the start of this or the previous word; an empty line counts as a word."""
     at -= 1
-    while at > 0 and not character_class(text[at], big):
+    while at > 0 and not character_class(text[at], big_word):
         if _is_empty_line(text, at):
             return at
         at -= 1
     if at <= 0:
         return 0
-    here = character_class(text[at], big)
-    while here and at > 0 and character_class(text[at - 1], big) == here:
+    here = character_class(text[at], big_word)
+    while here and at > 0 and character_class(text[at - 1], big_word) == here:
         at -= 1
     return at
 
 
-def previous_word_end(text: str, at: int, big: bool) -> int:
+def previous_word_end(text: str, at: int, big_word: bool) -> int:
     """Return the end of the previous word."""
-    here, at = _character_class_at(text, at, big), max(0, at - 1)
-    while at > 0 and here and character_class(text[at], big) == here:
+    here, at = _character_class_at(text, at, big_word), max(0, at - 1)
+    while at > 0 and here and character_class(text[at], big_word) == here:
         at -= 1
-    while at > 0 and not _character_class_at(text, at, big) and not _is_empty_line(text, at):
+    while at > 0 and not _character_class_at(text, at, big_word) and not _is_empty_line(text, at):
         at -= 1
     return at
 
@@ -161,11 +161,11 @@ def find_text(text: str, at: int, query: str, count: int, *, forward: bool) -> i
     Upper-case letters in the query make the search case-sensitive.
     """
     case = re.IGNORECASE if query == query.lower() else re.NOFLAG
-    places = [match.start() for match in re.finditer(re.escape(query), text, case)] if query else []
-    if not places:
+    matches = [match.start() for match in re.finditer(re.escape(query), text, case)] if query else []
+    if not matches:
         return None
-    nearest = bisect_right(places, at) if forward else bisect_left(places, at) - 1
-    return places[(nearest + (count - 1 if forward else 1 - count)) % len(places)]
+    nearest = bisect_right(matches, at) if forward else bisect_left(matches, at) - 1
+    return matches[(nearest + (count - 1 if forward else 1 - count)) % len(matches)]
 
 
 def matching_bracket(text: str, at: int) -> int | None:
@@ -183,7 +183,7 @@ def matching_bracket(text: str, at: int) -> int | None:
 def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
     """Return the closing bracket for the opening one at a position; None if there is none."""
     depth = 0
-    for match in _either(left, right).finditer(text, at):
+    for match in _bracket_pattern(left, right).finditer(text, at):
         depth += 1 if match[0] == left else -1
         if depth == 0:
             return match.start()
@@ -194,7 +194,7 @@ def enclosing_bracket(text: str, at: int, left: str, right: str) -> int | None:
     """Return the opening bracket that encloses a position; None if there is none."""
     # Collect the open brackets with one step per bracket, not per character.
     still_open: list[int] = []
-    for match in _either(left, right).finditer(text, 0, at):
+    for match in _bracket_pattern(left, right).finditer(text, 0, at):
         if match[0] == left:
             still_open.append(match.start())
         elif still_open:
@@ -203,7 +203,7 @@ def enclosing_bracket(text: str, at: int, left: str, right: str) -> int | None:
 
 
 @cache
-def _either(left: str, right: str) -> re.Pattern[str]:
+def _bracket_pattern(left: str, right: str) -> re.Pattern[str]:
     return re.compile(f"[{re.escape(left + right)}]")
 
 
@@ -213,7 +213,7 @@ QUOTES = "\"'`"
 def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
     """Return the (start, end) range of `iw`, `a"` or `i(`; None if there is none."""
     if key in "wW":
-        return _word_range(text, at, inner, big=key == "W")
+        return _word_range(text, at, inner, big_word=key == "W")
     if key in QUOTES:
         return _string_range(text, at, inner, key)
     if key in BRACKET_PAIRS:
@@ -221,31 +221,31 @@ def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, i
     return None
 
 
-def _class_range(text: str, at: int, big: bool) -> tuple[int, int]:
+def _class_range(text: str, at: int, big_word: bool) -> tuple[int, int]:
     """Return the range of characters of one class around a position, in its line."""
     first, last = line_start(text, at), line_end(text, at)
-    here = character_class(text[at], big)
+    here = character_class(text[at], big_word)
     start = end = at
-    while start > first and character_class(text[start - 1], big) == here:
+    while start > first and character_class(text[start - 1], big_word) == here:
         start -= 1
-    while end < last and character_class(text[end], big) == here:
+    while end < last and character_class(text[end], big_word) == here:
         end += 1
     return start, end
 
 
-def _word_range(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | None:
+def _word_range(text: str, at: int, inner: bool, *, big_word: bool) -> tuple[int, int] | None:
     if line_start(text, at) == line_end(text, at):
         return (at, at) if inner else None
-    start, end = _class_range(text, at, big)
+    start, end = _class_range(text, at, big_word)
     if inner:
         return start, end
-    space, last = not character_class(text[at], big), line_end(text, at)
+    space, last = not character_class(text[at], big_word), line_end(text, at)
     if space and end == last:
         return None
-    if end < last and (space or not character_class(text[end], big)):
-        return start, _class_range(text, end, big)[1]
-    if not space and start > line_start(text, at) and not character_class(text[start - 1], big):
-        before = _class_range(text, start - 1, big)[0]
+    if end < last and (space or not character_class(text[end], big_word)):
+        return start, _class_range(text, end, big_word)[1]
+    if not space and start > line_start(text, at) and not character_class(text[start - 1], big_word):
+        before = _class_range(text, start - 1, big_word)[0]
         # Keep an indentation.
         start = before if before > line_start(text, at) else start
     return start, end
@@ -254,14 +254,18 @@ def _word_range(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int
 def _string_range(text: str, at: int, inner: bool, quote: str) -> tuple[int, int] | None:
     """Return the range of the string around a position, or of the next string in its line; None if there is none."""
     first, last = line_start(text, at), line_end(text, at)
-    places = [found for found in range(first, last) if text[found] == quote and not _is_escaped(text, first, found)]
-    if at in places:
+    quote_positions = [
+        position
+        for position in range(first, last)
+        if text[position] == quote and not _is_escaped(text, first, position)
+    ]
+    if at in quote_positions:
         # The quotes before it decide whether it opens or closes.
-        number = places.index(at) // 2 * 2
-        pair = places[number : number + 2]
+        number = quote_positions.index(at) // 2 * 2
+        pair = quote_positions[number : number + 2]
     else:
-        before = [found for found in places if found < at]
-        after = [found for found in places if found > at]
+        before = [position for position in quote_positions if position < at]
+        after = [position for position in quote_positions if position > at]
         pair = [before[-1], after[0]] if before and after else after[:2]
     if len(pair) < 2:
         return None

@@ -7,12 +7,12 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from app.proposals.text.line_comparison import common_prefix_and_suffix
-from widgets.vim.vim_machine import VimMachine, VimMode, VimResult
+from widgets.vim.vim_machine import VimKeyResult, VimMachine, VimMode
 
 Span = tuple[int, int]
 
 
-class VimKeys:
+class VimKeyHandler:
     """Handles the keys of one text area while vim mode is on.
 
     Args:
@@ -67,9 +67,9 @@ class VimKeys:
         if self._machine.mode is not VimMode.INSERT and self._text_after_key not in (None, text):
             self._machine.clear_history()
         outcome = self._machine.press_key(key, text, cursor)
-        if outcome.taken:
+        if outcome.used:
             self._show_result(outcome, text)
-            if self._machine.failed and key in ("j", "k") and self._machine.mode is VimMode.NORMAL:
+            if self._machine.has_failed and key in ("j", "k") and self._machine.mode is VimMode.NORMAL:
                 shown = self._area.text
                 self._on_edge("down" if key == "j" else "up")
                 if self._area.text != shown:
@@ -77,7 +77,7 @@ class VimKeys:
                     self._machine.clear_history()
         self._text_after_key = self._area.text
         self._update_mode_label()
-        return outcome.taken
+        return outcome.used
 
     def _cursor_index(self) -> int:
         if self._machine.is_visual and self._shown_selection == self._area.selection:
@@ -87,7 +87,7 @@ class VimKeys:
             self._machine.anchor = self._index(self._area.selection.start)
         return self._index(self._area.cursor_location)
 
-    def _show_result(self, outcome: VimResult, text: str) -> None:
+    def _show_result(self, outcome: VimKeyResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
             start, end = common_prefix_and_suffix(text, outcome.text)
@@ -95,10 +95,10 @@ class VimKeys:
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)
             if wide != (start, len(text) - end):
-                outcome = VimResult(area.text, min(wide[0] + len(inserted), len(area.text)))
+                outcome = VimKeyResult(area.text, min(wide[0] + len(inserted), len(area.text)))
         self._cursor = outcome.cursor
         if self._machine.is_visual:
-            selected = self._machine.selected(area.text, outcome.cursor)
+            selected = self._machine.selected_range(area.text, outcome.cursor)
             ends = self._location(selected.start), self._location(selected.end)
             area.selection = Selection(*(ends if outcome.cursor >= self._machine.anchor else ends[::-1]))
             self._shown_selection = area.selection
@@ -106,7 +106,9 @@ class VimKeys:
             area.move_cursor(self._location(outcome.cursor))
 
     def _update_mode_label(self) -> None:
-        keys = "".join(self._machine.pending) or (f"no “{self._machine.missed}” here" if self._machine.missed else "")
+        keys = "".join(self._machine.pending) or (
+            f"no “{self._machine.unmatched_query}” here" if self._machine.unmatched_query else ""
+        )
         mode = "" if self._machine.mode is VimMode.INSERT else self._machine.mode.value.upper()
         label = f"{mode} {keys}".strip()
         if label != self._mode_label:

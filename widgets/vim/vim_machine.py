@@ -14,7 +14,13 @@ from widgets.vim.motions import (
     find_operator_range,
     parse_keys,
 )
-from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object_range
+from widgets.vim.text_positions import (
+    first_nonblank,
+    line_end,
+    line_start,
+    nearest_cursor_position,
+    text_object_range,
+)
 
 INDENT = "    "
 MAX_PUT_CHARACTERS = 10_000_000
@@ -29,20 +35,20 @@ class VimRegister:
     whole_lines: bool = False
 
 
-def yank_range(text: str, extent: TextRange) -> VimRegister:
+def yank_range(text: str, span: TextRange) -> VimRegister:
     """Return a range of the text as a register."""
-    return VimRegister(text[extent.start : extent.end], extent.lines)
+    return VimRegister(text[span.start : span.end], span.lines)
 
 
-def delete_range(text: str, extent: TextRange) -> tuple[str, int]:
+def delete_range(text: str, span: TextRange) -> tuple[str, int]:
     """Return the text without a range, and the cursor."""
-    if not extent.lines:
-        left = text[: extent.start] + text[extent.end :]
-        return left, nearest_character(left, extent.start)
-    if extent.end < len(text):
-        left = text[: extent.start] + text[extent.end + 1 :]
-        return left, first_nonblank(left, extent.start)
-    left = text[: max(0, extent.start - 1)]
+    if not span.lines:
+        left = text[: span.start] + text[span.end :]
+        return left, nearest_cursor_position(left, span.start)
+    if span.end < len(text):
+        left = text[: span.start] + text[span.end + 1 :]
+        return left, first_nonblank(left, span.start)
+    left = text[: max(0, span.start - 1)]
     return left, first_nonblank(left, len(left))
 
 
@@ -61,7 +67,7 @@ def put_register(text: str, at: int, register: VimRegister, times: int, *, after
     at = min(at + 1, line_end(text, at)) if after else at
     block = register.text * times
     new = text[:at] + block + text[at:]
-    return new, nearest_character(new, at if "\n" in register.text else at + len(block) - 1)
+    return new, nearest_cursor_position(new, at if "\n" in register.text else at + len(block) - 1)
 
 
 def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
@@ -75,24 +81,24 @@ def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
             break
         end = following
         below = text[end + 1 : line_end(text, end + 1)]
-        kept = below.lstrip(" \t")
+        below_text = below.lstrip(" \t")
         line = text[line_start(text, end) : end]
-        space = "" if not kept or kept[0] == ")" or line[-1:] in (" ", "\t") or not line else " "
-        text = text[:end] + space + kept + text[end + 1 + len(below) :]
-    return text, nearest_character(text, end)
+        space = "" if not below_text or below_text[0] == ")" or line[-1:] in (" ", "\t") or not line else " "
+        text = text[:end] + space + below_text + text[end + 1 + len(below) :]
+    return text, nearest_cursor_position(text, end)
 
 
-def shift_lines(text: str, extent: TextRange, times: int, *, right: bool) -> tuple[str, int]:
+def shift_lines(text: str, span: TextRange, times: int, *, right: bool) -> tuple[str, int]:
     """Return the text with the lines of a range indented or dedented, and the cursor."""
-    start, end = line_start(text, extent.start), line_end(text, extent.end)
+    start, end = line_start(text, span.start), line_end(text, span.end)
     lines = text[start:end].split("\n")
     for _ in range(min(times, 40)):
-        lines = [_shifted(line, right=right) for line in lines]
+        lines = [_shift_line(line, right=right) for line in lines]
     new = text[:start] + "\n".join(lines) + text[end:]
     return new, first_nonblank(new, start)
 
 
-def _shifted(line: str, *, right: bool) -> str:
+def _shift_line(line: str, *, right: bool) -> str:
     if right:
         return INDENT + line if line.strip() else line
     if line.startswith("\t"):
@@ -111,7 +117,7 @@ def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
     """Return the text with the case of characters from the cursor on swapped, and the new cursor."""
     end = min(at + times, line_end(text, at))
     new = text[:at] + text[at:end].swapcase() + text[end:]
-    return new, nearest_character(new, end)
+    return new, nearest_cursor_position(new, end)
 
 
 _MAX_UNDO_CHARACTERS = 20_000_000
@@ -119,7 +125,7 @@ _MAX_UNDO_CHARACTERS = 20_000_000
 
 
 class UndoHistory:
-    """Texts with their cursors, latest last."""
+    """The states to undo and to redo: texts with their cursors, latest last."""
 
     def __init__(self) -> None:
         self._before: list[tuple[str, int]] = []
@@ -129,7 +135,7 @@ class UndoHistory:
         """Store the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
-        size = sum(len(kept) for kept, _ in self._before)
+        size = sum(len(stored) for stored, _ in self._before)
         while size > _MAX_UNDO_CHARACTERS and len(self._before) > 1:
             size -= len(self._before.pop(0)[0])
 
@@ -140,14 +146,14 @@ class UndoHistory:
 
     def undo(self, text: str, cursor: int) -> tuple[str, int] | None:
         """Return the text and cursor before the last change; None if there is none."""
-        return _turned(self._before, self._after, text, cursor)
+        return _pop_state(self._before, self._after, text, cursor)
 
     def redo(self, text: str, cursor: int) -> tuple[str, int] | None:
         """Return the last undone state; None if there is none."""
-        return _turned(self._after, self._before, text, cursor)
+        return _pop_state(self._after, self._before, text, cursor)
 
 
-def _turned(
+def _pop_state(
     source: list[tuple[str, int]], target: list[tuple[str, int]], text: str, cursor: int
 ) -> tuple[str, int] | None:
     if not source:
@@ -158,14 +164,14 @@ def _turned(
 
 
 _REDO = "ctrl+r"
-_KEYS = frozenset({_REDO, "space", "backspace"})
+_NORMAL_MODE_KEY_NAMES = frozenset({_REDO, "space", "backspace"})
 """Named keys with a meaning in normal mode; the text area handles the others."""
-_SEARCHED = TEXT_SEARCHES | {"n", "N"}
-_END = float("inf")
+_SEARCH_COMMANDS = TEXT_SEARCHES | {"n", "N"}
+_LINE_END_COLUMN = float("inf")
 
 
 class VimMode(StrEnum):
-    """The mode of the keys."""
+    """A mode of vim, which determines the meaning of the keys."""
 
     INSERT = "insert"
     NORMAL = "normal"
@@ -174,17 +180,17 @@ class VimMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class VimResult:
-    """The effect of a key."""
+class VimKeyResult:
+    """The effect of a key on the text and the cursor."""
 
     text: str
     cursor: int
-    taken: bool = True
+    used: bool = True
     """Whether vim used the key; if not, it has its usual effect."""
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionExtent:
+class SelectionSize:
     """The size of a selection, to repeat a command on the same amount of text."""
 
     whole_lines: bool
@@ -193,8 +199,8 @@ class SelectionExtent:
     """Column of the end; for a single line, counted from the start of the selection."""
 
     @classmethod
-    def from_range(cls, selected: TextRange, text: str, end: int) -> "SelectionExtent":
-        """Return the extent of a selection that ends at `end`."""
+    def from_range(cls, selected: TextRange, text: str, end: int) -> "SelectionSize":
+        """Return the size of a selection that ends at `end`."""
         last = max(end, selected.start) if selected.lines else selected.end - 1
         lines = text.count("\n", selected.start, max(selected.start, last)) + 1
         return cls(selected.lines, lines, last - (selected.start if lines == 1 else line_start(text, last)))
@@ -218,27 +224,27 @@ class VimMachine:
         self.anchor = 0
         """Start of the visual selection."""
         self.register = VimRegister()
-        self.failed = False
+        self.has_failed = False
         """Whether the last command was impossible."""
-        self.missed = ""
+        self.unmatched_query = ""
         """The query of the last search without a match."""
         self._history = UndoHistory()
-        self._sought = LastSearches()
+        self._last_searches = LastSearches()
         self._column: float | None = None
         """The column that `j` and `k` keep; None for the column of the cursor."""
-        self._inserting: tuple[str, int] | None = None
+        self._insert_start: tuple[str, int] | None = None
         """The text and the cursor at the start of insert mode."""
-        self._last: list[str] = []
+        self._last_change_keys: list[str] = []
         """The keys of the last change."""
-        self._inserted = ""
+        self._last_inserted_text = ""
         """Text typed in insert mode at the end of the last change."""
-        self._extent: SelectionExtent | None = None
-        """Extent of the selection for the last change; None if there was none."""
-        self._repeating = False
+        self._selection_size: SelectionSize | None = None
+        """Size of the selection for the last change; None if there was none."""
+        self._is_repeating = False
 
     def restart_in_insert_mode(self) -> None:
         """Restart in insert mode without history, because the text was replaced."""
-        self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
+        self.mode, self.pending, self._insert_start = VimMode.INSERT, [], None
         self._history = UndoHistory()
 
     def clear_history(self) -> None:
@@ -246,7 +252,7 @@ class VimMachine:
         self._history = UndoHistory()
 
     @property
-    def _searches(self) -> bool:
+    def _is_typing_query(self) -> bool:
         """Return whether the user is typing a search query."""
         return not TEXT_SEARCHES.isdisjoint(self.pending)
 
@@ -255,121 +261,125 @@ class VimMachine:
         """Return whether a visual mode is active."""
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
-    def selected(self, text: str, cursor: int) -> TextRange:
+    def selected_range(self, text: str, cursor: int) -> TextRange:
         """Return the selected range."""
         start, end = sorted((min(self.anchor, len(text)), cursor))
         if self.mode is VimMode.LINES:
             return TextRange(line_start(text, start), line_end(text, end), lines=True)
         return TextRange(start, min(end + 1, len(text)))
 
-    def press_key(self, key: str, text: str, cursor: int) -> VimResult:
+    def press_key(self, key: str, text: str, cursor: int) -> VimKeyResult:
         """Handle a key: a character, or a key name of Textual (`escape`, `ctrl+r`)."""
-        self.missed = ""
+        self.unmatched_query = ""
         if self.mode is VimMode.INSERT:
             if key != "escape":
-                return VimResult(text, cursor, taken=False)
-            return VimResult(text, self._end_insert(text, cursor))
+                return VimKeyResult(text, cursor, used=False)
+            return VimKeyResult(text, self._end_insert(text, cursor))
         if key == "escape":
             used = bool(self.pending) or self.is_visual
             self.pending, self.mode = [], VimMode.NORMAL
-            return VimResult(text, nearest_character(text, cursor), used)
-        if self._searches and key == "backspace":
+            return VimKeyResult(text, nearest_cursor_position(text, cursor), used)
+        if self._is_typing_query and key == "backspace":
             # Delete the last character of the query; if the query is empty, cancel the search.
             del self.pending[-1 if self.pending[-1] not in TEXT_SEARCHES else 0 :]
-            return VimResult(text, cursor)
-        if len(key) > 1 and key not in _KEYS and not (self._searches and key == "enter"):
+            return VimKeyResult(text, cursor)
+        if len(key) > 1 and key not in _NORMAL_MODE_KEY_NAMES and not (self._is_typing_query and key == "enter"):
             self.pending, self._column = [], None
-            return VimResult(text, cursor, taken=False)
-        self.failed = False
+            return VimKeyResult(text, cursor, used=False)
+        self.has_failed = False
         self.pending.append(key)
         command = parse_keys(self.pending, visual=self.is_visual)
         if command == "more":
-            return VimResult(text, cursor)
+            return VimKeyResult(text, cursor)
         keys, self.pending = self.pending, []
         if command == "none":
-            return VimResult(text, cursor)
-        outcome = self._run(command, keys, text, nearest_character(text, cursor) if not self.is_visual else cursor)
-        if self.failed and command.name in _SEARCHED:
-            self.missed = self._sought.words
+            return VimKeyResult(text, cursor)
+        outcome = self._run_command(
+            command, keys, text, nearest_cursor_position(text, cursor) if not self.is_visual else cursor
+        )
+        if self.has_failed and command.name in _SEARCH_COMMANDS:
+            self.unmatched_query = self._last_searches.query
         return outcome
 
     # Commands
 
-    def _run(self, command: VimCommand, keys: list[str], text: str, at: int) -> VimResult:
+    def _run_command(self, command: VimCommand, keys: list[str], text: str, at: int) -> VimKeyResult:
         if command.name in MOTIONS and not command.operator:
-            return VimResult(text, self._moved(command, text, at))
+            return VimKeyResult(text, self._move_cursor(command, text, at))
         self._column = None
-        selection = self.selected(text, at) if self.is_visual else None
-        extent = SelectionExtent.from_range(selection, text, at) if selection else None
+        selection = self.selected_range(text, at) if self.is_visual else None
+        selection_size = SelectionSize.from_range(selection, text, at) if selection else None
         if selection:
-            new, cursor = self._in_visual(command, text, at)
+            new, cursor = self._run_visual_command(command, text, at)
         elif command.operator:
-            new, cursor = self._operate(command, text, at)
+            new, cursor = self._run_operator(command, text, at)
         else:
-            new, cursor = self._single(command, text, at)
+            new, cursor = self._run_normal_command(command, text, at)
         # In visual mode `u` and `U` change the case.
         steps_through_history = not selection and command.name in ("u", _REDO, "U")
-        if new != text and not steps_through_history and not self._repeating:
+        if new != text and not steps_through_history and not self._is_repeating:
             self._history.push(text, selection.start if selection else at)
         if (new != text or self.mode is VimMode.INSERT) and not steps_through_history and command.name != ".":
-            self._last, self._inserted, self._extent = keys, "", extent
-        if self.mode is VimMode.INSERT and not self._repeating:
-            self._inserting = new, cursor
+            self._last_change_keys, self._last_inserted_text, self._selection_size = keys, "", selection_size
+        if self.mode is VimMode.INSERT and not self._is_repeating:
+            self._insert_start = new, cursor
             if new == text:
                 self._history.push(text, at)
-        return VimResult(new, cursor)
+        return VimKeyResult(new, cursor)
 
-    def _moved(self, command: VimCommand, text: str, at: int) -> int:
-        self._sought = self._sought.after_command(command)
+    def _move_cursor(self, command: VimCommand, text: str, at: int) -> int:
+        self._last_searches = self._last_searches.after_command(command)
         column = self._column if self._column is not None else at - line_start(text, at)
-        found = find_motion_target(text, at, command, column, self._sought, onto_end=self.is_visual)
-        if found is None:
-            self.failed = True
+        target = find_motion_target(text, at, command, column, self._last_searches, allow_line_end=self.is_visual)
+        if target is None:
+            self.has_failed = True
             return at
-        if found.to_end:
-            self._column = _END
-        elif found.keeps_column:
+        if target.moves_to_line_ends:
+            self._column = _LINE_END_COLUMN
+        elif target.keeps_column:
             self._column = column
         else:
             self._column = None
-        onto_end = self.is_visual and command.name in ("j", "k", "l", "$")
-        return found.to if onto_end else nearest_character(text, found.to)
+        allow_line_end = self.is_visual and command.name in ("j", "k", "l", "$")
+        return target.position if allow_line_end else nearest_cursor_position(text, target.position)
 
-    def _operate(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
-        self._sought = self._sought.after_command(command)
-        what = find_operator_range(text, at, command, at - line_start(text, at), self._sought)
-        self.failed = what is None
-        if what is None or (what.start == what.end and not what.lines and command.operator != "c"):
+    def _run_operator(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+        self._last_searches = self._last_searches.after_command(command)
+        span = find_operator_range(text, at, command, at - line_start(text, at), self._last_searches)
+        self.has_failed = span is None
+        if span is None or (span.start == span.end and not span.lines and command.operator != "c"):
             return text, at
-        cursor = at if command.operator == "y" and what.lines and what.start <= at else None
-        if command.operator == "y" and what.lines and what.start < line_start(text, at):
-            cursor = nearest_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
+        cursor = at if command.operator == "y" and span.lines and span.start <= at else None
+        if command.operator == "y" and span.lines and span.start < line_start(text, at):
+            cursor = nearest_cursor_position(
+                text, min(span.start + at - line_start(text, at), line_end(text, span.start))
+            )
         if command.operator == "y" and command.name in ("gg", "G"):
-            moved = find_motion_target(text, at, command, 0, self._sought)
-            cursor = min(at, moved.to) if moved else cursor
-        return self._apply(command.operator, what, text, times=1, cursor=cursor)
+            target = find_motion_target(text, at, command, 0, self._last_searches)
+            cursor = min(at, target.position) if target else cursor
+        return self._apply_operator(command.operator, span, text, times=1, cursor=cursor)
 
-    def _apply(
-        self, operator: str, what: TextRange, text: str, *, times: int, cursor: int | None = None
+    def _apply_operator(
+        self, operator: str, span: TextRange, text: str, *, times: int, cursor: int | None = None
     ) -> tuple[str, int]:
         match operator:
             case "d":
-                self.register = yank_range(text, what)
-                return delete_range(text, what)
+                self.register = yank_range(text, span)
+                return delete_range(text, span)
             case "c":
-                self.register = yank_range(text, what)
+                self.register = yank_range(text, span)
                 self.mode = VimMode.INSERT
-                return text[: what.start] + text[what.end :], what.start
+                return text[: span.start] + text[span.end :], span.start
             case "y":
-                self.register = yank_range(text, what)
-                return text, what.start if cursor is None else cursor
-        return shift_lines(text, what, times, right=operator == ">")
+                self.register = yank_range(text, span)
+                return text, span.start if cursor is None else cursor
+        return shift_lines(text, span, times, right=operator == ">")
 
-    def _in_visual(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
-        what, name = self.selected(text, at), command.name
+    def _run_visual_command(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+        span, name = self.selected_range(text, at), command.name
         if name == "object":
             found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
-            self.failed = found is None
+            self.has_failed = found is None
             if found is not None and found[1] > found[0]:
                 self.mode, self.anchor, at = VimMode.VISUAL, found[0], found[1] - 1
             return text, at
@@ -377,77 +387,77 @@ class VimMachine:
             case "v" | "V":
                 wanted = VimMode.VISUAL if name == "v" else VimMode.LINES
                 self.mode = VimMode.NORMAL if self.mode is wanted else wanted
-                return text, at if self.is_visual else nearest_character(text, at)
+                return text, at if self.is_visual else nearest_cursor_position(text, at)
             case "o":
                 self.anchor, at = at, self.anchor
                 return text, at
         self.mode = VimMode.NORMAL
         if name in ("D", "X", "Y", "C", "S"):
-            what = TextRange(line_start(text, what.start), line_end(text, what.end), lines=True)
+            span = TextRange(line_start(text, span.start), line_end(text, span.end), lines=True)
         operator = {"x": "d", "X": "d", "D": "d", "s": "c", "S": "c", "C": "c", "Y": "y"}.get(name, name)
         if operator in ("d", "c", "y", ">", "<"):
             if operator == "y" and at < line_start(text, self.anchor):
-                return self._apply("y", what, text, times=1, cursor=nearest_character(text, at))
-            return self._apply(operator, what, text, times=command.times)
-        return self._changed_selection(command, what, text, at)
+                return self._apply_operator("y", span, text, times=1, cursor=nearest_cursor_position(text, at))
+            return self._apply_operator(operator, span, text, times=command.times)
+        return self._change_selection(command, span, text, at)
 
-    def _changed_selection(self, command: VimCommand, what: TextRange, text: str, at: int) -> tuple[str, int]:
-        chosen = text[what.start : what.end]
+    def _change_selection(self, command: VimCommand, span: TextRange, text: str, at: int) -> tuple[str, int]:
+        selected_text = text[span.start : span.end]
         cases: dict[str, Callable[[str], str]] = {"~": str.swapcase, "u": str.lower, "U": str.upper}
         if command.name == "r":
-            new = "".join(character if character == "\n" else command.argument for character in chosen)
+            new = "".join(character if character == "\n" else command.argument for character in selected_text)
         elif command.name in cases:
-            new = cases[command.name](chosen)
+            new = cases[command.name](selected_text)
         elif command.name == "J":
-            lines = max(2, chosen.count("\n") + 1)
-            return join_lines(text, what.start, lines) or (text, nearest_character(text, what.start))
+            lines = max(2, selected_text.count("\n") + 1)
+            return join_lines(text, span.start, lines) or (text, nearest_cursor_position(text, span.start))
         elif command.name in ("p", "P"):
-            register, self.register = self.register, yank_range(text, what)
-            new = register.text if register.whole_lines == what.lines or what.lines else f"\n{register.text}\n"
-            left = text[: what.start] + new + text[what.end :]
-            last = what.start if register.whole_lines or "\n" in new else what.start + len(new) - 1
-            return left, nearest_character(left, max(what.start, last))
+            register, self.register = self.register, yank_range(text, span)
+            new = register.text if register.whole_lines == span.lines or span.lines else f"\n{register.text}\n"
+            left = text[: span.start] + new + text[span.end :]
+            last = span.start if register.whole_lines or "\n" in new else span.start + len(new) - 1
+            return left, nearest_cursor_position(left, max(span.start, last))
         else:
-            return text, nearest_character(text, at)
-        return text[: what.start] + new + text[what.end :], nearest_character(text, what.start)
+            return text, nearest_cursor_position(text, at)
+        return text[: span.start] + new + text[span.end :], nearest_cursor_position(text, span.start)
 
-    def _single(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
+    def _run_normal_command(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
         name, times = command.name, command.times
-        if (same := _SAME_AS.get(name)) is not None:
-            return self._operate(VimCommand(same[1], command.count, same[0]), text, at)
+        if (same := _SHORTHAND_COMMANDS.get(name)) is not None:
+            return self._run_operator(VimCommand(same[1], command.count, same[0]), text, at)
         match name:
             case "i" | "a" | "I" | "A" | "o" | "O":
                 return self._begin_insert(name, text, at)
             case "s":
                 end = min(at + times, line_end(text, at))
-                return self._apply("c", TextRange(at, end), text, times=1)
+                return self._apply_operator("c", TextRange(at, end), text, times=1)
             case "v" | "V":
                 self.mode, self.anchor = (VimMode.VISUAL if name == "v" else VimMode.LINES), at
             case "p" | "P" if self.register.text or self.register.whole_lines:
                 return put_register(text, at, self.register, times, after=name == "p")
             case "J":
-                return self._done(join_lines(text, at, times), text, at)
+                return self._record_failure(join_lines(text, at, times), text, at)
             case "r":
-                return self._done(replace_characters(text, at, command.argument, times), text, at)
+                return self._record_failure(replace_characters(text, at, command.argument, times), text, at)
             case "~":
                 return swap_case(text, at, times)
             case "u" | "ctrl+r":
-                return self._turn_back(text, at, times, forward=name == _REDO)
+                return self._step_through_history(text, at, times, forward=name == _REDO)
             case ".":
-                return self._repeat(text, at)
+                return self._repeat_last_change(text, at)
         return text, at
 
-    def _done(self, done: tuple[str, int] | None, text: str, at: int) -> tuple[str, int]:
-        self.failed = done is None
+    def _record_failure(self, done: tuple[str, int] | None, text: str, at: int) -> tuple[str, int]:
+        self.has_failed = done is None
         return done or (text, at)
 
-    def _turn_back(self, text: str, at: int, times: int, *, forward: bool) -> tuple[str, int]:
+    def _step_through_history(self, text: str, at: int, times: int, *, forward: bool) -> tuple[str, int]:
         for _ in range(times):
             found = self._history.redo(text, at) if forward else self._history.undo(text, at)
             if found is None:
                 break
             text, at = found
-        return text, nearest_character(text, min(at, len(text)))
+        return text, nearest_cursor_position(text, min(at, len(text)))
 
     # Inserting
 
@@ -470,37 +480,37 @@ class VimMachine:
 
     def _end_insert(self, text: str, cursor: int) -> int:
         self.mode, self.pending = VimMode.NORMAL, []
-        if self._inserting is not None:
-            before, at = self._inserting
-            self._inserting = None
-            self._inserted = typed_between(before, text, at)
+        if self._insert_start is not None:
+            before, at = self._insert_start
+            self._insert_start = None
+            self._last_inserted_text = find_inserted_text(before, text, at)
             self._history.drop_unchanged(text)
         return max(line_start(text, cursor), cursor - 1)
 
-    def _repeat(self, text: str, at: int) -> tuple[str, int]:
+    def _repeat_last_change(self, text: str, at: int) -> tuple[str, int]:
         """Repeat the last change, with the text typed in it."""
-        keys, inserted, extent = self._last, self._inserted, self._extent
-        command = parse_keys(keys, visual=extent is not None) if keys else "none"
+        keys, inserted, selection_size = self._last_change_keys, self._last_inserted_text, self._selection_size
+        command = parse_keys(keys, visual=selection_size is not None) if keys else "none"
         if isinstance(command, str):
             return text, at
-        if extent is not None:
-            self.mode, self.anchor = VimMode.LINES if extent.whole_lines else VimMode.VISUAL, at
-            at = extent.selection_end(text, at)
-        self._repeating = True
+        if selection_size is not None:
+            self.mode, self.anchor = VimMode.LINES if selection_size.whole_lines else VimMode.VISUAL, at
+            at = selection_size.selection_end(text, at)
+        self._is_repeating = True
         try:
-            outcome = self._run(command, keys, text, at)
+            outcome = self._run_command(command, keys, text, at)
         finally:
-            self._repeating = False
+            self._is_repeating = False
         text, at = outcome.text, outcome.cursor
         if self.mode is VimMode.INSERT:
             text, at = text[:at] + inserted + text[at:], at + len(inserted)
             self.mode = VimMode.NORMAL
             at = max(line_start(text, at), at - 1)
-        self._last, self._inserted, self._extent = keys, inserted, extent
+        self._last_change_keys, self._last_inserted_text, self._selection_size = keys, inserted, selection_size
         return text, at
 
 
-_SAME_AS = {
+_SHORTHAND_COMMANDS = {
     "x": "dl",
     "X": "dh",
     "D": "d$",
@@ -511,7 +521,7 @@ _SAME_AS = {
 """Operator and motion for commands with a single key."""
 
 
-def typed_between(before: str, after: str, position: int) -> str:
+def find_inserted_text(before: str, after: str, position: int) -> str:
     """Return the text typed at a position; empty if the rest of the text has changed."""
     head, tail = before[:position], before[position:]
     if after.startswith(head) and after.endswith(tail):

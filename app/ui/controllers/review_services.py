@@ -16,7 +16,7 @@ from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload_parsers
 from widgets.common.input_order import wait_for_typing_pause
-from widgets.common.workbench_bars import ReadingStatus
+from widgets.common.workbench_bars import ReviewReadingStatus
 from widgets.review import review_messages
 from widgets.review.review import ReviewPane
 
@@ -218,11 +218,13 @@ class ReadingProgress:
         self._pace = ReadingPace()
 
     @property
-    def status(self) -> ReadingStatus:
+    def status(self) -> ReviewReadingStatus:
         """Return how many of the waiting lines are read, with the time for the rest if `reading.pace` is set."""
         read_lines, lines = self._review.state.read_line_counts
         wants_pace = self._runtime.settings.reading.pace
-        return ReadingStatus(read_lines, lines, self._pace.minutes_for(lines - read_lines) if wants_pace else None)
+        return ReviewReadingStatus(
+            read_lines, lines, self._pace.minutes_for(lines - read_lines) if wants_pace else None
+        )
 
     async def load(self) -> None:
         """Load the lines that were seen in other windows and runs, and the stored pace. Raises StorageError."""

@@ -15,8 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.text.safe_text import escape_unsafe
-from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock
-from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenClock
+from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import SearchList
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         &.-short > #dialog { padding: 0 1; }
         &.-small > #dialog { height: auto; }
         &.-large > #dialog { width: 100%; height: 100%; }
-        KeyHints { margin-top: 1; }
+        WrappedKeyHints { margin-top: 1; }
         .text { height: auto; padding: 0 1; }
         .gap { margin-top: 1; }
         .quiet { color: $foreground 65%; }
@@ -138,7 +138,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         with Vertical(id="dialog") as frame:
             frame.border_title = Content(f" {escape_unsafe(self.frame_title(), keep='')} ")
             yield from self.compose_body()
-            yield KeyHints(self.key_hints())
+            yield WrappedKeyHints(self.key_hints())
 
     def frame_title(self) -> str:
         """Return the title in the frame."""
@@ -175,13 +175,13 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         if event.key == "escape":
             return
         is_text = (
-            isinstance(event, JoinedKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
+            isinstance(event, BurstKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
         )
         if is_text or not self._on_screen_clock.was_on_screen_at(event.time):
             event.stop()
             event.prevent_default()
             self.show_status(
-                JOINED_KEYS_MESSAGE if is_text else "A key came before this was on the screen. Press it again."
+                KEY_BURST_MESSAGE if is_text else "A key came before this was on the screen. Press it again."
             )
 
     def on_click(self, event: events.Click) -> None:

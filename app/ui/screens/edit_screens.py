@@ -15,7 +15,7 @@ from app.text.deceiving_text import find_deceptive_characters
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
-from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
 
@@ -198,7 +198,7 @@ class ConflictScreen(EditScreen):
     ConflictScreen {
         #resolve-why { color: $text-warning; }
         &.-tall #resolve-why { margin-bottom: 1; }
-        &.-short KeyHints { margin-top: 0; }
+        &.-short WrappedKeyHints { margin-top: 0; }
         &.-short ConflictEditor { scrollbar-size-horizontal: 0; }
     }
     """
@@ -390,7 +390,7 @@ class ConflictScreen(EditScreen):
     def _set_typing(self, *, types: bool) -> None:
         self._conflict_editor.read_only = not types
         self._conflict_editor.highlight_cursor_line = types
-        hints = self.query_one(KeyHints)
+        hints = self.query_one(WrappedKeyHints)
         hints.hints = tuple(self._mode_hints(types=types))
         hints.refresh(layout=True)
         self._show_position()

@@ -16,7 +16,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.git.diff_program import HOW_TO_SET, DiffOutput, DiffSides, external_diff_command, run_external_diff
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import Dialog, DialogKey
-from widgets.common.text_view import TextLine, TextView, parse_coloured_text
+from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text
 from widgets.diff.diff_search import SearchBar
 
 if TYPE_CHECKING:
@@ -78,29 +78,29 @@ class ChecksScreen(Dialog[None]):
         self.notify("Copied.", timeout=2)
 
 
-def check_output_lines(checks: ProposalChecks) -> Iterator[TextLine]:
+def check_output_lines(checks: ProposalChecks) -> Iterator[TextViewLine]:
     """Yield the lines of the screen."""
     for result in sorted(checks.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
-        yield TextLine(
+        yield TextViewLine(
             ((f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
         )
         yield from _result_lines(result)
-        yield TextLine((("", ""),))
+        yield TextViewLine((("", ""),))
 
 
-def _result_lines(result: CheckResult) -> Iterator[TextLine]:
+def _result_lines(result: CheckResult) -> Iterator[TextViewLine]:
     outcome = result.outcome
     if outcome is None:
-        yield TextLine((("not run", "quiet"),))
+        yield TextViewLine((("not run", "quiet"),))
         return
     for line in outcome.output.rstrip("\n").split("\n") if outcome.output.strip() else ():
-        yield TextLine(((line, ""),))
+        yield TextViewLine(((line, ""),))
     if not outcome.output.strip():
-        yield TextLine((("no output", "quiet"),))
+        yield TextViewLine((("no output", "quiet"),))
     if result.before is not None and result.before.output.strip():
-        yield TextLine((("Without the proposal:", "heading"),))
+        yield TextViewLine((("Without the proposal:", "heading"),))
         for line in result.before.output.rstrip("\n").split("\n"):
-            yield TextLine(((line, "quiet"),))
+            yield TextViewLine(((line, "quiet"),))
 
 
 class ModelReadsScreen(Dialog[None]):
@@ -126,7 +126,7 @@ class ModelReadsScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         view = self.query_one(TextView)
-        view.set_lines([TextLine(((line, ""),)) for line in self._lines])
+        view.set_lines([TextViewLine(((line, ""),)) for line in self._lines])
         view.focus()
 
 
@@ -176,11 +176,11 @@ class ExternalDiffScreen(Dialog[None]):
         position = f"{path} · file {self._file_index + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
         self.show_status(f"{position} …")
         output = await self._run_program(path, max(20, view.size.width - 3))
-        lines = await asyncio.to_thread(parse_coloured_text, output.output)
+        lines = await asyncio.to_thread(parse_ansi_text, output.output)
         if not output.output.strip():
-            lines = [] if output.problem else [TextLine((("It shows no difference.", "quiet"),))]
+            lines = [] if output.problem else [TextViewLine((("It shows no difference.", "quiet"),))]
         if output.problem:
-            lines = [TextLine(((output.problem, ""),), mark="important"), *lines]
+            lines = [TextViewLine(((output.problem, ""),), mark="important"), *lines]
         view.set_lines(lines)
         self.show_status(position)
 

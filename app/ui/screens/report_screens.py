@@ -45,7 +45,7 @@ from app.tools.command.command_result import describe_sandbox
 from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace.git_repository import folder_path_in_repository
 from widgets.common.figures import format_short_number
-from widgets.common.text_view import TextLine, TextView
+from widgets.common.text_view import TextView, TextViewLine
 
 _CHECK_MARKS = {
     True: ("✓", "bold $text-success"),
@@ -416,14 +416,16 @@ def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
     return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
 
 
-def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
+def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextViewLine]:
     """Return a heading, and one line with the time for each decision."""
     if not moves:
         return []
-    lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
+    lines = [TextViewLine((("", ""),)), TextViewLine((("Decisions of the last turn", "key"),), "heading")]
     for move in moves:
         time_of_day = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
-        lines.append(TextLine(((f"{time_of_day}  ", "quiet"), (escape_unsafe(move.description, keep=""), "string"))))
+        lines.append(
+            TextViewLine(((f"{time_of_day}  ", "quiet"), (escape_unsafe(move.description, keep=""), "string")))
+        )
     return lines
 
 
@@ -487,26 +489,26 @@ def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
     return Content(" · ").join(parts)
 
 
-def request_body_lines(body: dict[str, Any]) -> list[TextLine]:
+def request_body_lines(body: dict[str, Any]) -> list[TextViewLine]:
     """Return the coloured lines of `format_request_body`, with system messages, `tools` and `tool_choice` marked."""
-    lines: list[TextLine] = [TextLine((("{", "quiet"),))]
+    lines: list[TextViewLine] = [TextViewLine((("{", "quiet"),))]
     keys = list(body)
     for key in keys:
         comma = "," if key != keys[-1] else ""
         if key in _CONVERSATION_FIELDS and body[key]:
-            lines.append(TextLine((("  ", ""), (f'"{key}"', "key"), (": [", "quiet"))))
+            lines.append(TextViewLine((("  ", ""), (f'"{key}"', "key"), (": [", "quiet"))))
             for number, message in enumerate(body[key]):
                 end = "," if number < len(body[key]) - 1 else ""
                 lines += _value_lines(
                     message, "    ", end, "program" if message.get("role") in _PROGRAM_ROLES else ""
                 )
-            lines.append(TextLine(((f"  ]{comma}", "quiet"),)))
+            lines.append(TextViewLine(((f"  ]{comma}", "quiet"),)))
             continue
         block = _value_lines(body[key], "  ", comma, _WIRE_MARKS.get(key, ""), key=key)
         if key == "tools":
-            block[0] = TextLine(block[0].pieces, "heading")
+            block[0] = TextViewLine(block[0].pieces, "heading")
         lines += block
-    lines.append(TextLine((("}", "quiet"),)))
+    lines.append(TextViewLine((("}", "quiet"),)))
     return lines
 
 
@@ -514,12 +516,12 @@ _PROGRAM_ROLES = ("system", "developer")
 _WIRE_MARKS = {"tool_choice": "important", **dict.fromkeys(_PROMPT_FIELDS, "program")}
 
 
-def _value_lines(value: Any, indent: str, end: str, mark: str, key: str = "") -> list[TextLine]:
+def _value_lines(value: Any, indent: str, end: str, mark: str, key: str = "") -> list[TextViewLine]:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     rows = text.split("\n")
     rows[0] = (f'"{key}": ' if key else "") + rows[0]
     rows[-1] += end
-    return [TextLine(_colour_json_line(indent + row), mark) for row in rows]
+    return [TextViewLine(_colour_json_line(indent + row), mark) for row in rows]
 
 
 def _colour_json_line(row: str) -> tuple[tuple[str, str], ...]:

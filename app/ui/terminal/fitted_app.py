@@ -21,7 +21,7 @@ from textual.timer import Timer, TimerCallback
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import theme_for_colour_system
-from widgets.common.input_order import OrderedApp, mark_joined_keys
+from widgets.common.input_order import OrderedInputApp, mark_burst_keys
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
@@ -166,7 +166,7 @@ def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
     return _CombinedFilter(filters)
 
 
-class TerminalApp(OrderedApp):
+class TerminalApp(OrderedInputApp):
     """Base class of the app: fits colours, output and keys to the terminal."""
 
     def __init__(self, theme: Theme) -> None:
@@ -245,7 +245,7 @@ def _patch_parser(driver: type[Driver]) -> None:
         joins = True
 
         def feed(self, data: str) -> Iterable[Message]:
-            return mark_joined_keys(super().feed(data))
+            return mark_burst_keys(super().feed(data))
 
     module.XTermParser = JoiningParser
 

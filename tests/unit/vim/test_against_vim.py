@@ -105,12 +105,12 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
                 return None
             outcome = vim.press_key({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
             text, cursor = outcome.text, outcome.cursor
-            if vim.failed:
+            if vim.has_failed:
                 if vim.is_visual or (key in "nN\r" and number < len(keys)):
                     return None
                 # What cannot be done ends a `:normal`.
                 break
-            if not outcome.taken and key != "\x1b":
+            if not outcome.used and key != "\x1b":
                 text, cursor = text[:cursor] + key + text[cursor:], cursor + 1
         # A `:normal` that ends amid a command ends it.
         while vim.pending or vim.mode is not VimMode.NORMAL:

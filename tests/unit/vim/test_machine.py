@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.vim.vim_machine import VimMachine, VimMode, typed_between
+from widgets.vim.vim_machine import VimMachine, VimMode, find_inserted_text
 
 
 class Typing:
@@ -21,7 +21,7 @@ class Typing:
         for key in keys:
             outcome = self.vim.press_key(key, self.text, self.cursor)
             self.text, self.cursor = outcome.text, outcome.cursor
-            if not outcome.taken and len(key) == 1:
+            if not outcome.used and len(key) == 1:
                 self.text = self.text[: self.cursor] + key + self.text[self.cursor :]
                 self.cursor += 1
         return self
@@ -131,12 +131,12 @@ def test_at_the_edges_keys_come_to_what_they_do_in_vim(text: str, keys: list[str
 
 def test_escape_is_left_alone_where_it_ends_nothing() -> None:
     vim = VimMachine()
-    assert vim.press_key("escape", "", 0).taken and vim.mode is VimMode.NORMAL
-    assert not vim.press_key("escape", "", 0).taken
+    assert vim.press_key("escape", "", 0).used and vim.mode is VimMode.NORMAL
+    assert not vim.press_key("escape", "", 0).used
     vim.press_key("2", "", 0)
-    assert vim.pending == ["2"] and vim.press_key("escape", "", 0).taken
+    assert vim.pending == ["2"] and vim.press_key("escape", "", 0).used
     vim.press_key("v", "", 0)
-    assert vim.press_key("escape", "", 0).taken and vim.mode is VimMode.NORMAL
+    assert vim.press_key("escape", "", 0).used and vim.mode is VimMode.NORMAL
 
 
 @pytest.mark.parametrize("key", ["enter", "ctrl+s", "up", "tab", "f3", "ctrl+g"])
@@ -144,7 +144,7 @@ def test_escape_is_left_alone_where_it_ends_nothing() -> None:
 def test_keys_of_the_app_are_left_alone(key: str, mode: VimMode) -> None:
     vim = VimMachine()
     vim.mode = mode
-    assert not vim.press_key(key, "text", 1).taken
+    assert not vim.press_key(key, "text", 1).used
 
 
 KEYS = st.sampled_from([*string.ascii_letters, *string.digits, *"$^%;,.~<>{}()[]\"'", "escape"])
@@ -179,5 +179,5 @@ def test_what_is_taken_back_is_as_it_was(text: str, commands: list[str]) -> None
     ("after", "typed"), [("axyb", "xy"), ("ab", ""), ("xab", ""), ("axb.", ""), ("a", ""), ("b", ""), ("", "")]
 )
 def test_what_was_typed_at_a_place_is_told_where_the_rest_stayed(after: str, typed: str) -> None:
-    assert typed_between("ab", after, 1) == typed
-    assert typed_between("aa", "a", 1) == ""
+    assert find_inserted_text("ab", after, 1) == typed
+    assert find_inserted_text("aa", "a", 1) == ""

@@ -41,7 +41,7 @@ USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
 
 
 class EntryMarks(NamedTuple):
-    """The marks to the left of an entry's rows."""
+    """The marks (bar, triangle or bullet) to the left of an entry's rows."""
 
     first: Span = NO_MARK
     rest: Span = NO_MARK
@@ -125,14 +125,14 @@ class FoldedEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class EntryAddedOrReplaced:
-    """Show an entry: in place of the one with the same key, else at the end."""
+    """A change of the transcript: an entry that is new, or replaces the one with the same key."""
 
     entry: TranscriptEntry
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRemoved:
-    """Remove the entry with this key."""
+    """A change of the transcript: the entry with this key was removed."""
 
     key: str
 

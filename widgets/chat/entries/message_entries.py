@@ -116,8 +116,8 @@ class UserEntry(TranscriptEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class CommandEntry(UserEntry):
-    """A custom command as it was typed; it opens to show the message that it produced."""
+class CustomCommandEntry(UserEntry):
+    """A custom command as the user typed it; it opens to show the message that it produced."""
 
     expansion: str = ""
     wished: str = ""

@@ -25,7 +25,7 @@ from widgets.chat.markdown.styled_lines import (
     format_seconds,
     hidden_lines_note,
     make_safe_text,
-    shorten_path,
+    shorten_path_or_text,
     shorten_text,
     wrap_spans,
     wrap_text,
@@ -47,14 +47,14 @@ TOOL_VERBS = {
 """Names of tools in the transcript; other tools have no special name."""
 
 
-def call_target(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the target of a call as text from the model: untrusted and not shortened."""
+def tool_call_target(tool_name: str, arguments: Mapping[str, Any]) -> str:
+    """Return what a tool call acts on, such as a path or a command: untrusted text, not shortened."""
 
     def get(key: str) -> str:
         value = arguments.get(key)
         return "" if value is None else str(value)
 
-    match name:
+    match tool_name:
         case "read_file":
             start, end = get("start_line"), get("end_line")
             lines = f":{start or '1'}-{end}" if end else f":{start}-" if start else ""
@@ -167,7 +167,7 @@ class ToolEntry(TranscriptEntry):
         if target_cells < _MIN_TARGET_CELLS:
             tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _MIN_TARGET_CELLS - 2))}"
             target_cells = width - cell_width(verb) - 1 - cell_width(tail)
-        target = shorten_path(target, target_cells)
+        target = shorten_path_or_text(target, target_cells)
         fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
             (
@@ -457,4 +457,4 @@ def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
     if word := _OPERATION_TEXTS.get(stat.op):
         tail.append((f"  {word}", MUTED_STYLE))
     room = width - sum(cell_width(text) for text, _ in tail)
-    return StyledLine(((shorten_path(make_safe_text(stat.path), room), TEXT_STYLE), *tail), fill=fill)
+    return StyledLine(((shorten_path_or_text(make_safe_text(stat.path), room), TEXT_STYLE), *tail), fill=fill)

@@ -31,8 +31,8 @@ def has_visible_text(line: str, fence: str) -> bool:
     return _ONLY_MARKUP_PATTERN.match(line) is None
 
 
-def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
-    """Return the last chunk of a text with all open markup closed."""
+def close_chunk_markup(chunk: MarkdownChunk) -> MarkdownChunk:
+    """Return the last chunk of an unfinished text with all open markup closed."""
     match chunk.kind:
         case "fence":
             return chunk
@@ -229,7 +229,7 @@ class MarkdownDocument:
         probe = self._splitter.copy()
         partial = self._clean_line(self._partial.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
-        chunks += map(close_chunk, probe.finish())
+        chunks += map(close_chunk_markup, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:
             if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:

@@ -197,7 +197,7 @@ def shorten_text(text: str, width: int) -> str:
     return beginning + "…" if cell_width(beginning) < width else "…"
 
 
-def shorten_path(text: str, width: int) -> str:
+def shorten_path_or_text(text: str, width: int) -> str:
     """Return a path shortened at its start; other text is shortened at its end."""
     return shorten_text(text, width) if "/" not in text or " " in text else fit_path_end(text, width)
 

@@ -10,7 +10,7 @@ from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
 from widgets.chat.transcript import EntryCursor, Transcript
-from widgets.chat.transcript_layout import EntrySlots, SlotLayout, TranscriptLayout
+from widgets.chat.transcript_layout import EntrySlots, PreviousSlotLayout, TranscriptLayout
 
 
 def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
@@ -77,9 +77,9 @@ def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
         layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", "some words")))
     layout.lay_out_end(10)
     gc.collect()
-    before = sum(isinstance(one, SlotLayout) for one in gc.get_objects())
+    before = sum(isinstance(one, PreviousSlotLayout) for one in gc.get_objects())
     layout.resize(40)
-    kept = sum(isinstance(one, SlotLayout) for one in gc.get_objects()) - before
+    kept = sum(isinstance(one, PreviousSlotLayout) for one in gc.get_objects()) - before
     assert 5 <= kept <= 20
 
 

@@ -81,7 +81,7 @@ def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
     clock.now += 0.1
     for so_far in (1_000, 3_000, 2_000):
         assert not pace.is_flooded
-        pace.set_call_length(so_far)
+        pace.set_tool_call_length(so_far)
     assert pace.is_flooded
 
 

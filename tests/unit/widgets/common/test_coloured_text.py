@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 
 from app.ui.themes.first_theme import built_in_theme
-from widgets.common.text_view import parse_coloured_text
+from widgets.common.text_view import parse_ansi_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import CHUNK_LINES, LEAD_LINES, CodeEditor
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -18,7 +18,7 @@ from widgets.diff.syntax_tokens import lex_lines
 
 
 def pieces(text: str) -> list[tuple[str, object]]:
-    (line,) = parse_coloured_text(text)
+    (line,) = parse_ansi_text(text)
     return [(words, style) for words, style in line.pieces if words]
 
 
@@ -46,7 +46,7 @@ def test_colours_and_weight(sequence: str, style: Style) -> None:
 
 
 def test_a_colour_goes_on_over_lines_and_ends_where_it_is_ended() -> None:
-    first, second = parse_coloured_text("\x1b[31ma\r\nb\x1b[mc\n")
+    first, second = parse_ansi_text("\x1b[31ma\r\nb\x1b[mc\n")
     assert first.pieces == (("a", Style(color="color(1)")),)
     assert second.pieces == (("b", Style(color="color(1)")), ("c", Style()))
 
@@ -78,7 +78,7 @@ def test_every_other_sequence_goes(sequence: str) -> None:
 
 @given(st.text(st.sampled_from("\x1b[]0;:358m\x9b\x07\\aP\nK?\r"), max_size=60))
 def test_anything_is_taken(text: str) -> None:
-    assert len(parse_coloured_text(text)) == text.removesuffix("\n").count("\n") + 1
+    assert len(parse_ansi_text(text)) == text.removesuffix("\n").count("\n") + 1
 
 
 SOURCE = 'import os\n\n\ndef name(value):\n    """Doc."""\n    return "text", 12\n'

@@ -13,9 +13,9 @@ from textual.widgets import OptionList
 
 from app.keys.actions import ACTIONS
 from widgets.common.input_order import OnScreenClock
-from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import ListChoice, SearchList
-from widgets.common.text_view import TextLine, TextView
+from widgets.common.text_view import TextView, TextViewLine
 from widgets.common.workbench_bars import KeyBar, select_fitting_hints
 
 HINTS = st.lists(
@@ -25,7 +25,7 @@ HINTS = st.lists(
 
 @given(HINTS, st.integers(20, 200))
 def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], width: int) -> None:
-    placed = KeyHints(hints).place_hints(width)
+    placed = WrappedKeyHints(hints).place_hints(width)
     assert [hint for _, _, hint in placed] == hints
     ends: dict[int, int] = {}
     for row, column, hint in placed:
@@ -128,7 +128,7 @@ async def test_long_lines_break_between_words(text: str, rows: list[str]) -> Non
     app = Reading()
     async with app.run_test(size=(12, 9)):
         view = app.query_one(TextView)
-        view.set_lines([TextLine(((text, ""),))])
+        view.set_lines([TextViewLine(((text, ""),))])
         assert view.virtual_size.width == 10
         assert [view.render_line(row).text[1:].rstrip() for row in range(view.virtual_size.height)] == rows
 

@@ -3,7 +3,7 @@
 import pytest
 from textual.app import App, ComposeResult
 
-from widgets.common.text_view import TextLine, TextView, find_smartcase_matches
+from widgets.common.text_view import TextView, TextViewLine, find_smartcase_matches
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ async def test_after_a_resize_the_same_line_is_at_the_top() -> None:
     app = Viewing()
     async with app.run_test(size=(100, 20)) as pilot:
         view = app.query_one(TextView)
-        view.set_lines([TextLine(((f"{number} " + "word " * 30, ""),)) for number in range(50)])
+        view.set_lines([TextViewLine(((f"{number} " + "word " * 30, ""),)) for number in range(50)])
         await pilot.pause()
         view.go_to_line(20)
         await pilot.pause()
