@@ -10,10 +10,10 @@ from app.agent.updates import PermissionRequested, PermissionResolved, SessionFa
 from app.concurrency import Interrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
-from app.tools.base.command_forms import CommandForm, ToolForm, load_form
+from app.tools.base.command_forms import CommandForm, McpToolForm, load_permission_form
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 
-Form = CommandForm | ToolForm
+Form = CommandForm | McpToolForm
 
 
 class AllowedFormStore(Protocol):
@@ -65,7 +65,7 @@ class GrantedPermissions:
             await asyncio.to_thread(self._store.add, answer.form.dump())
 
     def _load_project_forms(self) -> list[Form]:
-        return [load_form(text) for text in self._store.forms()] if self._store is not None else []
+        return [load_permission_form(text) for text in self._store.forms()] if self._store is not None else []
 
 
 def _covers(form: Form, permission_request: PermissionRequest) -> bool:

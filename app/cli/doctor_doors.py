@@ -24,7 +24,7 @@ from app.doors.hook.hook_installation import (
     settings_weaknesses,
 )
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import EndpointCheck, EndpointDiagnosis, describe_learned_fields, examine_endpoint
+from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.proposals.values.models import Proposal
@@ -59,7 +59,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     found = _endpoint(runtime, quiet=arguments.json)
     rest = [asyncio.run(_check_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]
     if isinstance(found, CommandError):
-        checks = [EndpointCheck("endpoint", None, "not checked"), *rest]
+        checks = [EndpointFinding("endpoint", None, "not checked"), *rest]
         if arguments.json:
             print_json(DoctorDocument(endpoint="", model="", ok=False, error=str(found), checks=_lines(checks)))
         else:
@@ -98,16 +98,16 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Endpoin
         return error
 
 
-def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
+def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     """Yield checks of the workspace's checks, the hooks of other agents, and the configuration."""
     names = [check.name for check in runtime.settings.check]
     held = "check" in runtime.configuration.untrusted
     facts = [", ".join(names), "those of this workspace await /trust" if held else ""]
-    yield EndpointCheck(
+    yield EndpointFinding(
         "checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some"
     )
     hooked = [agent.title for agent in AGENTS if find_installed_hook(runtime, agent)]
-    yield EndpointCheck(
+    yield EndpointFinding(
         "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
     )
     configuration = runtime.configuration
@@ -116,10 +116,10 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
         f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
         f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
     ]
-    yield EndpointCheck("config", not configuration.ignored, "; ".join(filter(None, facts)))
+    yield EndpointFinding("config", not configuration.ignored, "; ".join(filter(None, facts)))
 
 
-def _lines(checks: Iterable[EndpointCheck]) -> list[DoctorCheckLine]:
+def _lines(checks: Iterable[EndpointFinding]) -> list[DoctorCheckLine]:
     return [DoctorCheckLine.model_validate(one) for one in checks]
 
 
@@ -134,13 +134,13 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
     return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 
-async def _check_commands(runtime: OpenWorkspace) -> EndpointCheck:
+async def _check_commands(runtime: OpenWorkspace) -> EndpointFinding:
     """Return how commands run in this workspace."""
     probe = await runtime.sandbox.probe()
-    return EndpointCheck("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
+    return EndpointFinding("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
 
 
-def _print_check(check: EndpointCheck) -> None:
+def _print_check(check: EndpointFinding) -> None:
     print_line(f"{_MARKS[check.ok]} {check.name:<12} {check.detail}")
 
 
@@ -152,7 +152,7 @@ async def _examine(
     diagnosis: EndpointDiagnosis | None = None
     async for finding in examine_endpoint(endpoint, profile):
         match finding:
-            case EndpointCheck():
+            case EndpointFinding():
                 if not quiet:
                     _print_check(finding)
             case EndpointDiagnosis():

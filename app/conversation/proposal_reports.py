@@ -10,7 +10,7 @@ from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComme
 def format_decision_facts(decided: ProposalDecided) -> str:
     """Return the facts of a decision for a system message: proposal, files, hunks, and the current state on disk.
 
-    They don't say that the user's feedback follows: `SystemText.introduces` does.
+    They don't say that the user's feedback follows: `SystemItem.introduces` does.
     """
     lines = [_headline(decided)]
     if decided.stale:

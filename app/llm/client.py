@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from app.config.config_tables import PriceTable
-from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, listed_profile_fields
-from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, seed_profile
-from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
-from app.llm.failures.failures import FailureDescriber, parse_body
+from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, profile_fields_from_list
+from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, find_default_profile
+from app.llm.capabilities.template_check import ChatTemplateFinding, TrialBuilder, check_chat_template
+from app.llm.failures.failures import FailureDescriber, parse_json_or_text
 from app.llm.failures.request_errors import (
     NO_RETRY,
     STANDARD_RETRY,
@@ -28,7 +28,7 @@ from app.llm.failures.request_errors import (
 )
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
-from app.llm.sdk import Sdk
+from app.llm.sdk import LoadedSdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile
 from app.llm.values.requests_and_updates import (
@@ -44,12 +44,12 @@ from app.llm.values.requests_and_updates import (
     StreamUpdate,
     TextDelta,
 )
-from app.llm.wires.wire import ResponseDecoder, Wire, as_mapping
+from app.llm.wires.wire import ResponseDecoder, Wire, mapping_or_empty
 from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
-    """Parses one response into a `ResponseAssembly`."""
+    """Reads the events of one response into a `ResponseAssembly`."""
 
     def __init__(self, assembly: ResponseAssembly, decoder: ResponseDecoder, describer: FailureDescriber) -> None:
         self._assembly = assembly
@@ -87,7 +87,7 @@ class ResponseReader:
             raise failed
 
     def _read_chunk(self, event: ServerSentEvent) -> Mapping[str, Any]:
-        body = parse_body(event.data)
+        body = parse_json_or_text(event.data)
         if event.name == "error":
             raise AttemptFailed(self._describer.describe_stream_error(body))
         if not isinstance(body, dict):
@@ -103,7 +103,7 @@ class ResponseReader:
     def _read_document(self, text: str) -> Iterator[Mapping[str, Any]]:
         if not text.strip():
             return
-        body = parse_body(text)
+        body = parse_json_or_text(text)
         if isinstance(body, list) and body and isinstance(body[0], dict):
             body = body[0]
         if isinstance(body, dict):
@@ -116,7 +116,7 @@ def _has_call(chunk: Mapping[str, Any]) -> bool:
     choices = chunk.get("choices")
     return isinstance(choices, list) and any(
         isinstance(choice, dict)
-        and any("tool_calls" in as_mapping(choice.get(part)) for part in ("delta", "message"))
+        and any("tool_calls" in mapping_or_empty(choice.get(part)) for part in ("delta", "message"))
         for choice in choices
     )
 
@@ -176,7 +176,7 @@ class ModelClient:
         self._other_clients: dict[tuple[str, str], ModelClient] = {}
         """Clients for single turns, by model and effort."""
         self._learned_profile = LearnedProfile(
-            endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache
+            endpoint, find_default_profile(endpoint.base_url, endpoint.model), profile, cache
         )
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
@@ -198,7 +198,7 @@ class ModelClient:
         """Return the known profile of the endpoint, including learned corrections."""
         return self._learned_profile.profile
 
-    def preload_sdk(self) -> "Future[Sdk]":
+    def preload_sdk(self) -> "Future[LoadedSdk]":
         """Start loading the SDK on a thread, because a request is expected soon; return at once."""
         return self._transport.preload_sdk()
 
@@ -213,7 +213,7 @@ class ModelClient:
             models = await self._transport.fetch_models(wire_for(self.profile))
         except AttemptFailed as failed:
             raise self._make_request_error(failed.failure, None) from failed
-        facts = listed_profile_fields(models, self.endpoint.model)
+        facts = profile_fields_from_list(models, self.endpoint.model)
         for known in ("context_window", "images_supported"):
             if getattr(self.profile, known) is not None:
                 facts.pop(known, None)
@@ -345,11 +345,11 @@ class ModelClient:
         """
         root = self.endpoint.address.url_without_query.rstrip("/").removesuffix("/v1")
         wire = wire_for(self.profile)
-        finding: TemplateFinding | None = None
+        finding: ChatTemplateFinding | None = None
         # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_TEMPLATE_CHECK_SECONDS):
-                finding = await check_template(
+                finding = await check_chat_template(
                     self.endpoint,
                     self.profile,
                     trials,
@@ -463,7 +463,8 @@ class ModelClient:
         placement = NEXT_PLACEMENT.get(self.profile.mid_system)
         if placement is None and self._learned_profile.is_learned("mid_system"):
             self._ignores_closing_instruction = True
-            placement = seed_profile(self.endpoint.base_url, self.endpoint.model, self.profile.wire).mid_system
+            default = find_default_profile(self.endpoint.base_url, self.endpoint.model, self.profile.wire)
+            placement = default.mid_system
         if placement is not None:
             self._learned_profile.learn(mid_system=placement)
 

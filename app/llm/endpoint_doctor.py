@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.llm.capabilities.profiles import CorrectionStore, read_valid_fields, seed_profile
+from app.llm.capabilities.profiles import CorrectionStore, find_default_profile, read_learned_fields
 from app.llm.client import ModelClient
 from app.llm.failures.failures import redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
@@ -24,8 +24,8 @@ from app.llm.wires.wire import (
     Item,
     ModelTurn,
     OpaqueResponseBlocks,
-    SystemText,
-    UserText,
+    SystemItem,
+    UserItem,
     mark_program_text,
 )
 from app.llm.wires.wire_registry import WIRES, wire_for
@@ -46,7 +46,7 @@ class LocalModelServer:
     """An OpenAI-compatible server on this machine."""
 
     kind: str
-    """A key of `app.llm.capabilities.profiles.SEEDS`."""
+    """A key of `app.llm.capabilities.profiles.DEFAULT_PROFILES`."""
     base_url: str
     models: tuple[str, ...]
 
@@ -173,7 +173,7 @@ async def send_probe(client: ModelClient, build: Callable[[EndpointProfile], Pay
     return answer
 
 
-def probe_payload(
+def make_probe_payload(
     profile: EndpointProfile, text: str, *, tools: bool = False, forbids_calls: bool = False
 ) -> Payload:
     """Return a payload of one user message, with or without a tool, and with or without permission to call it."""
@@ -181,7 +181,7 @@ def probe_payload(
     return _make_payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
 
 
-def tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload:
+def make_tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload:
     """Return a payload with a tool exchange, then an instruction in the profile's placement."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
@@ -192,12 +192,12 @@ def tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload
         extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
     )
     instruction_text = "Report the word ok."
-    exchange: list[Item] = [ModelTurn("ok"), UserText(instruction_text)]
+    exchange: list[Item] = [ModelTurn("ok"), UserItem(instruction_text)]
     if profile.tools_supported:
         exchange = [ModelTurn("", (call,), OpaqueResponseBlocks(same_model=True))]
     match profile.mid_system:
         case "inline":
-            items = [*_opening_items(profile, _SYSTEM_PROMPT, instruction_text), *exchange, SystemText(instruction)]
+            items = [*_opening_items(profile, _SYSTEM_PROMPT, instruction_text), *exchange, SystemItem(instruction)]
         case "fold_first":
             items = [*_opening_items(profile, f"{_SYSTEM_PROMPT}\n\n{instruction}", instruction_text), *exchange]
         case _:
@@ -205,15 +205,15 @@ def tool_exchange_payload(profile: EndpointProfile, instruction: str) -> Payload
                 *_opening_items(profile, _SYSTEM_PROMPT, instruction_text),
                 *exchange,
                 ModelTurn("Done."),
-                UserText(mark_program_text(instruction)),
+                UserItem(mark_program_text(instruction)),
             ]
     return _make_payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
 
 
 def _opening_items(profile: EndpointProfile, system: str, user: str) -> list[Item]:
     if profile.mid_system == "fold_user":
-        return [UserText(f"<system>{system}</system>\n\n{user}")]
-    return [SystemText(system), UserText(user)]
+        return [UserItem(f"<system>{system}</system>\n\n{user}")]
+    return [SystemItem(system), UserItem(user)]
 
 
 def _make_payload(
@@ -250,8 +250,8 @@ _CHECK_RETRY = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointCheck:
-    """A finding of the doctor."""
+class EndpointFinding:
+    """Result of one check of the endpoint."""
 
     name: str
     ok: bool | None
@@ -264,7 +264,7 @@ class EndpointCheck:
 class EndpointDiagnosis:
     """All findings and the resulting profile."""
 
-    checks: tuple[EndpointCheck, ...]
+    checks: tuple[EndpointFinding, ...]
     profile: EndpointProfile
     """What the endpoint supports according to the checks."""
     usable: bool
@@ -273,16 +273,16 @@ class EndpointDiagnosis:
     """One line."""
 
 
-def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> EndpointCheck:
+def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> EndpointFinding:
     """Return a check with the learned facts of an endpoint, their age, and how to override them."""
-    beliefs = read_valid_fields(cache, endpoint.base_url, endpoint.model)
+    beliefs = read_learned_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
-        return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
+        return EndpointFinding("learned", True, "nothing that differs from what is known of such servers")
     descriptions = (
         f"{belief.field} = {json.dumps(belief.value)} ({_format_age(time.time() - belief.since)})"
         for belief in beliefs
     )
-    return EndpointCheck("learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it")
+    return EndpointFinding("learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it")
 
 
 def _format_age(seconds: float) -> str:
@@ -296,14 +296,14 @@ async def examine_endpoint(
     *,
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = _CHECK_RETRY,
-) -> AsyncGenerator[EndpointCheck | EndpointDiagnosis]:
-    """Examine an endpoint; yield each `EndpointCheck` as soon as it is known, and the `EndpointDiagnosis` at the end.
+) -> AsyncGenerator[EndpointFinding | EndpointDiagnosis]:
+    """Examine an endpoint; yield each finding as soon as it is known, and the diagnosis at the end.
 
     The probes cost some hundred tokens. They start with the best assumptions, whatever `profile` has; fields that
     they neither confirm nor refute keep the values of `profile`.
     """
     client = ModelClient(endpoint, profile.model_copy(update=_BEST_ASSUMPTIONS), retry=retry, timeouts=timeouts)
-    checks: list[EndpointCheck] = []
+    checks: list[EndpointFinding] = []
     try:
         async with aclosing(_run_checks(client)) as found:
             async for check in found:
@@ -311,7 +311,7 @@ async def examine_endpoint(
                 yield check
     finally:
         await client.aclose()
-    final = _final_profile(client.profile, checks, profile, seed_profile(endpoint.base_url, endpoint.model))
+    final = _final_profile(client.profile, checks, profile, find_default_profile(endpoint.base_url, endpoint.model))
     # No probe uses the user's request settings, images or MCP tools: the next request finds out what is refused.
     forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
@@ -319,7 +319,7 @@ async def examine_endpoint(
     yield _make_diagnosis(checks, final.model_copy(update=forgotten))
 
 
-async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
+async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
     names: list[str] | None = None
     listing: RequestError | None = None
     try:
@@ -327,14 +327,14 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     except RequestError as refusal:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
-        yield EndpointCheck("reachable", False, listing.message)
+        yield EndpointFinding("reachable", False, listing.message)
         async for check in _unchecked(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
-    hello = await send_probe(client, lambda profile: probe_payload(profile, "Answer with the single word ok."))
+    hello = await send_probe(client, lambda profile: make_probe_payload(profile, "Answer with the single word ok."))
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
-    yield EndpointCheck(
+    yield EndpointFinding(
         "reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message
     )
     yield _check_key(client, hello)
@@ -342,11 +342,13 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     yield _check_wire(client, hello)
     if failed is not None:
         detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
-        yield EndpointCheck("streaming", False if detail else None, detail or "not checked: the request was refused")
+        yield EndpointFinding(
+            "streaming", False if detail else None, detail or "not checked: the request was refused"
+        )
         async for check in _unchecked(CHECKS[5:], "the request was refused"):
             yield check
         return
-    yield EndpointCheck("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
+    yield EndpointFinding("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
     yield _check_usage(client, hello)
     async with aclosing(_check_tools(client)) as found:
         async for check in found:
@@ -354,111 +356,111 @@ async def _run_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     yield await _check_mid_system(client)
 
 
-async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointCheck]:
+async def _unchecked(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointFinding]:
     for name in names:
-        yield EndpointCheck(name, None, f"not checked: {reason}")
+        yield EndpointFinding(name, None, f"not checked: {reason}")
 
 
-def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
+def _check_key(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
     if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
-        return EndpointCheck("key", False, hello.failed.message)
+        return EndpointFinding("key", False, hello.failed.message)
     if hello.failed is not None:
-        return EndpointCheck("key", None, "not checked: the request was refused")
+        return EndpointFinding("key", None, "not checked: the request was refused")
     endpoint = client.endpoint
     accepted = f"accepted: the one in {endpoint.key_from}" if endpoint.key_from else "accepted"
-    return EndpointCheck("key", True, accepted if endpoint.api_key is not None else "none needed")
+    return EndpointFinding("key", True, accepted if endpoint.api_key is not None else "none needed")
 
 
-def _check_model(client: ModelClient, hello: EndpointProbeOutcome, names: list[str] | None) -> EndpointCheck:
+def _check_model(client: ModelClient, hello: EndpointProbeOutcome, names: list[str] | None) -> EndpointFinding:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
     offered = redacted_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         named = f" The name is from {origin}." if origin else ""
-        return EndpointCheck(
+        return EndpointFinding(
             "model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else "")
         )
     origin_text = f", from {origin}" if origin else ""
     if hello.failed is not None and names is not None and wanted in names:
-        return EndpointCheck("model", True, f"{wanted} is listed{origin_text}")
+        return EndpointFinding("model", True, f"{wanted} is listed{origin_text}")
     if hello.failed is not None:
-        return EndpointCheck("model", None, f"{wanted}{origin_text}; not checked")
+        return EndpointFinding("model", None, f"{wanted}{origin_text}; not checked")
     if names and wanted not in names:
         served = redacted_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
-    return EndpointCheck("model", True, f"{wanted}{origin_text}")
+    return EndpointFinding("model", True, f"{wanted}{origin_text}")
 
 
-def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
+def _check_wire(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
     title = wire_for(client.profile).title
     others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
     if hello.failed is not None:
-        return EndpointCheck("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
-    return EndpointCheck("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
+        return EndpointFinding("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
+    return EndpointFinding("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
 
 
-def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointCheck:
+def _check_usage(client: ModelClient, hello: EndpointProbeOutcome) -> EndpointFinding:
     if hello.completed is not None and hello.completed.usage is not None:
-        return EndpointCheck("usage", True, "token counts come with the stream")
+        return EndpointFinding("usage", True, "token counts come with the stream")
     refused = "refused" if not client.profile.stream_usage else "not sent"
-    return EndpointCheck("usage", False, f"token counts are {refused}; they are estimated")
+    return EndpointFinding("usage", False, f"token counts are {refused}; they are estimated")
 
 
-async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
-    tempted = await send_probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True))
+async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
+    tempted = await send_probe(client, lambda profile: make_probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
-        yield EndpointCheck(
+        yield EndpointFinding(
             "tools", False, "the model takes no tools here: it can talk, but neither read files nor edit"
         )
-        yield EndpointCheck("tool_choice", None, "not checked: no tools")
+        yield EndpointFinding("tool_choice", None, "not checked: no tools")
         return
     if tempted.failed is not None:
-        yield EndpointCheck("tools", False, tempted.failed.message)
-        yield EndpointCheck("tool_choice", None, "not checked: no tools")
+        yield EndpointFinding("tools", False, tempted.failed.message)
+        yield EndpointFinding("tool_choice", None, "not checked: no tools")
         return
     bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""
     if tempted.has_call:
-        yield EndpointCheck("tools", not bad, bad or "the model calls them")
+        yield EndpointFinding("tools", not bad, bad or "the model calls them")
     else:
-        yield EndpointCheck("tools", None, _ACCEPTED_WITHOUT_CALL)
+        yield EndpointFinding("tools", None, _ACCEPTED_WITHOUT_CALL)
     refrained = await send_probe(
-        client, lambda profile: probe_payload(profile, CALL_IT, tools=True, forbids_calls=True)
+        client, lambda profile: make_probe_payload(profile, CALL_IT, tools=True, forbids_calls=True)
     )
     yield _check_tool_choice(client, tempted, refrained)
 
 
 def _check_tool_choice(
     client: ModelClient, tempted: EndpointProbeOutcome, refrained: EndpointProbeOutcome
-) -> EndpointCheck:
+) -> EndpointFinding:
     held = "the gate holds by the instruction and the executor"
     match client.profile.tool_choice_none:
         case "rejected":
-            return EndpointCheck("tool_choice", False, f"“none” is rejected; {held}")
+            return EndpointFinding("tool_choice", False, f"“none” is rejected; {held}")
         case "fails":
-            return EndpointCheck("tool_choice", False, f"“none” is an error if the model calls a tool; {held}")
+            return EndpointFinding("tool_choice", False, f"“none” is an error if the model calls a tool; {held}")
         case "ignored":
-            return EndpointCheck(
+            return EndpointFinding(
                 "tool_choice", False, f"“none” is ignored: the model calls a tool all the same; {held}"
             )
     if refrained.failed is not None:
-        return EndpointCheck("tool_choice", None, refrained.failed.message)
+        return EndpointFinding("tool_choice", None, refrained.failed.message)
     if has_call_markup(refrained.text):
-        return EndpointCheck(
+        return EndpointFinding(
             "tool_choice", False, f"under “none” the call comes out as text, which is hidden; {held}"
         )
     if not tempted.has_call:
-        return EndpointCheck("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
-    return EndpointCheck("tool_choice", True, "“none” is honoured")
+        return EndpointFinding("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
+    return EndpointFinding("tool_choice", True, "“none” is honoured")
 
 
-async def _check_mid_system(client: ModelClient) -> EndpointCheck:
+async def _check_mid_system(client: ModelClient) -> EndpointFinding:
     """Check whether the model follows an instruction in mid-conversation to answer with a certain word.
 
     If the instruction is accepted without effect, the chat template may have dropped it: try the other placements.
     """
-    outcome = await send_probe(client, lambda profile: tool_exchange_payload(profile, SAY_IT))
+    outcome = await send_probe(client, lambda profile: make_tool_exchange_payload(profile, SAY_IT))
     placement = client.profile.mid_system
     if outcome.failed is not None:
-        return EndpointCheck("mid_system", None, outcome.failed.message)
+        return EndpointFinding("mid_system", None, outcome.failed.message)
     refused = placement != "inline"
     acceptance = "refused" if refused else "taken, but lost"
     current_placement: Placement | None = placement
@@ -469,20 +471,20 @@ async def _check_mid_system(client: ModelClient) -> EndpointCheck:
     if current_placement is None:
         current_placement = placement if refused else None
     if current_placement == "inline":
-        return EndpointCheck("mid_system", True, "taken and followed in mid-conversation")
+        return EndpointFinding("mid_system", True, "taken and followed in mid-conversation")
     if current_placement is None:
-        return EndpointCheck("mid_system", None, "taken; whether the model reads them cannot be told")
-    return EndpointCheck(
+        return EndpointFinding("mid_system", None, "taken; whether the model reads them cannot be told")
+    return EndpointFinding(
         "mid_system", False, f"{acceptance} in mid-conversation; {_PLACEMENT_TEXTS[current_placement]}"
     )
 
 
 def _exchange_payload_with_placement(placement: Placement, profile: EndpointProfile) -> Payload:
-    return tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
+    return make_tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
 def _final_profile(
-    found: EndpointProfile, checks: list[EndpointCheck], given: EndpointProfile, known: EndpointProfile
+    found: EndpointProfile, checks: list[EndpointFinding], given: EndpointProfile, known: EndpointProfile
 ) -> EndpointProfile:
     """Return the profile after the checks. Unconfirmed fields fall back to `given`; an inline placement that works
     falls back to the best one known for such a server."""
@@ -506,7 +508,7 @@ def _final_profile(
     return found.model_copy(update=unconfirmed)
 
 
-def _make_diagnosis(checks: list[EndpointCheck], profile: EndpointProfile) -> EndpointDiagnosis:
+def _make_diagnosis(checks: list[EndpointFinding], profile: EndpointProfile) -> EndpointDiagnosis:
     checks_by_name = {check.name: check for check in checks}
     fatal = [name for name in ("reachable", "key", "model", "streaming") if checks_by_name[name].ok is False]
     if fatal:

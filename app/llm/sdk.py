@@ -106,7 +106,7 @@ def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sdk:
+class LoadedSdk:
     """The loaded modules, and one SSL context for all clients."""
 
     openai: Any
@@ -122,11 +122,11 @@ _OWN_MODULES = (
 """Modules of signoff that clients and failures need; importing them must not block the event loop."""
 
 _lock = threading.Lock()
-_loading: "dict[bool, Future[Sdk]]" = {}
+_loading: "dict[bool, Future[LoadedSdk]]" = {}
 """Running and finished loads, by whether the CA certificates are loaded."""
 
 
-def start_loading_sdk(*, encrypted: bool = True) -> "Future[Sdk]":
+def start_loading_sdk(*, encrypted: bool = True) -> "Future[LoadedSdk]":
     """Start loading the SDK and all modules that connections need, unless this has started; return at once.
 
     Args:
@@ -144,20 +144,20 @@ def start_loading_sdk(*, encrypted: bool = True) -> "Future[Sdk]":
         return future
 
 
-async def wait_for_sdk(*, encrypted: bool = True) -> Sdk:
+async def wait_for_sdk(*, encrypted: bool = True) -> LoadedSdk:
     """Return the SDK when it is loaded; raise the error of loading it."""
     future = start_loading_sdk(encrypted=encrypted)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 
-def _load_into_future(future: "Future[Sdk]", encrypted: bool) -> None:
+def _load_into_future(future: "Future[LoadedSdk]", encrypted: bool) -> None:
     try:
         future.set_result(_load(encrypted))
     except BaseException as problem:
         future.set_exception(problem)
 
 
-def _load(encrypted: bool) -> Sdk:
+def _load(encrypted: bool) -> LoadedSdk:
     is_first = "openai" not in sys.modules
     openai = import_openai()
     import_network_modules()
@@ -170,4 +170,4 @@ def _load(encrypted: bool) -> Sdk:
         gc.freeze()
     # A context without certificates trusts no server, should it be used anyway.
     context = httpx2.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return Sdk(openai, httpx2, context)
+    return LoadedSdk(openai, httpx2, context)

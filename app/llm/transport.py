@@ -19,10 +19,10 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
-from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
+from app.llm.failures.failures import FailureDescriber, exception_chain, parse_json_or_text
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.response.bounded_stream import MAX_RENDERED, ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
-from app.llm.sdk import Sdk, start_loading_sdk, wait_for_sdk
+from app.llm.sdk import LoadedSdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.endpoint import is_local
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
@@ -212,7 +212,7 @@ class StreamEnd:
 
 
 class Transport:
-    """The connection to one endpoint."""
+    """Sends HTTP requests to one endpoint."""
 
     def __init__(self, endpoint: Endpoint, timeouts: Timeouts, describer: FailureDescriber) -> None:
         self._endpoint = endpoint
@@ -223,7 +223,7 @@ class Transport:
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
         self._encrypted = not plain
 
-    def preload_sdk(self) -> "Future[Sdk]":
+    def preload_sdk(self) -> "Future[LoadedSdk]":
         """Start loading the SDK on a thread, with certificates if the connection is encrypted; return at once."""
         return start_loading_sdk(encrypted=self._encrypted)
 
@@ -287,7 +287,7 @@ class Transport:
             ) from silence
         except Exception as problem:
             raise AttemptFailed(self._describe_failure(problem, sdk, begun=False)) from problem
-        models = parse_model_list(parse_body(response.text))
+        models = parse_model_list(parse_json_or_text(response.text))
         if models is None:
             raise AttemptFailed(self._describer.describe_non_stream(response.text))
         return models
@@ -334,7 +334,7 @@ class Transport:
         if client is not None:
             await client.close()
 
-    def _get_client(self, sdk: Sdk) -> Any:
+    def _get_client(self, sdk: LoadedSdk) -> Any:
         if self._client is None:
             if unusable := self._describer.find_settings_fault():
                 raise AttemptFailed(unusable)
@@ -349,7 +349,7 @@ class Transport:
                 ) from problem
         return self._client
 
-    def _make_client(self, sdk: Sdk) -> Any:
+    def _make_client(self, sdk: LoadedSdk) -> Any:
         # Imports the HTTP library, which is loaded by now.
         from app.llm.bounded_bodies import ACCEPTED, limit_body_size
 
@@ -376,7 +376,7 @@ class Transport:
             ),
         )
 
-    def _make_headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
+    def _make_headers(self, sdk: LoadedSdk, wire: Wire) -> dict[str, Any]:
         """Return the headers of a request, without some defaults of the SDK, which can only be omitted per request.
 
         OpenAI's account headers are sent to OpenAI only. The bearer token is omitted if there is no key, or if the
@@ -412,7 +412,7 @@ class Transport:
                     yield StreamEnd(done=done is not None, unframed=decoder.unframed)
                     return
 
-    def _describe_failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
+    def _describe_failure(self, problem: Exception, sdk: LoadedSdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
         if endless := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
             return self._describer.describe_oversized_response(endless)

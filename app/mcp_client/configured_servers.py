@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
-class InvalidServer(Exception):
+class InvalidServerDefinition(Exception):
     """A server definition cannot be used; the message is one line that says why."""
 
 
@@ -69,7 +69,7 @@ class ServerDefinition:
         """Return its table with `${NAME}` and `${NAME:-default}` replaced.
 
         Raises:
-            InvalidServer: A variable is not set, or the workspace's definition uses one of signoff's own keys.
+            InvalidServerDefinition: A variable is not set, or the workspace uses one of signoff's own keys.
         """
 
         def expand(text: str) -> str:
@@ -78,11 +78,13 @@ class ServerDefinition:
         def replacement(match: re.Match[str]) -> str:
             name, default = match.groups()
             if self.of_workspace and name in OWN_KEYS:
-                raise InvalidServer(f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone.")
+                raise InvalidServerDefinition(
+                    f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone."
+                )
             if name in environment:
                 return environment[name]
             if default is None:
-                raise InvalidServer(f"${{{name}}} is not set in the environment.")
+                raise InvalidServerDefinition(f"${{{name}}} is not set in the environment.")
             return str(default)
 
         table = self.table
@@ -149,15 +151,15 @@ NamedTables = Iterator[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedServers:
-    """Servers defined by a file."""
+class FoundServers:
+    """Servers found in configuration files, and the problems of these files."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
     """One line for each unusable definition, with the file and the reason."""
 
 
-def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedServers:
+def read_user_servers(environment: Mapping[str, str], root: Path) -> FoundServers:
     """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists separately."""
     found = []
     for variable, folder, name in _USER_FILES:
@@ -169,29 +171,29 @@ def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedSer
     return merge_servers(found)
 
 
-def read_workspace_servers(name: str, content: bytes) -> ImportedServers:
+def read_workspace_servers(name: str, content: bytes) -> FoundServers:
     """Return the servers in one of `WORKSPACE_SERVER_FILES`."""
     found = _parse_servers(name, content, _table_reader(name))
     return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
 
-def merge_servers(imported: list[ImportedServers]) -> ImportedServers:
+def merge_servers(imported: list[FoundServers]) -> FoundServers:
     """Merge the servers of several files."""
     definitions = tuple(each for servers in imported for each in servers.definitions)
-    return ImportedServers(definitions, tuple(line for servers in imported for line in servers.problems))
+    return FoundServers(definitions, tuple(line for servers in imported for line in servers.problems))
 
 
-def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
+def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> FoundServers:
     try:
         content, _ = read_file(os.path.realpath(path), MAX_FILE_BYTES)
     except FileNotFoundError:
-        return ImportedServers()
+        return FoundServers()
     except OSError as error:
-        return ImportedServers(problems=(f"{source} cannot be read: {error.strerror}.",))
+        return FoundServers(problems=(f"{source} cannot be read: {error.strerror}.",))
     return _parse_servers(source, content, tables)
 
 
-def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
+def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> FoundServers:
     definitions, problems = [], []
     try:
         for name, values in tables(content):
@@ -201,7 +203,7 @@ def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedT
                 problems.append(f"{source}: {str(name)[:_MAX_NAME_CHARACTERS]}: {error}")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
         problems.append(f"{source} cannot be used: {error}")
-    return ImportedServers(tuple(definitions), tuple(problems))
+    return FoundServers(tuple(definitions), tuple(problems))
 
 
 def _table_reader(name: str) -> Callable[[bytes], NamedTables]:
@@ -261,7 +263,7 @@ _CHANGEABLE_FIELDS = frozenset({"enabled", "timeout", "start_timeout"})
 
 
 @dataclass(frozen=True, slots=True)
-class KnownServers:
+class ConfiguredServers:
     """All servers by name, and the problems of the files."""
 
     definitions: tuple[ServerDefinition, ...]
@@ -277,7 +279,7 @@ def find_configured_servers(
     environment: Mapping[str, str],
     *,
     of_workspace: Collection[str] = (),
-) -> KnownServers:
+) -> ConfiguredServers:
     """Read the server tables of all configuration files; blocks.
 
     Args:
@@ -292,7 +294,7 @@ def find_configured_servers(
         _make_own_definition(name, table, is_of_workspace=name in of_workspace)
         for name, table in complete_tables.items()
     ]
-    sources = [ImportedServers(tuple(own_definitions))]
+    sources = [FoundServers(tuple(own_definitions))]
     files = find_workspace_server_files(workspace, store)
     sources += [file.found for file in files if file.trusted]
     untrusted = [file.name for file in files if not file.trusted]
@@ -310,7 +312,7 @@ def find_configured_servers(
             problems += [problem] if problem else []
         else:
             problems.append(f"[mcp.{name}] has neither a command nor a url, and no other file names that server.")
-    return KnownServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
+    return ConfiguredServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
 
 
 def _make_own_definition(name: str, table: McpServerTable, *, is_of_workspace: bool) -> ServerDefinition:
@@ -342,7 +344,7 @@ class WorkspaceServerFile:
     name: str
     content: bytes
     trusted: bool
-    found: ImportedServers
+    found: FoundServers
 
 
 def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[WorkspaceServerFile]:
@@ -351,7 +353,7 @@ def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -
     for name in WORKSPACE_SERVER_FILES:
         with suppress(OSError, WorkspaceError):
             content = trust.read_workspace_configuration(workspace, name)
-            found = read_workspace_servers(name, content) if content else ImportedServers()
+            found = read_workspace_servers(name, content) if content else FoundServers()
             if found.definitions or (content and trust.is_trusted(content, store, name)):
                 files.append(WorkspaceServerFile(name, content, trust.is_trusted(content, store, name), found))
     return files

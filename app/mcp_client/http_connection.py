@@ -25,7 +25,7 @@ from app.mcp_client.mcp_connection import (
     McpConnection,
     SessionEnded,
     SignInNeeded,
-    parse_message,
+    parse_server_message,
 )
 
 _ACCEPTED_TYPES = "application/json, text/event-stream"
@@ -191,7 +191,7 @@ class HttpConnection(McpConnection):
             raise SessionEnded("its session has ended")
         body = await _read_body(response, _MAX_ERROR_BYTES)
         with contextlib.suppress(RpcError):
-            if isinstance(message := await parse_message(body), dict) and "error" in message:
+            if isinstance(message := await parse_server_message(body), dict) and "error" in message:
                 await self._handle_body(body)
                 return
         raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
@@ -200,7 +200,7 @@ class HttpConnection(McpConnection):
         if not body.strip():
             return
         try:
-            message = await parse_message(body)
+            message = await parse_server_message(body)
         except RpcError as refusal:
             raise ConnectionLost("its answer is no JSON") from refusal
         await self._reply(self._handle_messages(message, len(body)))
@@ -219,7 +219,7 @@ class HttpConnection(McpConnection):
     async def _handle_event(self, data: str) -> None:
         message: Any = None
         with contextlib.suppress(RpcError):
-            message = await parse_message(data.encode("utf-8", "replace"))
+            message = await parse_server_message(data.encode("utf-8", "replace"))
         await self._reply(self._handle_messages(message, len(data)))
 
     async def _reply(self, answers: list[Message]) -> None:

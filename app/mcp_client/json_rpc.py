@@ -52,8 +52,8 @@ class RpcRequest:
         return meta if isinstance(meta, dict) else {}
 
 
-def parse_messages(line: bytes | None) -> Any:
-    """Return the JSON value in a line; raises RpcError."""
+def parse_json_line(line: bytes | None) -> Any:
+    """Return the JSON value in a line: a message or a list of messages; raises RpcError."""
     if line is None:
         raise RpcError(
             INVALID_REQUEST, f"The message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB; send less at once."

@@ -19,7 +19,7 @@ from app.mcp_client.json_rpc import (
     Message,
     RpcError,
     RpcRequest,
-    parse_messages,
+    parse_json_line,
     parse_request,
 )
 
@@ -200,9 +200,11 @@ class McpConnection(ABC):
         """Close the connection; pending requests raise ConnectionLost."""
 
 
-async def parse_message(data: bytes) -> Any:
-    """Parse a message of the server. Raises `RpcError`."""
-    return parse_messages(data) if len(data) < _THREAD_PARSE_BYTES else await asyncio.to_thread(parse_messages, data)
+async def parse_server_message(data: bytes) -> Any:
+    """Parse a message of the server, a long one on a thread. Raises `RpcError`."""
+    return (
+        parse_json_line(data) if len(data) < _THREAD_PARSE_BYTES else await asyncio.to_thread(parse_json_line, data)
+    )
 
 
 def _parse_result(message: Message) -> Message:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.config.config_tables import McpServerTable
-from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, find_write_access
+from app.mcp_client.configured_servers import (
+    InvalidServerDefinition,
+    ServerDefinition,
+    WriteAccess,
+    find_write_access,
+)
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
     ConnectionLost,
@@ -42,7 +47,7 @@ _PING_SECONDS = 2.0
 _MAX_REASON_CHARACTERS = 400
 """Maximum number of characters of a reason in a line for the user."""
 _REPLACED_OR_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
-_SHOWN_ERRORS = (ConnectionLost, McpServerError, InvalidServer, OSError)
+_SHOWN_ERRORS = (ConnectionLost, McpServerError, InvalidServerDefinition, OSError)
 """Errors whose messages may be shown to the user."""
 
 
@@ -387,7 +392,7 @@ class McpServer:
 
         try:
             await self._get_oauth_session().sign_in(self._challenge, show, confirm)
-        except (SignInFailed, InvalidServer) as error:
+        except (SignInFailed, InvalidServerDefinition) as error:
             raise ConnectionLost(str(error)) from error
         if self._is_wanted:
             self.allow_restart()

@@ -20,7 +20,7 @@ from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_p
 from app.sandbox.sandbox import Sandbox
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import OfferedTools, ToolSource, UnavailableServer, make_tool_schema
+from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableServer, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -306,7 +306,7 @@ class McpServers(ToolSource):
             if self.is_enabled(server):
                 server.start_in_background()
 
-    async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
+    async def offered_tools(self, context_tokens: int | None) -> AdditionalTools:
         """Return the tools of all servers; a search tool instead of a list that would use too much of the context.
 
         Wait for servers that are starting and whose tools are unknown. For other servers that are not ready, a call
@@ -317,8 +317,8 @@ class McpServers(ToolSource):
             server.allow_restart()
         tools = [tool for server in self.servers if self.is_enabled(server) for tool in self._tools_of(server)]
         if not tools or do_tools_fit_context(tools, context_tokens):
-            return OfferedTools(tools)
-        return OfferedTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
+            return AdditionalTools(tools)
+        return AdditionalTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 
     async def _wait_for_start(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or `patience` is over."""

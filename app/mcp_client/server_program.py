@@ -18,7 +18,7 @@ from app.mcp_client.mcp_connection import (
     ConnectionLost,
     HandleNotification,
     McpConnection,
-    parse_message,
+    parse_server_message,
 )
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import hide_process_memory
@@ -123,7 +123,7 @@ class StdioConnection(McpConnection):
 
     async def _handle_line(self, line: bytes) -> None:
         try:
-            message = await parse_message(line)
+            message = await parse_server_message(line)
         except RpcError:
             # Not a message: programs print banners to stdout too.
             self._log(line[:2000] + b"\n")

@@ -19,7 +19,7 @@ from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive_characters
 from app.text.quantities import format_count
 from app.text.safe_text import strip_unsafe
-from app.tools.base.command_forms import ToolForm
+from app.tools.base.command_forms import McpToolForm
 from app.tools.base.contract import (
     PermissionRequest,
     Tool,
@@ -44,7 +44,7 @@ _MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ResultText:
+class ResultContent:
     """The text of a result, with its images."""
 
     text: str
@@ -54,7 +54,7 @@ class ResultText:
     images: tuple[tuple[Image, bytes], ...] = ()
 
 
-def format_result(result: Message, tool: str = "") -> ResultText:
+def format_result(result: Message, tool: str = "") -> ResultContent:
     """Return the text of a result, shortened in the middle.
 
     Args:
@@ -78,7 +78,7 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     if images.taken:
         summary = f"{summary}, {format_count(len(images.taken), 'image')}"
     summary = f"failed, {summary}" if failed else summary
-    return ResultText(text or "[no content]", summary, failed, tuple(images.taken))
+    return ResultContent(text or "[no content]", summary, failed, tuple(images.taken))
 
 
 class _ImageCollector:
@@ -270,7 +270,7 @@ class McpTool(Tool):
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
         # A permission given while the server was on a layer does not cover direct access.
         fingerprint = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
-        form = ToolForm(server.name, offer.tool, fingerprint)
+        form = McpToolForm(server.name, offer.tool, fingerprint)
         return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 

@@ -96,7 +96,7 @@ def _parse_tool(server: str, entry: Any, taken_names: Collection[str]) -> ToolDe
         parameters = _parse_parameters(entry.get("inputSchema"))
     except InvalidToolDefinition as why:
         raise InvalidToolDefinition(f"{shown_name} is left out: {why}") from why
-    name = tool_wire_name(server, tool)
+    name = tool_name_for_model(server, tool)
     if name in taken_names:
         raise InvalidToolDefinition(f"{shown_name} is left out: there is another one of that name.")
     notes = entry.get("annotations")
@@ -116,7 +116,7 @@ def has_server_prefix(name: str, server: str) -> bool:
     return name.startswith(f"{_INVALID_NAME_CHARACTERS.sub('_', server)}__")
 
 
-def tool_wire_name(server: str, tool: str) -> str:
+def tool_name_for_model(server: str, tool: str) -> str:
     """Return the model's name for a tool, the same in each session; a digest makes changed names unique."""
     wire_name = f"{_INVALID_NAME_CHARACTERS.sub('_', server)}__{_INVALID_NAME_CHARACTERS.sub('_', tool)}"
     # The first `__` must separate the two names, or tools of different servers could get the same name.

@@ -76,7 +76,7 @@ class CustomCommand:
         return text
 
 
-def command_name(path: str) -> str:
+def command_name_from_path(path: str) -> str:
     """Return the command's name for a file below a commands folder. Raises `CommandUnusable`."""
     name = ":".join(PurePosixPath(path).with_suffix("").parts).lower()
     if not _NAME.fullmatch(name):
@@ -261,7 +261,7 @@ def _parse_command_files(
                 continue
             texts.append((shown_path, content.decode(errors="replace")))
             command = parse_custom_command(
-                command_name(relative_path), shown_path, content, takes_model=".claude/" not in shown_path
+                command_name_from_path(relative_path), shown_path, content, takes_model=".claude/" not in shown_path
             )
         except CommandUnusable as unusable:
             problems.append(escape_unsafe(f"{shown_path}: {unusable}", keep=""))
@@ -305,7 +305,7 @@ class CommandCatalogue:
         return (*self.problems, *(f"{one.path}: {one.problem}" for one in self.commands.values() if one.problem))
 
 
-def build_catalogue(
+def build_command_catalogue(
     user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
 ) -> CommandCatalogue:
     """Merge commands: signoff's own names take precedence, then the user's, then the workspace's."""

@@ -44,7 +44,7 @@ class SkillFolder(Protocol):
         ...
 
 
-class WorkspaceFolder:
+class WorkspaceSkillFolder:
     """A skill folder inside the workspace.
 
     Args:
@@ -68,7 +68,7 @@ class WorkspaceFolder:
         return [path.removeprefix(f"{under}/") for path in islice(self._workspace.walk_files(under), MAX_SKILL_FILES)]
 
 
-class UserFolder:
+class UserSkillFolder:
     """A skill folder of the user, which may be a symbolic link."""
 
     def __init__(self, root: Path) -> None:
@@ -120,7 +120,7 @@ _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill without its text."""
+    """Name, description and folder of a skill; its text is read later."""
 
     name: str
     description: str
@@ -184,7 +184,7 @@ def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[
         except OSError:
             continue
         for name in names:
-            yield f"{shown_folder}/{name}/{FILE_NAME}", name, UserFolder(folder / name)
+            yield f"{shown_folder}/{name}/{FILE_NAME}", name, UserSkillFolder(folder / name)
 
 
 def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]]:
@@ -200,7 +200,7 @@ def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, 
         for name in sorted(path.split("/")[0] for path in relative_paths if path.endswith(f"/{FILE_NAME}")):
             if f"{name}/{FILE_NAME}" in relative_paths:
                 relative_paths.discard(f"{name}/{FILE_NAME}")
-                yield f"{folder}/{name}/{FILE_NAME}", name, WorkspaceFolder(workspace, f"{folder}/{name}")
+                yield f"{folder}/{name}/{FILE_NAME}", name, WorkspaceSkillFolder(workspace, f"{folder}/{name}")
 
 
 def _read_skill(where: str, folder_name: str, folder: SkillFolder) -> Skill | None:

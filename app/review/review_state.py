@@ -20,7 +20,7 @@ from app.review.unfinished_review import (
     filter_pending_hunks,
     move_comment,
 )
-from app.tools.base.command_forms import CommandForm, NotSimpleCommand, ToolForm, allowable_forms
+from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleCommand, allowable_forms
 from app.tools.base.contract import PermissionRequest
 
 
@@ -28,7 +28,7 @@ from app.tools.base.contract import PermissionRequest
 class PermissionScopes:
     """The forms that a permission can cover."""
 
-    forms: tuple[CommandForm | ToolForm, ...] = ()
+    forms: tuple[CommandForm | McpToolForm, ...] = ()
     """The widest first, the exact command last; empty if only this one call can be allowed."""
     reason: str = ""
     """Why there are no forms: `it has a |`."""
@@ -60,7 +60,7 @@ class OpenPermissions:
         self.asked.pop(key, None)
         self._narrowed.pop(key, None)
 
-    def selected_form(self, key: str) -> CommandForm | ToolForm | None:
+    def selected_form(self, key: str) -> CommandForm | McpToolForm | None:
         """Return the form that a lasting permission would cover; None for only this call."""
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
@@ -507,7 +507,7 @@ class ReviewState:
         return self.permissions.asked.get(self.current)
 
     @property
-    def form(self) -> CommandForm | ToolForm | None:
+    def form(self) -> CommandForm | McpToolForm | None:
         """Return the form that a lasting permission would cover; None for just this call."""
         return self.permissions.selected_form(self.current)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from app.config.settings import Settings
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import Tool
-from app.tools.tool_registry import OfferedTools, ToolSource, UnavailableServer
+from app.tools.tool_registry import AdditionalTools, ToolSource, UnavailableServer
 
 if TYPE_CHECKING:
-    from app.mcp_client.configured_servers import KnownServers
+    from app.mcp_client.configured_servers import ConfiguredServers
     from app.mcp_client.mcp_servers import McpServers
 
 
@@ -39,7 +39,7 @@ class McpManager(ToolSource):
         """Set once the configured servers are known."""
         self.servers: McpServers | None = None
         """None if no server is configured."""
-        self.configured: KnownServers | None = None
+        self.configured: ConfiguredServers | None = None
         """The servers in the configuration files."""
         self._refresh_lock = asyncio.Lock()
         self._closed = False
@@ -70,11 +70,11 @@ class McpManager(ToolSource):
         if self.servers is not None:
             await self.servers.set_definitions(known_servers.definitions)
 
-    async def offered_tools(self, window: int | None) -> OfferedTools:
+    async def offered_tools(self, window: int | None) -> AdditionalTools:
         """Return the tools of the servers, once the servers are known."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.found.wait(), _MAX_CONFIGURATION_WAIT_SECONDS)
-        return await self.servers.offered_tools(window) if self.servers is not None else OfferedTools()
+        return await self.servers.offered_tools(window) if self.servers is not None else AdditionalTools()
 
     @property
     def startup_wait_label(self) -> str:
@@ -101,7 +101,7 @@ class McpManager(ToolSource):
             if self.servers is not None:
                 await self.servers.close()
 
-    def _find_servers(self, settings: Settings) -> "KnownServers":
+    def _find_servers(self, settings: Settings) -> "ConfiguredServers":
         from app.mcp_client.configured_servers import find_configured_servers
 
         environment = self._runtime.environment if settings.mcp_of_others else {}

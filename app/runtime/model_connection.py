@@ -24,13 +24,13 @@ from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
-from app.conversation.payload.render_trials import make_render_trials
+from app.conversation.payload.render_trials import make_trial_conversations
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD_RETRY, RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import is_private, parse_address
+from app.llm.values.endpoint import is_private, parse_base_url
 from app.llm.values.requests_and_updates import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
@@ -135,7 +135,7 @@ def connect_model(
         timeouts=timeouts,
         retry=retry,
         another=another,
-        trials=make_render_trials if can_run_trials else None,
+        trials=make_trial_conversations if can_run_trials else None,
     )
 
 
@@ -338,7 +338,7 @@ _PICKED_MODEL_PREFIX = "picked_model "
 
 def endpoint_name(settings: Settings) -> str:
     """Return the endpoint's URL without credentials, to show and to store."""
-    return parse_address(find_base_url(settings)).url
+    return parse_base_url(find_base_url(settings)).url
 
 
 def read_picked_model(store: SessionStore, endpoint: str) -> str:

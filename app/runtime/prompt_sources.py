@@ -6,11 +6,11 @@ from pathlib import Path
 
 from app.conversation.events import CommandInvocation
 from app.keys.actions import ACTIONS
-from app.llm.endpoint_doctor import EndpointCheck
+from app.llm.endpoint_doctor import EndpointFinding
 from app.prompts.custom_commands import (
     CommandCatalogue,
     FoundCommands,
-    build_catalogue,
+    build_command_catalogue,
     find_user_commands,
     find_workspace_commands,
 )
@@ -40,7 +40,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     """
     workspace_commands = find_workspace_commands(runtime.workspace)
     trusted = trust.is_trusted(workspace_commands.content, runtime.sessions, trust.COMMAND_FILES)
-    return build_catalogue(_user_commands(runtime), workspace_commands, built_in, trusted=trusted)
+    return build_command_catalogue(_user_commands(runtime), workspace_commands, built_in, trusted=trusted)
 
 
 def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: CommandCatalogue) -> str:
@@ -90,7 +90,7 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
     return find_user_commands(folders)
 
 
-def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
+def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     """Yield one finding each on commands, skills and hooks, if there are any. Blocks on the disk; raises
     StorageError."""
     catalogue = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
@@ -101,16 +101,16 @@ def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
             f"{len(catalogue.untrusted)} of this workspace await /trust" if catalogue.untrusted else "",
             *problems,
         ]
-        yield EndpointCheck("own_commands", not problems, "; ".join(filter(None, facts)))
+        yield EndpointFinding("own_commands", not problems, "; ".join(filter(None, facts)))
     skills = load_skills(runtime)
     if skills.by_name or skills.problems:
         facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
-        yield EndpointCheck("skills", not skills.problems, "; ".join(filter(None, facts)))
+        yield EndpointFinding("skills", not skills.problems, "; ".join(filter(None, facts)))
     hooks = runtime.settings.hook
     has_untrusted_hooks = "hook" in runtime.configuration.untrusted
     if hooks or has_untrusted_hooks:
         facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in hooks]
-        yield EndpointCheck(
+        yield EndpointFinding(
             "hooks",
             True,
             "; ".join([*facts, *(["those of this workspace await /trust"] if has_untrusted_hooks else [])]),

@@ -116,7 +116,7 @@ class AskUserArguments(ToolArguments):
 
 
 class AskUser(Tool):
-    """Only describes the call: the executor turns it into a question, and the user's answer becomes its result."""
+    """Lets the model ask the user: the executor shows the question, and the answer becomes the result of the call."""
 
     name = "ask_user"
     kind = "ask"

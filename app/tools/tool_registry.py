@@ -10,15 +10,15 @@ from pydantic import BaseModel
 
 from app.concurrency import iterate_cooperatively
 from app.prompts.skills import Skills
-from app.tools.base.contract import Tool, ToolError, UncheckedArguments, json_schema, parse_arguments
+from app.tools.base.contract import Tool, ToolError, UncheckedArguments, arguments_json_schema, parse_arguments
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedTools:
-    """Tools in addition to the built-in ones."""
+class AdditionalTools:
+    """Tools of a `ToolSource`, in addition to the built-in ones."""
 
     listed: Sequence[Tool] = ()
     """Tools in the list that the model gets."""
@@ -55,7 +55,7 @@ class ToolSource(ABC):
         return ()
 
     @abstractmethod
-    async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
+    async def offered_tools(self, context_tokens: int | None) -> AdditionalTools:
         """Return the current tools; `context_tokens` is the size of the model's context, None if unknown."""
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
@@ -168,7 +168,7 @@ class ToolSet:
 
 def make_tool_schema(tool: Tool) -> dict[str, Any]:
     """Return a tool's entry in OpenAI's tool list."""
-    parameters = json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
+    parameters = arguments_json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 

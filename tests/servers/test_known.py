@@ -10,7 +10,12 @@ import pytest
 
 from app.cli.main import main
 from app.config.config_tables import McpServerTable
-from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_configured_servers
+from app.mcp_client.configured_servers import (
+    ConfiguredServers,
+    InvalidServerDefinition,
+    ServerDefinition,
+    find_configured_servers,
+)
 from app.workspace import trust
 from app.workspace.paths import Workspace
 from tests.unit.workspace.test_guidance import MemoryStore
@@ -48,7 +53,9 @@ class Home:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return path.read_bytes()
 
-    def known(self, own: dict[str, McpServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
+    def known(
+        self, own: dict[str, McpServerTable] | None = None, of_workspace: Collection[str] = ()
+    ) -> ConfiguredServers:
         """Return the configured servers."""
         home = {"HOME": str(self.folder)}
         return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
@@ -144,7 +151,7 @@ def test_workspace_server_cannot_use_signoffs_api_keys(key: str, user: Home) -> 
     trust.store_trust(content, user.store, ".mcp.json")
     theirs, mine = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
-        with pytest.raises(InvalidServer, match="that key is for the endpoint alone"):
+        with pytest.raises(InvalidServerDefinition, match="that key is for the endpoint alone"):
             theirs.expand_variables(environment)
     assert mine.expand_variables({key: "sk-secret"}).headers == {"X": "sk-secret"}
 
@@ -217,7 +224,7 @@ def test_variables_expand_from_environment_or_default() -> None:
     definition = ServerDefinition("one", table, "a file")
     expanded = definition.expand_variables({"HOME": "/home/me"})
     assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")
-    with pytest.raises(InvalidServer, match=r"\$\{HOME\} is not set"):
+    with pytest.raises(InvalidServerDefinition, match=r"\$\{HOME\} is not set"):
         definition.expand_variables({})
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
-from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_wire_name
+from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_name_for_model
 from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import MAX_RESULT_CHARACTERS
 from tests.examples import scale_examples
@@ -60,16 +60,18 @@ def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> No
 
 
 def test_changed_tool_names_are_unique() -> None:
-    names = {tool_wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
+    names = {tool_name_for_model("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
     assert len(names) == 6
-    assert tool_wire_name("s", "a_b") == "s__a_b"
+    assert tool_name_for_model("s", "a_b") == "s__a_b"
     assert all(len(name) <= MAX_NAME_CHARACTERS for name in names)
 
 
 @given(*[st.text("ab_", min_size=1, max_size=6)] * 4)
 def test_tools_of_different_servers_have_different_names(one: str, tool: str, other: str, other_tool: str) -> None:
-    assert (tool_wire_name(one, tool) == tool_wire_name(other, other_tool)) == ((one, tool) == (other, other_tool))
-    assert tool_wire_name("a", "b__c") != tool_wire_name("a__b", "c")
+    assert (tool_name_for_model(one, tool) == tool_name_for_model(other, other_tool)) == (
+        (one, tool) == (other, other_tool)
+    )
+    assert tool_name_for_model("a", "b__c") != tool_name_for_model("a__b", "c")
 
 
 def parse_schema(schema: Any) -> tuple[Any, list[str]]:

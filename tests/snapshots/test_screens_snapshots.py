@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.endpoint_doctor import CHECKS, EndpointCheck, EndpointDiagnosis, LocalModelServer
+from app.llm.endpoint_doctor import CHECKS, EndpointDiagnosis, EndpointFinding, LocalModelServer
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -114,12 +114,12 @@ class Sessions:
 
 async def examined(
     endpoint: Endpoint, profile: EndpointProfile, **_: Any
-) -> AsyncIterator[EndpointCheck | EndpointDiagnosis]:
+) -> AsyncIterator[EndpointFinding | EndpointDiagnosis]:
     """An endpoint that honours nearly everything."""
     details = {"reachable": endpoint.base_url, "key": "accepted", "model": endpoint.model, "streaming": "22 pieces"}
     unsure = {"tool_choice": "“none” is taken; whether it is honoured cannot be told"}
     checks = [
-        EndpointCheck(name, None if name in unsure else True, unsure.get(name, details.get(name, "works")))
+        EndpointFinding(name, None if name in unsure else True, unsure.get(name, details.get(name, "works")))
         for name in CHECKS
     ]
     for check in checks:

@@ -11,7 +11,7 @@ from textual.widgets import Input, TextArea
 from app.agent.limits import SessionLimits
 from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_name
-from app.llm.endpoint_doctor import CHECKS, EndpointCheck, EndpointDiagnosis
+from app.llm.endpoint_doctor import CHECKS, EndpointDiagnosis, EndpointFinding
 from app.llm.values.endpoint import EndpointProfile
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditScreen
@@ -290,7 +290,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
 
 
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
-    checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
+    checks = tuple(EndpointFinding(name, True, "") for name in CHECKS)
     assert (
         describe_diagnosis(EndpointDiagnosis(checks, EndpointProfile(), False, "Nothing answers.")).plain
         == "Nothing answers."
@@ -299,7 +299,7 @@ def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_work
     assert (
         "works around"
         in describe_diagnosis(
-            EndpointDiagnosis((*checks, EndpointCheck("usage", None, "")), EndpointProfile(), True, "")
+            EndpointDiagnosis((*checks, EndpointFinding("usage", None, "")), EndpointProfile(), True, "")
         ).plain
     )
 

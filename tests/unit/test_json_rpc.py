@@ -10,7 +10,7 @@ from app.mcp_client.json_rpc import (
     PARSE_ERROR,
     RpcError,
     RpcRequest,
-    parse_messages,
+    parse_json_line,
     parse_request,
 )
 
@@ -27,7 +27,7 @@ from app.mcp_client.json_rpc import (
 )
 def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, words: str) -> None:
     with pytest.raises(RpcError, match=words) as refused:
-        parse_messages(line)
+        parse_json_line(line)
     assert refused.value.code == code
 
 

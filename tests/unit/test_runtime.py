@@ -36,7 +36,7 @@ from app.runtime.session_host import SessionHost
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionFeedback, RecordedDecision
-from app.tools.tool_registry import OfferedTools
+from app.tools.tool_registry import AdditionalTools
 from app.ui.context.current_session import UpdateBuffer
 
 
@@ -207,7 +207,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._MAX_CONFIGURATION_WAIT_SECONDS", 0.01)
     served = McpManager(runtime, lambda line: None)
-    assert await served.offered_tools(None) == OfferedTools()
+    assert await served.offered_tools(None) == AdditionalTools()
     (late,) = served.unavailable_servers
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()

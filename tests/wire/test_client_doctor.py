@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import (
     CHECKS,
-    EndpointCheck,
     EndpointDiagnosis,
+    EndpointFinding,
     describe_learned_fields,
     examine_endpoint,
 )
@@ -66,8 +66,8 @@ async def examined(
     ]
     *checks, diagnosis = findings
     assert isinstance(diagnosis, EndpointDiagnosis) and diagnosis.checks == tuple(checks)
-    assert tuple(check.name for check in checks if isinstance(check, EndpointCheck)) == CHECKS
-    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, EndpointCheck))
+    assert tuple(check.name for check in checks if isinstance(check, EndpointFinding)) == CHECKS
+    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, EndpointFinding))
     return diagnosis
 
 

@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.endpoint_doctor import EndpointCheck, EndpointDiagnosis, examine_endpoint
+from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import WIRES, wire_for
 from tests.wire.driving import BRISK, FAST, TOOLS
 from tests.wire.replies import Call, Reply, Turn, document, stream
@@ -29,7 +29,7 @@ def asking(*more: Item, closing: bool = False) -> Any:
 
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
-        items = [SystemText("You are signoff."), UserText("Fix it."), *more]
+        items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
         messages, system = wire.make_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, "none" if closing else None, system=system)
 
@@ -174,7 +174,7 @@ async def test_refusal_on_a_wire_is_learned(
 ) -> None:
     server.script([VENDORS[wire].error(400, words), Turn("Done.")])
     talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
-    await talk.ask(asking(ModelTurn("Done.", echo=ECHOED), UserText("More.")))
+    await talk.ask(asking(ModelTurn("Done.", echo=ECHOED), UserItem("More.")))
     before, after = (request.body for request in server.requests)
     assert talk.client.profile == EndpointProfile(wire=wire, **learned)  # type: ignore[arg-type]
     assert len(talk.told) == 1
@@ -370,7 +370,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
     )
     *checks, diagnosis = [found async for found in examine_endpoint(endpoint, profile, timeouts=BRISK)]
     assert isinstance(diagnosis, EndpointDiagnosis)
-    found = {check.name: check for check in checks if isinstance(check, EndpointCheck)}
+    found = {check.name: check for check in checks if isinstance(check, EndpointFinding)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
     assert wire_for(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
     assert {request.wire for request in server.requests} == {vendor.name}
@@ -386,11 +386,11 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
     ]
     calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
     turn = ModelTurn("Hi.", calls, OpaqueResponseBlocks(same_model=True, extras={"opaque_blocks": blocks}))
-    messages, _ = WIRES["responses"].make_messages([UserText("x"), turn], EndpointProfile(wire="responses"))
+    messages, _ = WIRES["responses"].make_messages([UserItem("x"), turn], EndpointProfile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
     # Reasoning that led to nothing is refused.
     messages, _ = WIRES["responses"].make_messages(
-        [UserText("x"), replace(turn, text=" ", calls=())], EndpointProfile()
+        [UserItem("x"), replace(turn, text=" ", calls=())], EndpointProfile()
     )
     assert [one["content"] for one in messages] == ["x"]

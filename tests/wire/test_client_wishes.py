@@ -12,7 +12,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import SentRequest, wire_for
 from tests.wire.driving import TOOLS, client_of, opening, updates_of
 from tests.wire.replies import Reply, Turn, document, error
@@ -29,7 +29,7 @@ def wishing(
 
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
-        items = [SystemText("You are signoff."), UserText("Fix it."), *more]
+        items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
         messages, system = wire.make_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
 
@@ -100,11 +100,11 @@ MORE = replace(WORK, calls=(replace(WORK.calls[0], id="call_2"),))
     ("said", "thinks"),
     [
         ((WORK,), False),
-        ((WORK, UserText("Stop.")), False),
+        ((WORK, UserItem("Stop.")), False),
         ((THOUGHT,), True),
         ((THOUGHT, MORE), True),
-        ((THOUGHT, ModelTurn("Done."), UserText("And this."), MORE), False),
-        ((WORK, ModelTurn("Done."), UserText("And this.")), True),
+        ((THOUGHT, ModelTurn("Done."), UserItem("And this."), MORE), False),
+        ((WORK, ModelTurn("Done."), UserItem("And this.")), True),
     ],
 )
 def test_a_budget_does_not_begin_in_the_midst_of_a_turn(said: tuple[Item, ...], thinks: bool) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import TurnEnded, UserNotice
-from app.llm.capabilities.profiles import seed_profile
+from app.llm.capabilities.profiles import find_default_profile
 from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.replies import Call, Reply
@@ -180,7 +180,7 @@ async def test_the_gate_reaches_the_model(name: str, server: WireServer, tmp_pat
             assert llama.statuses[-1] == 200 and llama.statuses.count(200) >= 3
             assert len(llama.statuses) - llama.statuses.count(200) == len(learned), "each is refused once"
             found = on.session.ports.model.profile.model_dump()
-            known = seed_profile(server.base_url, "test-model").model_dump()
+            known = find_default_profile(server.base_url, "test-model").model_dump()
             assert {key: value for key, value in found.items() if value != known[key]} == learned
             assert sum(isinstance(event, UserNotice) for event in on.events) == len(learned), "told once"
             on.check()

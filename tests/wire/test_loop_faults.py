@@ -22,7 +22,7 @@ from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import OfferedTools, ToolSet, ToolSource
+from app.tools.tool_registry import AdditionalTools, ToolSet, ToolSource
 from tests.examples import scale_step
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
@@ -54,9 +54,9 @@ class Look(Tool):
 class Box(ToolSource):
     """A source of tools that has to be waited for."""
 
-    async def offered_tools(self, window: int | None) -> OfferedTools:
+    async def offered_tools(self, window: int | None) -> AdditionalTools:
         await asyncio.sleep(0)
-        return OfferedTools(listed=(Look(),))
+        return AdditionalTools(listed=(Look(),))
 
 
 class Disk:

@@ -11,7 +11,7 @@ from app.agent.updates import EventRecorded, SessionFailed, SessionPhase, Update
 from app.conversation.events import AssistantMessage, TurnEnded, UserMessage, UserNotice
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.tools.tool_registry import OfferedTools, ToolSource
+from app.tools.tool_registry import AdditionalTools, ToolSource
 from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire import bench as bench_module
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -99,7 +99,7 @@ class Silent(ToolSource):
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def offered_tools(self, window: int | None) -> OfferedTools:
+    async def offered_tools(self, window: int | None) -> AdditionalTools:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError

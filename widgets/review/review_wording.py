@@ -13,7 +13,7 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
 from app.text.quantities import format_count
-from app.tools.base.command_forms import CommandForm, ToolForm
+from app.tools.base.command_forms import CommandForm, McpToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionRequest
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import NoteRow, SourceLine
@@ -413,9 +413,9 @@ def _lasting_lines(
     return [line] if not width or line.cell_length <= width else parts
 
 
-def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | ToolForm) -> Content:
+def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | McpToolForm) -> Content:
     """Return the scope of a lasting permission, for example `all that begins with python3 -m`."""
-    if isinstance(form, ToolForm):
+    if isinstance(form, McpToolForm):
         tool_text = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
         return Content.assemble(tool_text, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)

@@ -17,7 +17,7 @@ from app.sandbox.environment import environment_digest
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
 from app.tools.command.command_result import read_changes
-from app.tools.command.run_command import command_shell
+from app.tools.command.run_command import find_command_shell
 
 _Results = Mapping[str, tuple[str, int] | None]
 """SHA-256 and mode by path, None for a removed path."""
@@ -97,7 +97,7 @@ async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pendi
     """Run the command on a new layer; return its changes. Raises CommandNotRepeatable."""
     if reason := await checks_unavailable_reason(sandbox):
         raise CommandNotRepeatable(reason.replace("checks need", "running it again needs"))
-    program = [*command_shell(root), recipe.command]
+    program = [*find_command_shell(root), recipe.command]
     try:
         async with sandbox.open_run(below) as run:
             ended = await run.execute(program, folder=recipe.folder, seconds=recipe.seconds, output=lambda data: None)

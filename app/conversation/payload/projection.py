@@ -50,8 +50,8 @@ from app.llm.wires.wire import (
     ItemWriter,
     ModelTurn,
     OpaqueResponseBlocks,
-    SystemText,
-    UserText,
+    SystemItem,
+    UserItem,
     WireMessages,
     mark_program_text,
 )
@@ -72,10 +72,10 @@ class _UserMessageDraft:
     words: list[str] = field(default_factory=list)
     attachments: list[AttachedImage] = field(default_factory=list)
 
-    def item(self) -> UserText:
+    def item(self) -> UserItem:
         parts = [mark_program_text("\n\n".join(self.notes))] if self.notes else []
         text = replace_surrogates("\n\n".join(parts + self.words))
-        return UserText(text, bool(self.words or self.attachments), tuple(self.attachments))
+        return UserItem(text, bool(self.words or self.attachments), tuple(self.attachments))
 
 
 def make_request_items(
@@ -154,18 +154,18 @@ class RequestItemBuilder:
         self._close_user_draft()
         return self._items
 
-    def first_item(self, system_prompt: str) -> SystemText | None:
+    def first_item(self, system_prompt: str) -> SystemItem | None:
         """Return the system prompt with the notes folded into it as the first item; None if it is not needed."""
         folded = (NOTES_HEADING, *self._folded_notes) if self._folded_notes else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
             return None
-        return SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
+        return SystemItem(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
 
     def add_note(self, text: str, *, introduces: bool = False) -> None:
         """Add a note of the program; `introduces` as in `ProgramNote`."""
         if not text.strip():
             return
-        system_text = SystemText(replace_surrogates(text), introduces=introduces)
+        system_text = SystemItem(replace_surrogates(text), introduces=introduces)
         if self._profile.mid_system == "inline":
             self._close_user_draft()
             self._items.append(system_text)

@@ -27,7 +27,7 @@ from app.mcp_client.json_rpc import (
     RequestId,
     RpcError,
     RpcRequest,
-    parse_messages,
+    parse_json_line,
     parse_request,
 )
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
@@ -396,7 +396,7 @@ class DoorServer:
         if line is not None and not line.strip():
             return
         try:
-            self._receive_message(parse_messages(line))
+            self._receive_message(parse_json_line(line))
         except RpcError as refusal:
             self._send(refusal.to_response())
 

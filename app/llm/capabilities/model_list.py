@@ -107,7 +107,7 @@ def parse_model_list(body: Any) -> list[ListedModel] | None:
     ]
 
 
-def listed_profile_fields(models: list[ListedModel], name: str) -> dict[str, Any]:
+def profile_fields_from_list(models: list[ListedModel], name: str) -> dict[str, Any]:
     """Return the facts about this model in the list, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
     facts: dict[str, Any] = {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RequestCorrections:
-    """The corrections that one request tries."""
+    """The corrections of the profile that one request tries, until the endpoint accepts one."""
 
     def __init__(self, profile: EndpointProfile) -> None:
         self.profile = profile
@@ -121,7 +121,7 @@ def profile_cache_key(base_url: str, model: str) -> str:
     return f"{base_url.rstrip('/')}|{model}"
 
 
-def read_valid_fields(
+def read_learned_fields(
     cache: CorrectionStore, base_url: str, model: str, now: float | None = None
 ) -> list[LearnedField]:
     """Return the learned fields of an endpoint and model that have not expired at `now` (Unix time)."""
@@ -129,8 +129,8 @@ def read_valid_fields(
     return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
 
 
-def store_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
-    """Replace the stored fields of the endpoint by these."""
+def store_learned_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
+    """Store the learned fields of the endpoint; they replace those stored before."""
     cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
         **fields,
         _DATES: dict.fromkeys(fields, time.time()),
@@ -161,7 +161,7 @@ class LearnedProfile:
         self._before: dict[str, Any] = {}
         """Value of each learned field before it was learned."""
         self._since: dict[str, float] = {}
-        stored = read_valid_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
+        stored = read_learned_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
         for belief in stored:
             # Values from the user's settings take precedence and do not expire.
             if getattr(profile, belief.field) == belief.value:
@@ -215,7 +215,7 @@ def _store(cache: CorrectionStore, endpoint: Endpoint, changed: Mapping[str, Any
     cache[key] = {**stored, **changed, _DATES: {**dates, **dict.fromkeys(changed, now)}}
 
 
-SEEDS: dict[str, EndpointProfile] = {
+DEFAULT_PROFILES: dict[str, EndpointProfile] = {
     "unknown": EndpointProfile(),
     # Both wires work fully there, but only this one keeps reasoning from call to call.
     "openai": EndpointProfile(
@@ -262,8 +262,8 @@ _HOSTS = (
 _LOCAL_PORTS = {11434: "ollama", 1234: "lmstudio", 8080: "llama.cpp", 8000: "vllm"}
 
 
-def server_kind(base_url: str, model: str) -> str:
-    """Return the key into `SEEDS`: from the host, a local server's usual port, or the model's prefix."""
+def find_server_kind(base_url: str, model: str) -> str:
+    """Return the kind of server, a key of `DEFAULT_PROFILES`, by host, usual port or the model's prefix."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
@@ -281,10 +281,10 @@ def server_kind(base_url: str, model: str) -> str:
     return "ollama" if port == 11434 else "unknown"
 
 
-def seed_profile(base_url: str, model: str, wire: str | None = None) -> EndpointProfile:
+def find_default_profile(base_url: str, model: str, wire: str | None = None) -> EndpointProfile:
     """Return the default profile of an endpoint; `wire` is the user's choice, if any."""
-    kind = server_kind(base_url, model)
-    return SEEDS["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
+    kind = find_server_kind(base_url, model)
+    return DEFAULT_PROFILES["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
 
 
 class ProfileError(ValueError):
@@ -303,9 +303,9 @@ def resolve_profile(
     Raises:
         ProfileError: `overrides` (the `[profile]` table of the config) has an unknown field or an invalid value.
     """
-    profile = seed_profile(base_url, model, (overrides or {}).get("wire"))
+    profile = find_default_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
-        learned = {belief.field: belief.value for belief in read_valid_fields(cache, base_url, model)}
+        learned = {belief.field: belief.value for belief in read_learned_fields(cache, base_url, model)}
         # Fields that another version stored may be invalid; they will be learned again.
         with contextlib.suppress(ValidationError):
             profile = EndpointProfile.model_validate({**profile.model_dump(), **learned})
@@ -326,5 +326,6 @@ def store_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: Endpoin
 
     Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.
     """
-    known = seed_profile(endpoint.base_url, endpoint.model)
-    store_fields(cache, endpoint, {field: value for field, value in profile if value != getattr(known, field)})
+    known = find_default_profile(endpoint.base_url, endpoint.model)
+    changed = {field: value for field, value in profile if value != getattr(known, field)}
+    store_learned_fields(cache, endpoint, changed)

@@ -38,15 +38,15 @@ _DEBUG_RENDERS = (0, 12)
 
 
 @dataclass(frozen=True, slots=True)
-class RenderTrial:
-    """A conversation for the server to render."""
+class TrialConversation:
+    """A conversation that the server renders with its chat template, to check the template."""
 
     payload: Payload
     marks: tuple[str, ...]
     """Texts of the program and the user; the rendered prompt must contain each of them."""
 
 
-TrialBuilder = Callable[[EndpointProfile], Sequence[RenderTrial]]
+TrialBuilder = Callable[[EndpointProfile], Sequence[TrialConversation]]
 """Returns the conversations of a check in the form that a profile requires."""
 
 
@@ -67,8 +67,8 @@ class RequestSender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateFinding:
-    """Result of a template check."""
+class ChatTemplateFinding:
+    """Result of a check of the server's chat template."""
 
     server: str
     """The kind of server that rendered: `llama.cpp`, `vllm`, `ollama`."""
@@ -88,10 +88,10 @@ _Answer = str | _Refused | None
 """A prompt, the template's refusal, or None if the server does not support rendering this way."""
 
 
-async def check_template(
+async def check_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, exchange: RequestSender
-) -> TemplateFinding | None:
-    """Find the first placement in which the template keeps every mark; None if the server cannot render.
+) -> ChatTemplateFinding | None:
+    """Check in which placement the chat template keeps every mark; return None if the server cannot render.
 
     Raises:
         AttemptFailed: raised by `exchange`.
@@ -113,16 +113,16 @@ class _Check:
         self._exchange = exchange
         self._reader = FailureDescriber(endpoint)
 
-    async def placed(self, server: str, render: "_Dialect", given: EndpointProfile) -> TemplateFinding:
+    async def placed(self, server: str, render: "_Dialect", given: EndpointProfile) -> ChatTemplateFinding:
         """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
             kept = await self._kept(render, given.model_copy(update={"mid_system": placement}))
             if kept is not None:
                 changes = {name: value for name, value in kept if value != getattr(given, name)}
-                return TemplateFinding(server, placement, {**changes, "mid_system": placement})
+                return ChatTemplateFinding(server, placement, {**changes, "mid_system": placement})
             placement = NEXT_PLACEMENT.get(placement)
-        return TemplateFinding(server, None, {})
+        return ChatTemplateFinding(server, None, {})
 
     async def _kept(self, render: "_Dialect", profile: EndpointProfile) -> EndpointProfile | None:
         """Return the profile with the corrections that the template needs; None if it does not keep every mark."""

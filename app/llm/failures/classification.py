@@ -171,12 +171,12 @@ _WINDOW = re.compile(
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 
-def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKind, bool]:
+def classify_failure(status: int | None, text: str, *, has_retry_delay: bool) -> tuple[FailureKind, bool]:
     """Return the kind of a failure, and whether the same request may succeed later.
 
     Args:
         status: None for an error inside a stream that has no status.
-        hinted: whether the server named a time to wait.
+        has_retry_delay: whether the server named a time to wait.
     """
     if _TEMPLATE.search(text):
         return FailureKind.INVALID_REQUEST, False
@@ -188,7 +188,7 @@ def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[Fa
     if _CONTEXT.search(text) and not _THROTTLED.search(text):
         return FailureKind.CONTEXT_FULL, False
     accountable = throttled or status in (400, 403, None)
-    if status == 402 or (accountable and _exhausted(text, hinted=hinted)):
+    if status == 402 or (accountable and _exhausted(text, has_retry_delay=has_retry_delay)):
         return FailureKind.QUOTA, False
     if throttled:
         return FailureKind.RATE_LIMITED, True
@@ -202,12 +202,12 @@ def parse_context_window(text: str) -> int | None:
     return size if size >= MIN_WINDOW_TOKENS else None
 
 
-def _exhausted(text: str, *, hinted: bool) -> bool:
+def _exhausted(text: str, *, has_retry_delay: bool) -> bool:
     """Return whether credit or a daily limit is used up. Gemini uses the same words for its limit per minute, but
     then it names a time to wait."""
     if "insufficient_quota" in text or _DAILY.search(text):
         return True
-    return bool(_QUOTA.search(text)) and not hinted
+    return bool(_QUOTA.search(text)) and not has_retry_delay
 
 
 def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:

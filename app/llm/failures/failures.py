@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
 from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
-from app.llm.values.endpoint import find_header_fault, find_url_fault, host_and_port, proxy_for
+from app.llm.values.endpoint import find_environment_proxy, find_header_fault, find_url_fault, host_and_port
 from app.llm.values.requests_and_updates import Endpoint
 
 MAX_LINE = 300
@@ -33,7 +33,7 @@ _DEEPEST = 8
 """Maximum number of levels of nested errors that are searched for a message."""
 
 
-def parse_body(text: str) -> Any:
+def parse_json_or_text(text: str) -> Any:
     """Return the body as JSON if it is valid, else the text itself."""
     try:
         return parse_json(text)
@@ -90,7 +90,7 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
         # OpenRouter: "Provider returned error", with the provider's message as JSON text.
         metadata = error.get("metadata")
         if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str) and raw.strip():
-            nested = find_error_message(parse_body(raw), depth)
+            nested = find_error_message(parse_json_or_text(raw), depth)
             if nested:
                 return nested
         return find_error_message(error, depth)
@@ -100,7 +100,7 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
     for key in ("message", "detail", "msg", "error_description", "title"):
         value = body.get(key)
         if isinstance(value, str) and value:
-            nested_body = parse_body(value) if value.lstrip().startswith("{") else value
+            nested_body = parse_json_or_text(value) if value.lstrip().startswith("{") else value
             return find_error_message(nested_body, depth) or value
         if isinstance(value, list | Mapping) and value:
             return _details(value)
@@ -126,7 +126,7 @@ def _strings(value: Any, depth: int) -> Iterator[str]:
     match value:
         case str():
             yield value
-            if value[:1] in "{[" and value.strip() and not isinstance(opened := parse_body(value), str):
+            if value[:1] in "{[" and value.strip() and not isinstance(opened := parse_json_or_text(value), str):
                 yield from _strings(opened, depth + 1)
         case bool() | None:
             return
@@ -175,7 +175,7 @@ class FailureDescriber:
             target = redacted_line(headers.get("location", "elsewhere"), self._secrets)
             message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
-        return self._read(status, headers, parse_body(body))
+        return self._read(status, headers, parse_json_or_text(body))
 
     def describe_stream_error(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
         """Describe an error object (or its text) inside a stream or in a response with status 200."""
@@ -206,7 +206,7 @@ class FailureDescriber:
 
     def _proxy(self) -> str:
         """Return the proxy in use without secrets; empty without a proxy."""
-        proxy = host_and_port(proxy_for(self._endpoint.base_url))
+        proxy = host_and_port(find_environment_proxy(self._endpoint.base_url))
         return f"{redacted_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
     def find_settings_fault(self) -> Failure | None:
@@ -217,7 +217,9 @@ class FailureDescriber:
         fault = next((said for name, value in sent if (said := find_header_fault(name, value))), "")
         if wrong := find_url_fault(self._endpoint.base_url):
             fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
-        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := find_url_fault(proxy, "http://host:8080")):
+        elif (proxy := find_environment_proxy(self._endpoint.base_url)) and (
+            wrong := find_url_fault(proxy, "http://host:8080")
+        ):
             return self.describe_unusable_proxy(wrong)
         if not fault:
             return None
@@ -265,7 +267,7 @@ class FailureDescriber:
 
     def describe_non_stream(self, body: str) -> Failure:
         """Describe a response with status 200 that is neither a stream nor a completion, often a web page."""
-        words = redacted_line(find_error_message(parse_body(body)), self._secrets)
+        words = redacted_line(find_error_message(parse_json_or_text(body)), self._secrets)
         said = f" but “{words}”" if words else ""
         message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
         return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
@@ -286,7 +288,7 @@ class FailureDescriber:
 
         text = searchable_text(body)
         hint = parse_retry_delay(headers, text, time.time())
-        kind, retryable = classify_failure(status, text, hinted=hint is not None)
+        kind, retryable = classify_failure(status, text, has_retry_delay=hint is not None)
         match headers.get("x-should-retry", "").lower():
             case "false":
                 retryable = False

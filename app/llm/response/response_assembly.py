@@ -33,7 +33,7 @@ def arguments_as_text(arguments: Any) -> str:
             return json.dumps(arguments, ensure_ascii=False)
 
 
-def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
+def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     """Return the arguments as an object and an empty string, or None and a message that says what is wrong.
 
     Empty text and `null` become an empty object; an object that was encoded twice is decoded twice. Incomplete
@@ -56,7 +56,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     return dict(value), ""
 
 
-def is_complete_json(raw: str) -> bool:
+def is_json_object(raw: str) -> bool:
     """Return whether the text is a complete JSON object."""
     try:
         return isinstance(_decode(raw), dict)
@@ -116,11 +116,11 @@ class _Slot:
     @property
     def complete(self) -> bool:
         """Return whether the arguments are a complete object; only text that ends with `}` is parsed."""
-        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete_json("".join(self.pieces))
+        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_json_object("".join(self.pieces))
 
 
 class CallAssembly:
-    """The calls of one response.
+    """Assembles the tool calls of one response from its deltas.
 
     The rules follow the deltas of real servers; no protocol documents them:
     - an empty string counts as missing;
@@ -232,7 +232,7 @@ def _opens_another(slot: _Slot, name: str, arguments: str) -> bool:
 def _received(slot: _Slot) -> ReceivedToolCall:
     joiner = SurrogateJoiner()
     raw = joiner.feed("".join(slot.pieces)) + joiner.finish()
-    arguments, invalid = parse_arguments(raw)
+    arguments, invalid = parse_call_arguments(raw)
     if not slot.name:
         arguments, invalid = None, "The call has no tool name."
     return ReceivedToolCall(
@@ -307,7 +307,7 @@ _MAX_DOLLARS = 1_000_000
 
 
 class ResponseAssembly:
-    """Collects one response: feed it every chunk (parsed JSON), then call `flush` and `complete`.
+    """Assembles one response: feed it every chunk (parsed JSON), then call `flush` and `complete`.
 
     Args:
         tool_names: Names of the offered tools; they help to join names that arrive in pieces.

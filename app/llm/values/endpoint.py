@@ -55,8 +55,8 @@ class EndpointAddress:
         return {**dict(parse_qsl(self.url.partition("?")[2], keep_blank_values=True)), **dict(self.secret_query)}
 
 
-def parse_address(base_url: str) -> EndpointAddress:
-    """Return the address in any text; an invalid URL is accepted too."""
+def parse_base_url(base_url: str) -> EndpointAddress:
+    """Parse a base URL; an invalid one is accepted too."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password
@@ -113,7 +113,7 @@ def is_private(base_url: str) -> bool:
     return bool(host) and ("." not in host or host.endswith(_PRIVATE_SUFFIXES))
 
 
-def proxy_for(base_url: str) -> str:
+def find_environment_proxy(base_url: str) -> str:
     """Return the URL of the environment's proxy for a URL; empty if there is none."""
     # Imported here because it takes a while.
     from urllib.request import getproxies, proxy_bypass
@@ -158,7 +158,7 @@ def find_header_fault(name: str, value: str) -> str:
 
 def filter_accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
     """Return the tools that the server has not refused; the same list object if it refused none."""
-    return [tool for tool in tools if tool_key(tool) not in refused] if refused else tools
+    return [tool for tool in tools if tool_schema_key(tool) not in refused] if refused else tools
 
 
 def tool_name(tool: Mapping[str, Any]) -> str:
@@ -166,7 +166,7 @@ def tool_name(tool: Mapping[str, Any]) -> str:
     return str((tool.get("function") or {}).get("name", ""))
 
 
-def tool_key(tool: Mapping[str, Any]) -> str:
+def tool_schema_key(tool: Mapping[str, Any]) -> str:
     """Return a key that differs for tools with the same name and different schemas."""
     said = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
     return f"{tool_name(tool)} {hashlib.sha256(said).hexdigest()[:16]}"
@@ -190,7 +190,7 @@ class EndpointProfile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = "unknown"
-    """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; for information only."""
+    """The kind of server, a key of `app.llm.capabilities.profiles.DEFAULT_PROFILES`; for information only."""
     wire: Literal["chat", "anthropic", "responses"] = "chat"
     """The protocol: chat completions, Anthropic's messages, or OpenAI's Responses."""
     mid_system: Placement = "inline"
@@ -208,7 +208,7 @@ class EndpointProfile(BaseModel):
     refused_images: list[str] = []
     """SHA-256 of images that the server refused although it accepts others."""
     refused_tools: list[str] = []
-    """Tools of MCP servers whose schema the server refused, by `tool_key`."""
+    """Tools of MCP servers whose schema the server refused, by `tool_schema_key`."""
     bridge_tool_user: bool = False
     """Insert a short assistant message between a tool result and a user message, as Mistral's templates require."""
     single_call_turns: bool = False

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
 from app.images.image import Image
-from app.llm.values.endpoint import EndpointAddress, EndpointProfile, Placement, parse_address
+from app.llm.values.endpoint import EndpointAddress, EndpointProfile, Placement, parse_base_url
 
 EFFORT = "reasoning_effort"
 """Name of the effort setting, also used to store a refusal of it."""
@@ -16,7 +16,7 @@ EFFORT = "reasoning_effort"
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Request settings of the user."""
+    """Optional settings of the user for a request, such as temperature and effort."""
 
     effort: str = "off"
     """The reasoning effort, as in `Settings.reasoning_effort`; `off` sends none."""
@@ -62,7 +62,7 @@ class Endpoint:
     """The parsed base URL with its secrets."""
 
     def __post_init__(self) -> None:
-        address = parse_address(self.base_url)
+        address = parse_base_url(self.base_url)
         object.__setattr__(self, "address", address)
         object.__setattr__(self, "base_url", address.url)
 

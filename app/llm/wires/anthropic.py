@@ -22,15 +22,15 @@ from app.llm.wires.wire import (
     ModelTurn,
     OpaqueBlockRecorder,
     ResponseDecoder,
-    SystemText,
-    UserText,
+    SystemItem,
+    UserItem,
     WireMessages,
-    as_list,
-    as_mapping,
+    list_or_empty,
     make_call_delta,
-    make_chunk,
+    make_chat_chunk,
     make_tool_fields,
     make_usage,
+    mapping_or_empty,
     mark_program_text,
     parse_token_count,
     write_items,
@@ -67,18 +67,18 @@ class AnthropicDecoder:
         """Return the chunk of one event."""
         match event.get("type"):
             case "message_start":
-                message = as_mapping(event.get("message"))
+                message = mapping_or_empty(event.get("message"))
                 self._count(message)
-                return make_chunk(model=message.get("model"))
+                return make_chat_chunk(model=message.get("model"))
             case "content_block_start":
-                return self._begin(as_mapping(event.get("content_block")))
+                return self._begin(mapping_or_empty(event.get("content_block")))
             case "content_block_delta":
-                return self._delta(as_mapping(event.get("delta")))
+                return self._delta(mapping_or_empty(event.get("delta")))
             case "content_block_stop":
                 return self._end()
             case "message_delta":
                 self._count(event)
-                return self._finish(as_mapping(event.get("delta")).get("stop_reason"))
+                return self._finish(mapping_or_empty(event.get("delta")).get("stop_reason"))
             case "message":
                 return self.read_document(event)
             case "error":
@@ -91,9 +91,9 @@ class AnthropicDecoder:
         if document.get("type") != "message":
             return self.read_event(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
-        for block in as_list(document.get("content")):
-            for piece in (self._begin(as_mapping(block)), self._end()):
-                for name, value in as_mapping(piece.get("choices", [{}])[0].get("delta")).items():
+        for block in list_or_empty(document.get("content")):
+            for piece in (self._begin(mapping_or_empty(block)), self._end()):
+                for name, value in mapping_or_empty(piece.get("choices", [{}])[0].get("delta")).items():
                     delta[name] = delta[name] + value if name in delta else value
         self._count(document)
         ended = self._finish(document.get("stop_reason"))
@@ -108,11 +108,11 @@ class AnthropicDecoder:
                 return self._text(block.get("text"))
             case "thinking":
                 self._thought = [str(block.get("thinking") or "")]
-                return make_chunk({"reasoning_content": self._thought[0]})
+                return make_chat_chunk({"reasoning_content": self._thought[0]})
             case "tool_use":
                 self._calls += 1
                 self._opaque.note_call()
-                return make_chunk(
+                return make_chat_chunk(
                     make_call_delta(
                         self._calls, identity=str(block.get("id") or ""), name=str(block.get("name") or "")
                     )
@@ -126,14 +126,14 @@ class AnthropicDecoder:
             case "thinking_delta":
                 thought = str(delta.get("thinking") or "")
                 self._thought.append(thought)
-                return make_chunk({"reasoning_content": thought})
+                return make_chat_chunk({"reasoning_content": thought})
             case "signature_delta":
                 signature = str(delta.get("signature") or "")
                 self._block["signature"] = str(self._block.get("signature") or "") + signature
             case "input_json_delta":
                 piece = str(delta.get("partial_json") or "")
                 self._written = self._written or bool(piece)
-                return make_chunk(make_call_delta(max(self._calls, 0), arguments=piece))
+                return make_chat_chunk(make_call_delta(max(self._calls, 0), arguments=piece))
         return {}
 
     def _end(self) -> dict[str, Any]:
@@ -141,21 +141,21 @@ class AnthropicDecoder:
         match block.get("type"):
             case "tool_use" if not self._written and block.get("input"):
                 # Some servers send all arguments at the start of the block.
-                return make_chunk(
+                return make_chat_chunk(
                     make_call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False))
                 )
             case "thinking" if block.get("signature"):
                 kept = {"thinking": "".join(self._thought), "signature": block["signature"]}
-                return make_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
+                return make_chat_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
             case "redacted_thinking" if block.get("data"):
-                return make_chunk(self._opaque.make_delta({"type": "redacted_thinking", "data": block["data"]}))
+                return make_chat_chunk(self._opaque.make_delta({"type": "redacted_thinking", "data": block["data"]}))
         return {}
 
     def _text(self, text: Any) -> dict[str, Any]:
         if not isinstance(text, str) or not text:
             return {}
         self._opaque.note_text()
-        return make_chunk({"content": text})
+        return make_chat_chunk({"content": text})
 
     def _finish(self, reason: Any) -> dict[str, Any]:
         known = _FINISH.get(reason, reason) if isinstance(reason, str) else ""
@@ -163,11 +163,11 @@ class AnthropicDecoder:
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
-        return make_chunk(finish=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost))
+        return make_chat_chunk(finish=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
-        usage = as_mapping(holder.get("usage"))
+        usage = mapping_or_empty(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
         for name, value in usage.items():
             if name.endswith("_tokens") and (number := parse_token_count(value)):
@@ -283,7 +283,7 @@ class _Writer:
         self._profile = profile
         self._head: list[dict[str, Any]] = []
         self._messages: list[dict[str, Any]] = []
-        self._held: list[SystemText] = []
+        self._held: list[SystemItem] = []
         """System texts that wait for a place."""
         self._followed = 0
         """Number of waiting texts that a user message has followed; that message will come before them."""
@@ -294,9 +294,9 @@ class _Writer:
     def add(self, item: Item) -> None:
         """Write the next item."""
         match item:
-            case SystemText():
+            case SystemItem():
                 self.system(item)
-            case UserText():
+            case UserItem():
                 self.words(item)
             case ModelTurn():
                 self.model(item)
@@ -310,7 +310,7 @@ class _Writer:
             copied._messages[-1] = _own(copied._messages[-1])
         return copied
 
-    def system(self, item: SystemText) -> None:
+    def system(self, item: SystemItem) -> None:
         """Add a system message: to the system prompt if it is before the first message, else at the next possible
         place."""
         if self._messages:
@@ -318,7 +318,7 @@ class _Writer:
             return
         self._head += _heading(item)
 
-    def words(self, item: UserText) -> None:
+    def words(self, item: UserItem) -> None:
         """Add text of the user, or a marked note."""
         for image in item.attachments:
             self.user(_image(image), cacheable=item.spoken)
@@ -349,7 +349,7 @@ class _Writer:
             result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
             self.user(result, cacheable=True)
 
-    def finish(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemItem | None = None) -> WireMessages:
         """Return all messages, with cache breakpoints."""
         head = [*(_heading(first) if first else ()), *self._head]
         self._end_of_user()
@@ -393,7 +393,7 @@ def _own(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": [*content]} if isinstance(content, list) else message
 
 
-def _heading(item: SystemText) -> list[dict[str, Any]]:
+def _heading(item: SystemItem) -> list[dict[str, Any]]:
     text, folded = replace(item, folded=()).full_text(), "\n\n".join(item.folded)
     return [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
 

@@ -13,8 +13,8 @@ from app.llm.wires.wire import (
     ModelTurn,
     OpaqueResponseBlocks,
     ResponseDecoder,
-    SystemText,
-    UserText,
+    SystemItem,
+    UserItem,
     WireMessages,
     make_tool_fields,
     write_items,
@@ -76,9 +76,9 @@ class _Writer:
     def add(self, item: Item) -> None:
         profile = self.profile
         match item:
-            case SystemText():
+            case SystemItem():
                 self.messages.append(self._system(item))
-            case UserText():
+            case UserItem():
                 self.messages.append({"role": "user", "content": _spoken(item)})
             case ModelTurn(calls=()):
                 echo = _echoed(item.echo, profile, calls=False)
@@ -90,10 +90,10 @@ class _Writer:
     def fork(self) -> "_Writer":
         return _Writer(self.profile, [*self.messages])
 
-    def finish(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemItem | None = None) -> WireMessages:
         return WireMessages([self._system(first), *self.messages] if first else self.messages)
 
-    def _system(self, item: SystemText) -> dict[str, Any]:
+    def _system(self, item: SystemItem) -> dict[str, Any]:
         return {"role": "developer" if self.profile.developer_role else "system", "content": item.full_text()}
 
 
@@ -105,7 +105,7 @@ class _AsItIs:
         return document
 
 
-def _spoken(item: UserText) -> str | list[dict[str, Any]]:
+def _spoken(item: UserItem) -> str | list[dict[str, Any]]:
     """Return a text without images as a string: many servers accept nothing else."""
     if not item.attachments:
         return item.text

@@ -16,15 +16,15 @@ from app.llm.wires.wire import (
     ModelTurn,
     OpaqueBlockRecorder,
     ResponseDecoder,
-    SystemText,
-    UserText,
+    SystemItem,
+    UserItem,
     WireMessages,
-    as_list,
-    as_mapping,
+    list_or_empty,
     make_call_delta,
-    make_chunk,
+    make_chat_chunk,
     make_tool_fields,
     make_usage,
+    mapping_or_empty,
     parse_token_count,
     write_items,
 )
@@ -53,15 +53,15 @@ class ResponsesDecoder:
             case str() as kind if kind.endswith(".delta"):
                 return self._delta(kind, place, event.get("delta"))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return make_chunk({"reasoning_content": "\n\n"})
-            case "response.output_item.added" if as_mapping(event.get("item")).get("type") == "function_call":
-                return make_chunk(self._open(place, event["item"]))
+                return make_chat_chunk({"reasoning_content": "\n\n"})
+            case "response.output_item.added" if mapping_or_empty(event.get("item")).get("type") == "function_call":
+                return make_chat_chunk(self._open(place, event["item"]))
             case "response.output_item.done":
-                return make_chunk(self._item(place, as_mapping(event.get("item"))))
+                return make_chat_chunk(self._item(place, mapping_or_empty(event.get("item"))))
             case "response.created":
-                return make_chunk(model=as_mapping(event.get("response")).get("model"))
+                return make_chat_chunk(model=mapping_or_empty(event.get("response")).get("model"))
             case "response.completed" | "response.incomplete" | "response.failed":
-                return self._over(as_mapping(event.get("response")))
+                return self._over(mapping_or_empty(event.get("response")))
             case "error":
                 return {"error": event.get("error") or dict(event)}
         return self.read_document(event)
@@ -80,17 +80,17 @@ class ResponsesDecoder:
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._text(place, piece)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return make_chunk({"reasoning_content": piece})
+                return make_chat_chunk({"reasoning_content": piece})
             case "response.function_call_arguments.delta" if place in self._calls:
                 number = self._calls[place]
                 self._argued.add(number)
-                return make_chunk(make_call_delta(number, arguments=piece))
+                return make_chat_chunk(make_call_delta(number, arguments=piece))
         return {}
 
     def _text(self, place: Any, text: str) -> dict[str, Any]:
         self._texts.add(place)
         self._opaque.note_text()
-        return make_chunk({"content": text})
+        return make_chat_chunk({"content": text})
 
     def _open(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         number = self._calls[place] = len(self._calls)
@@ -119,7 +119,9 @@ class ResponsesDecoder:
     def _message(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         delta: dict[str, Any] = {}
         if place not in self._texts:
-            parts = [as_mapping(part) for part in as_list(item.get("content")) if not isinstance(part, str)]
+            parts = [
+                mapping_or_empty(part) for part in list_or_empty(item.get("content")) if not isinstance(part, str)
+            ]
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
                 self._text(place, text)
@@ -134,12 +136,12 @@ class ResponsesDecoder:
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
         if not self._texts and not self._calls:
-            for place, item in enumerate(as_list(response.get("output"))):
-                for name, value in self._item(place, as_mapping(item)).items():
+            for place, item in enumerate(list_or_empty(response.get("output"))):
+                for name, value in self._item(place, mapping_or_empty(item)).items():
                     delta[name] = delta[name] + value if name in delta else value
-        usage = as_mapping(response.get("usage"))
-        cached = parse_token_count(as_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
-        return make_chunk(
+        usage = mapping_or_empty(response.get("usage"))
+        cached = parse_token_count(mapping_or_empty(usage.get("input_tokens_details")).get("cached_tokens"))
+        return make_chat_chunk(
             delta,
             finish=self._reason(response),
             model=response.get("model"),
@@ -153,7 +155,7 @@ class ResponsesDecoder:
 
     def _reason(self, response: Mapping[str, Any]) -> str:
         if response.get("status") == "incomplete":
-            reason = str(as_mapping(response.get("incomplete_details")).get("reason") or "length")
+            reason = str(mapping_or_empty(response.get("incomplete_details")).get("reason") or "length")
             return _FINISH.get(reason, reason)
         return "tool_calls" if self._calls else "stop"
 
@@ -214,17 +216,17 @@ class ResponsesWire:
 class _Writer:
     profile: EndpointProfile
     messages: list[dict[str, Any]]
-    opening: SystemText | None = None
+    opening: SystemItem | None = None
     """The system text before all other items; it becomes the instructions if no other text is given for them."""
     begun: bool = False
 
     def add(self, item: Item) -> None:
         match item:
-            case SystemText():
+            case SystemItem():
                 self.opening = self.opening if self.begun else item
                 role = "developer" if self.profile.developer_role else "system"
                 self.messages.append({"role": role, "content": item.full_text()})
-            case UserText():
+            case UserItem():
                 self.messages.append({"role": "user", "content": _spoken(item)})
             case ModelTurn():
                 self.messages += _turn(item, self.profile)
@@ -233,13 +235,13 @@ class _Writer:
     def fork(self) -> "_Writer":
         return _Writer(self.profile, [*self.messages], self.opening, self.begun)
 
-    def finish(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemItem | None = None) -> WireMessages:
         if first is None and self.opening is not None:
             return WireMessages(self.messages[1:], self.opening.full_text())
         return WireMessages(self.messages, first.full_text() if first else "")
 
 
-def _spoken(item: UserText) -> str | list[dict[str, Any]]:
+def _spoken(item: UserItem) -> str | list[dict[str, Any]]:
     if not item.attachments:
         return item.text
     return [*map(_image, item.attachments), *([{"type": "input_text", "text": item.text}] if item.text else [])]

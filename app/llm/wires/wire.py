@@ -33,8 +33,8 @@ WORDS_FOLLOW = "The user's own words on it follow as the user's message."
 
 
 @dataclass(frozen=True, slots=True)
-class SystemText:
-    """A text of the program for the model."""
+class SystemItem:
+    """A system message: text of the program for the model."""
 
     text: str
     folded: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class AttachedImage:
 
 
 @dataclass(frozen=True, slots=True)
-class UserText:
-    """A text of the user, or a marked note of the program if no system message is accepted."""
+class UserItem:
+    """A message of the user, or a marked note of the program if no system message is accepted."""
 
     text: str
     spoken: bool = True
@@ -121,15 +121,15 @@ class ModelTurn:
     echo: OpaqueResponseBlocks = OpaqueResponseBlocks()
 
 
-Item = SystemText | UserText | ModelTurn
+Item = SystemItem | UserItem | ModelTurn
 
 
 _MAX_TOKENS = 10**9
 """Upper limit of plausible token counts."""
 
 
-def make_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
-    """Return a chunk; `more` are fields beside `choices` (`model`, `usage`)."""
+def make_chat_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
+    """Return a chat completion chunk; `more` are fields beside `choices` (`model`, `usage`)."""
     choice: dict[str, Any] = {"index": 0, "delta": dict(delta or {})}
     if finish:
         choice["finish_reason"] = finish
@@ -157,13 +157,13 @@ def parse_token_count(value: Any) -> int:
     return int(value) if is_number and 0 < value < _MAX_TOKENS else 0
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object of a response; empty if it is something else."""
+def mapping_or_empty(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a JSON object; else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Any) -> Sequence[Any]:
-    """Return an array of a response; empty if it is something else."""
+def list_or_empty(value: Any) -> Sequence[Any]:
+    """Return the value if it is a JSON array; else an empty sequence."""
     return value if isinstance(value, list) else ()
 
 
@@ -199,7 +199,7 @@ class WireMessages(NamedTuple):
 
 
 def make_tool_fields(
-    profile: EndpointProfile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
+    profile: EndpointProfile, payload: Payload, tools: list[dict[str, Any]], no_calls: Any = "none"
 ) -> dict[str, Any]:
     """Return the body's fields about tools, including the tool choice, in the format of the wire.
 
@@ -212,7 +212,7 @@ def make_tool_fields(
     fields: dict[str, Any] = {"tools": tools}
     if payload.tool_choice == "none":
         if profile.tool_choice_none != "rejected":
-            fields["tool_choice"] = none
+            fields["tool_choice"] = no_calls
     elif profile.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = profile.parallel_tool_calls
     return fields
@@ -241,7 +241,7 @@ class ItemWriter(Protocol):
         """Return an independent copy; it shares the messages already written."""
         ...
 
-    def finish(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemItem | None = None) -> WireMessages:
         """Return the written messages after `first`; nothing may be added afterwards."""
         ...
 
@@ -254,7 +254,7 @@ def write_items(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
 
 
 class Wire(Protocol):
-    """A protocol."""
+    """A protocol of model APIs: chat completions, Anthropic's messages or OpenAI's Responses."""
 
     @property
     def name(self) -> Literal["chat", "anthropic", "responses"]:

@@ -190,7 +190,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """Allowed commands: exactly these words, or if `open`, these words followed by any others."""
+    """Commands that the user can allow: exactly these words, or if `open`, these words and any others after them."""
 
     words: tuple[str, ...]
     open: bool
@@ -213,7 +213,7 @@ class CommandForm:
         return shlex.join(self.words) + (" …" if self.open else "")
 
     def dump(self) -> str:
-        """Return the form as text for `load_form`."""
+        """Return the form as text for `load_permission_form`."""
         return json.dumps([list(self.words), self.open], ensure_ascii=True)
 
     @classmethod
@@ -293,8 +293,8 @@ def _min_word_count_after(words: tuple[ShellWord, ...], count: int) -> int | Non
 
 
 @dataclass(frozen=True, slots=True)
-class ToolForm:
-    """A tool of an MCP server with any arguments."""
+class McpToolForm:
+    """Calls that the user can allow: those of one tool of an MCP server, with any arguments."""
 
     server: str
     tool: str
@@ -306,13 +306,13 @@ class ToolForm:
         return f"{self.tool} of {self.server}"
 
     def dump(self) -> str:
-        """Return the form as text for `load_form`."""
+        """Return the form as text for `load_permission_form`."""
         return json.dumps({"server": self.server, "tool": self.tool, "fingerprint": self.fingerprint})
 
 
-def load_form(text: str) -> CommandForm | ToolForm:
+def load_permission_form(text: str) -> CommandForm | McpToolForm:
     """Return the form that was dumped; raises ValueError."""
     match json.loads(text):
         case {"server": str(server), "tool": str(tool), "fingerprint": str(fingerprint)}:
-            return ToolForm(server, tool, fingerprint)
+            return McpToolForm(server, tool, fingerprint)
     return CommandForm.load(text)

@@ -22,7 +22,7 @@ from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
-from app.tools.base.command_forms import CommandForm, ToolForm
+from app.tools.base.command_forms import CommandForm, McpToolForm
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class PermissionRequest:
     """Workspace path of the folder, `.` for the root."""
     notes: tuple[str, ...] = ()
     """What the user should know before allowing it, the most important first."""
-    form: ToolForm | None = None
+    form: McpToolForm | None = None
     """For a server's tool: what a lasting permission covers."""
     direct: bool = False
     """Whether it can write to the user's files without review."""
@@ -139,7 +139,7 @@ class PermissionAnswer:
 
     allowed: bool
     duration: PermissionDuration = PermissionDuration.ONCE
-    form: CommandForm | ToolForm | None = None
+    form: CommandForm | McpToolForm | None = None
     """What a lasting permission covers; None for identical requests only."""
     feedback: str = ""
     """The user's reason for a denial; it is recorded, but the tool does not get it."""
@@ -302,7 +302,7 @@ _DROPPED_KEYS = {"title", "default", "$defs"}
 _KEY_ORDER = ("type", "description", "items", "properties", "required", "additionalProperties")
 
 
-def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+def arguments_json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the schema of a tool's arguments: always an object with `properties` and no other names."""
     schema = _schema(model)
     plain = _simplify_schema(schema, schema.get("$defs", {}))

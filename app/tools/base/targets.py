@@ -134,7 +134,7 @@ def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = 
     return f"it is {twin} by another name, and {reason}" if reason else ""
 
 
-def found_file_looks_secret(path: str, file: WalkedFile) -> bool:
+def walked_file_looks_secret(path: str, file: WalkedFile) -> bool:
     """Return whether a file from a walk looks like a secret by any of its names; its path must have no links."""
     if secret_reason(path, file.content):
         return True

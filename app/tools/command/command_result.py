@@ -392,7 +392,7 @@ _LANDLOCK_WITHOUT_TRUNCATE = 2
 _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
-def permission_notes(
+def command_permission_notes(
     probe: SandboxProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.

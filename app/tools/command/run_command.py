@@ -22,8 +22,8 @@ from app.tools.command.command_result import (
     HeadAndTailBuffer,
     PlainTextDecoder,
     ThrottledOutput,
+    command_permission_notes,
     describe_sandbox,
-    permission_notes,
     sandbox_failure_notes,
     stage_command_changes,
     write_back_ignored_and_read_changes,
@@ -89,7 +89,7 @@ class RunCommand(Tool):
             raise ToolError(f"Commands do not run here: {probe.refusal}.")
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {describe_sandbox(probe)}.")
-        notes = permission_notes(
+        notes = command_permission_notes(
             probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
         )
         answer = await context.confirm(
@@ -122,7 +122,7 @@ class RunCommand(Tool):
         self, run: SandboxRun, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
     ) -> tuple[ToolOutput, list[PathChange]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
-        program = [*command_shell(context.workspace.root), arguments.command]
+        program = [*find_command_shell(context.workspace.root), arguments.command]
         collector = _OutputCollector(context)
         try:
             result = await run.execute(program, folder=folder, seconds=limit, output=collector.take)
@@ -194,7 +194,7 @@ def _make_recipe(arguments: RunCommandArguments, folder: str, variables: Sequenc
     )
 
 
-def command_shell(root: Path) -> list[str]:
+def find_command_shell(root: Path) -> list[str]:
     """Return bash, as models write for it, or else the system's shell; never a program inside the workspace."""
     bash = shutil.which("bash")
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):

@@ -14,7 +14,7 @@ import warnings
 
 
 def main() -> None:
-    """Answer requests until stdin ends, or until the number of seconds on the command line has passed."""
+    """Match the lines of requests until stdin ends, or until the number of seconds on the command line has passed."""
     # If signoff is killed, no process ends this one, and a running match does not check stdin.
     signal.alarm(int(sys.argv[1]))
     warnings.simplefilter("ignore")

@@ -23,7 +23,7 @@ _CHARACTER_CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPED_CHARACTER = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
-def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
+def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
     """Return texts of which each matching line contains at least one, and whether to ignore their case.
 
     Args:
@@ -161,7 +161,7 @@ _VARIANTS_OF_I = r"[iI\x{130}\x{131}]"
 
 
 class RipgrepFilter:
-    """A search with ripgrep; `stop` may be called from another thread.
+    """Filters files with ripgrep by texts that they must contain; `stop` may be called from another thread.
 
     Args:
         root: Paths are relative to this folder.

@@ -20,14 +20,14 @@ from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError,
 from app.tools.base.targets import (
     ask_if_secret,
     find_secret_reason,
-    found_file_looks_secret,
     os_errors_as_tool_errors,
     pending_secret_reason,
     resolve_real_path,
+    walked_file_looks_secret,
 )
 from app.tools.search.list_files import compile_path_matcher as glob_matcher
 from app.tools.search.list_files import list_overlay_files, run_with_time_limit
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import LinkInPath, WalkedFile
 from app.workspace.secrets import secret_path_reason
@@ -126,7 +126,7 @@ class RegexMatcher:
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
         self.can_match = _make_content_filter(self._pattern, regex=True, ignore_case=self._ignore_case)
-        texts, ignore_case = required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
+        texts, ignore_case = find_required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
         if texts:
             flags = re.IGNORECASE if ignore_case else 0
             self._find_required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
@@ -193,7 +193,7 @@ def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
 
 def _make_content_filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
     """Return a predicate on a file's bytes; if it returns False, no line of the file matches."""
-    texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
+    texts, ignore_case = find_required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
     if not ignore_case and len(texts) == 1:
@@ -386,7 +386,7 @@ class FileSearch:
 
     def _looks_secret(self, file: _SearchedFile) -> bool:
         if file.on_disk is not None:
-            return found_file_looks_secret(file.path, file.on_disk)
+            return walked_file_looks_secret(file.path, file.on_disk)
         return bool(find_secret_reason(self.context.workspace, file.path, file.document.data))
 
     def _is_link(self, path: str) -> bool:
@@ -463,7 +463,9 @@ class SearchText(Tool):
 def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
-    texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
+    texts, ignore_case = find_required_texts(
+        arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case
+    )
     if program is None or not texts:
         return None
     return RipgrepFilter(program, root, texts, ignore_case=ignore_case)

@@ -14,8 +14,8 @@ from app.config.config_tables import ChosenWire, Effort, PriceTable, is_wildcard
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml_files import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
-from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
-from app.llm.values.endpoint import parse_address
+from app.llm.capabilities.profiles import LearnedField, find_default_profile, read_learned_fields
+from app.llm.values.endpoint import parse_base_url
 from app.runtime.model_connection import ProfileStore, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
@@ -116,10 +116,11 @@ class _UnconfiguredValues:
     """Values of settings that are not configured: learned, listed by the server, or built in."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
-        address = parse_address(find_base_url(settings)).url
-        self._built_in_profile = seed_profile(address, model.id)
+        address = parse_base_url(find_base_url(settings)).url
+        self._built_in_profile = find_default_profile(address, model.id)
         self._learned_fields: dict[str, LearnedField] = {
-            learned.field: learned for learned in read_valid_fields(ProfileStore(runtime.sessions), address, model.id)
+            learned.field: learned
+            for learned in read_learned_fields(ProfileStore(runtime.sessions), address, model.id)
         }
         self._listed_values = {
             "context_window": model.context_window,

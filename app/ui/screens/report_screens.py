@@ -27,8 +27,8 @@ from app.images.image import format_bytes
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import (
     CHECKS,
-    EndpointCheck,
     EndpointDiagnosis,
+    EndpointFinding,
     describe_learned_fields,
     examine_endpoint,
 )
@@ -99,7 +99,7 @@ class DoctorScreen(Dialog[bool]):
         super().__init__(classes="-small")
         self._runtime = runtime
         self._endpoint = endpoint
-        self._checks: dict[str, EndpointCheck] = {}
+        self._checks: dict[str, EndpointFinding] = {}
         self._has_learned = False
 
     def compose_body(self) -> Iterable[Widget]:
@@ -131,12 +131,12 @@ class DoctorScreen(Dialog[bool]):
             probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(check_prompt_sources(self._runtime))):
                 self._checks[check.name] = check
-            self._checks[_COMMANDS_CHECK] = EndpointCheck(
+            self._checks[_COMMANDS_CHECK] = EndpointFinding(
                 _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
             )
             async for finding in examine_endpoint(self._endpoint, profile):
                 match finding:
-                    case EndpointCheck():
+                    case EndpointFinding():
                         self._checks[finding.name] = finding
                         self._draw_checks(busy=True)
                     case EndpointDiagnosis():

@@ -15,12 +15,12 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validate_setting
-from app.llm.values.endpoint import parse_address
+from app.llm.values.endpoint import parse_base_url
 from app.storage import StorageError
 from app.storage.database import AllowedCommandStore
 from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
-from app.tools.base.command_forms import ToolForm, load_form
+from app.tools.base.command_forms import McpToolForm, load_permission_form
 from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
 from widgets.common.search_list import ListChoice, SearchList
 
@@ -82,9 +82,9 @@ class AllowedCommandsScreen(Dialog[None]):
 
 
 def _command_choice(text: str) -> ListChoice:
-    form = load_form(text)
+    form = load_permission_form(text)
     form_text = escape_unsafe(str(form), keep="")
-    if isinstance(form, ToolForm):
+    if isinstance(form, McpToolForm):
         further_words = "any arguments"
     else:
         further_words = "and any further words" if form.open else "exactly this"
@@ -350,6 +350,6 @@ def _display_value(row: SettingRow, value: Any) -> str:
         return "on" if value else "off"
     if row.key == "base_url":
         # Without user name and password, which others could read on the screen.
-        value = parse_address(str(value or "")).url
+        value = parse_base_url(str(value or "")).url
     text = escape_unsafe(_format_value(row, value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

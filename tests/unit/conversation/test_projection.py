@@ -28,7 +28,7 @@ from app.conversation.events import (
 from app.conversation.payload import tool_calls as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
-from app.llm.values.endpoint import EndpointProfile, tool_key
+from app.llm.values.endpoint import EndpointProfile, tool_schema_key
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
@@ -503,7 +503,7 @@ class TestProfiles:
 
     def test_a_tool_that_the_server_refused_is_left_out_of_every_request(self) -> None:
         tools = [{"type": "function", "function": {"name": name}} for name in ("read_file", "mail__send")]
-        profile = EndpointProfile(refused_tools=[tool_key(tools[1])])
+        profile = EndpointProfile(refused_tools=[tool_schema_key(tools[1])])
         for closing in (False, True):
             assert project(list(HELLO), profile, PayloadInputs("prompt", tools, closing=closing)).tools == tools[:1]
 

@@ -23,9 +23,9 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.render_trials import make_render_trials
+from app.conversation.payload.render_trials import make_trial_conversations
 from app.llm.capabilities.corrections import find_correction
-from app.llm.capabilities.template_check import TemplateFinding, check_template
+from app.llm.capabilities.template_check import ChatTemplateFinding, check_chat_template
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
@@ -72,7 +72,7 @@ def real(path: Path) -> Template:
 
 
 @functools.cache
-def found(template: Template) -> TemplateFinding:
+def found(template: Template) -> ChatTemplateFinding:
     """What a server that renders by this template lets the check find."""
 
     async def exchange(path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
@@ -83,7 +83,7 @@ def found(template: Template) -> TemplateFinding:
         except Refused as words:
             return 500, json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
 
-    finding = asyncio.run(check_template(ENDPOINT, EndpointProfile(), make_render_trials, exchange))
+    finding = asyncio.run(check_chat_template(ENDPOINT, EndpointProfile(), make_trial_conversations, exchange))
     assert finding is not None
     return finding
 

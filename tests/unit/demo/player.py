@@ -9,7 +9,7 @@ from typing import Any
 from app.agent.interventions import stop_after_staging_instruction
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_decision_facts
-from app.llm.wires.wire import SystemText
+from app.llm.wires.wire import SystemItem
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused
@@ -210,7 +210,7 @@ class Player:
         return PermissionAnswer(allowed=True)
 
     def _note(self, text: str, *, introduces: bool) -> None:
-        self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).full_text()})
+        self.messages.append({"role": "system", "content": SystemItem(text, introduces=introduces).full_text()})
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""

@@ -13,7 +13,7 @@ from app.conversation.proposal_reports import format_decision_facts
 from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import reply_to_request
 from app.demo.demo_server import DemoCompletion
-from app.llm.wires.wire import SystemText
+from app.llm.wires.wire import SystemItem
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
 
@@ -42,7 +42,7 @@ NOTES = st.sampled_from(
         stop_after_staging_instruction(["P1"], ["x.py"]).text,
         INSTRUCTION,
         *(
-            SystemText(
+            SystemItem(
                 format_decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken
             ).full_text()
             for decision in DecisionKind

@@ -23,7 +23,7 @@ from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.runtime.open_workspace import OpenWorkspace
-from app.tools.base.contract import ToolError, json_schema
+from app.tools.base.contract import ToolError, arguments_json_schema
 from tests.examples import scale_examples
 from tests.unit.doors.mcp_host import Host
 
@@ -643,7 +643,7 @@ def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: typ
                 return [bare(each) for each in schema]
         return schema
 
-    assert bare(tool["inputSchema"]) == bare(json_schema(model))
+    assert bare(tool["inputSchema"]) == bare(arguments_json_schema(model))
 
 
 def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace) -> None:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.llm.response.bounded_stream import DEEPEST, parse_json
-from app.llm.response.response_assembly import is_complete_json, parse_arguments
+from app.llm.response.response_assembly import is_json_object, parse_call_arguments
 from app.llm.transport import encode_body
 
 OBJECTS = st.dictionaries(
@@ -19,35 +19,35 @@ OBJECTS = st.dictionaries(
 @given(OBJECTS)
 def test_objects_come_out_as_they_went_in(value: dict[str, Any]) -> None:
     raw = json.dumps(value)
-    assert parse_arguments(raw) == (value, "")
-    assert parse_arguments(json.dumps(raw)) == (value, "")
-    assert is_complete_json(raw)
+    assert parse_call_arguments(raw) == (value, "")
+    assert parse_call_arguments(json.dumps(raw)) == (value, "")
+    assert is_json_object(raw)
 
 
 @given(OBJECTS, st.integers(1, 30))
 def test_arguments_cut_off_never_run(value: dict[str, Any], missing: int) -> None:
     raw = json.dumps(value)
     cut = raw[: max(1, len(raw) - missing)]
-    arguments, complaint = parse_arguments(cut)
+    arguments, complaint = parse_call_arguments(cut)
     assert arguments is None and complaint
-    assert not is_complete_json(cut)
+    assert not is_json_object(cut)
 
 
 @given(st.text(max_size=40))
 def test_no_text_is_too_strange(raw: str) -> None:
-    arguments, complaint = parse_arguments(raw)
+    arguments, complaint = parse_call_arguments(raw)
     assert (arguments is None) == bool(complaint)
     assert len(complaint) < 500
 
 
 def test_a_number_too_long_for_python_is_a_complaint() -> None:
-    arguments, complaint = parse_arguments('{"n": ' + "9" * 5000 + "}")
+    arguments, complaint = parse_call_arguments('{"n": ' + "9" * 5000 + "}")
     assert arguments is None and "not usable JSON" in complaint
 
 
 @pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
 def test_text_that_only_ends_like_an_object_is_not_complete(raw: str) -> None:
-    assert not is_complete_json(raw)
+    assert not is_json_object(raw)
 
 
 VALUES = st.recursive(

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from app.llm.capabilities.profiles import (
-    SEEDS,
+    DEFAULT_PROFILES,
     LearnedProfile,
     ProfileError,
+    find_server_kind,
     profile_cache_key,
-    read_valid_fields,
+    read_learned_fields,
     resolve_profile,
-    server_kind,
     store_diagnosis,
 )
 from app.llm.values.endpoint import EndpointProfile
@@ -47,9 +47,9 @@ from app.llm.values.requests_and_updates import Endpoint
     ],
 )
 def test_the_kind_of_a_server(base_url: str, model: str, kind: str) -> None:
-    assert server_kind(base_url, model) == kind
-    assert resolve_profile(base_url, model) == SEEDS[kind]
-    assert SEEDS[kind].name == kind
+    assert find_server_kind(base_url, model) == kind
+    assert resolve_profile(base_url, model) == DEFAULT_PROFILES[kind]
+    assert DEFAULT_PROFILES[kind].name == kind
 
 
 def test_learned_fields_override_the_seed_and_the_user_both() -> None:
@@ -68,17 +68,17 @@ def test_learned_fields_override_the_seed_and_the_user_both() -> None:
     assert (learned.tool_choice_none, learned.mid_system, learned.context_window) == ("ignored", "fold_first", 4096)
     told = resolve_profile(endpoint.base_url, "q", cache=cache, overrides={"mid_system": "inline"})
     assert (told.mid_system, told.context_window) == ("inline", 4096)
-    assert resolve_profile(endpoint.base_url, "other", cache=cache) == SEEDS["ollama"]
+    assert resolve_profile(endpoint.base_url, "other", cache=cache) == DEFAULT_PROFILES["ollama"]
 
 
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
     LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, time.time).learn(mid_system="fold_user")
-    store_diagnosis(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
+    store_diagnosis(cache, endpoint, DEFAULT_PROFILES["ollama"].model_copy(update={"stream_usage": False}))
     (stored,) = cache.values()
     assert stored.keys() == {"stream_usage", "learned_at"}
-    assert resolve_profile(endpoint.base_url, "q", cache=cache) == SEEDS["ollama"].model_copy(
+    assert resolve_profile(endpoint.base_url, "q", cache=cache) == DEFAULT_PROFILES["ollama"].model_copy(
         update={"stream_usage": False}
     )
 
@@ -98,7 +98,7 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     assert beliefs.profile == EndpointProfile(mid_system="fold_first"), (
         "a local server is soon started with another window"
     )
-    assert [belief.field for belief in read_valid_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
+    assert [belief.field for belief in read_learned_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
     later = LearnedProfile(
         endpoint, EndpointProfile(), EndpointProfile(mid_system="fold_first"), cache, lambda: now[0]
@@ -108,7 +108,7 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     later.forget_expired()
     told.forget_expired()
     assert later.profile == EndpointProfile() and told.profile == EndpointProfile(mid_system="fold_user")
-    assert read_valid_fields(cache, "http://x/v1", "m", now[0]) == []
+    assert read_learned_fields(cache, "http://x/v1", "m", now[0]) == []
 
 
 @pytest.mark.parametrize(

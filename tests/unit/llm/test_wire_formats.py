@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.endpoint import EndpointProfile, host_and_port, is_private, parse_address
+from app.llm.values.endpoint import EndpointProfile, host_and_port, is_private, parse_base_url
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import WIRES
 
 CALL = CallWithResult("c1", "read_file", "{}", "ok")
@@ -29,7 +29,7 @@ def delta(added: Any) -> dict[str, Any]:
 
 
 def test_a_text_alone_is_written_as_one() -> None:
-    messages, _ = WIRES["chat"].make_messages([UserText("Hello")], EndpointProfile())
+    messages, _ = WIRES["chat"].make_messages([UserItem("Hello")], EndpointProfile())
     assert messages == [{"role": "user", "content": "Hello"}]
 
 
@@ -39,17 +39,17 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
         messages, _ = WIRES["chat"].make_messages(
-            [UserText("x"), turn], EndpointProfile.model_validate({"reasoning_echo": wanted})
+            [UserItem("x"), turn], EndpointProfile.model_validate({"reasoning_echo": wanted})
         )
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
 
 
 def test_system_text_in_mid_conversation_keeps_its_place() -> None:
     items: list[Item] = [
-        SystemText("You are signoff."),
-        UserText("x"),
+        SystemItem("You are signoff."),
+        UserItem("x"),
         ModelTurn("", (CALL,), OpaqueResponseBlocks()),
-        SystemText("Stop here."),
+        SystemItem("Stop here."),
     ]
     written = WIRES["anthropic"].make_messages(items, EndpointProfile(wire="anthropic"))
     assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
@@ -129,7 +129,7 @@ WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
     ],
 )
 def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
-    address = parse_address(given_url)
+    address = parse_base_url(given_url)
     assert (address.url, address.url_without_query) == (url, bare)
     assert query.items() <= address.query.items()
     assert bool(address.authorization) == ("u:p@x" in given_url)

@@ -11,8 +11,8 @@ from app.prompts.custom_commands import (
     MAX_MESSAGE_CHARACTERS,
     CommandCatalogue,
     CommandUnusable,
-    build_catalogue,
-    command_name,
+    build_command_catalogue,
+    command_name_from_path,
     expand_arguments,
     find_user_commands,
     find_workspace_commands,
@@ -28,7 +28,7 @@ def put(root: Path, *paths: str, text: str = "Do it.") -> None:
 
 
 def known(root: Path, user: Path, *, trusted: bool = True) -> CommandCatalogue:
-    return build_catalogue(
+    return build_command_catalogue(
         find_user_commands([("commands", user)]), find_workspace_commands(Workspace(root)), {"help"}, trusted=trusted
     )
 
@@ -170,13 +170,13 @@ def test_a_message_has_an_end() -> None:
     ("path", "name"), [("Review.md", "review"), ("git/Sign-off.md", "git:sign-off"), ("über.md", "über")]
 )
 def test_a_file_is_called_by_its_path(path: str, name: str) -> None:
-    assert command_name(path) == name
+    assert command_name_from_path(path) == name
 
 
 @pytest.mark.parametrize("path", ["a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"])
 def test_a_name_that_cannot_be_typed_is_none(path: str) -> None:
     with pytest.raises(CommandUnusable, match="letters"):
-        command_name(path)
+        command_name_from_path(path)
 
 
 def test_front_matter_is_what_it_says() -> None:

@@ -8,8 +8,8 @@ from app.tools.command import command_result
 from app.tools.command.command_result import (
     SOCKETS_NOTE,
     TERMINALS_NOTE,
+    command_permission_notes,
     describe_sandbox,
-    permission_notes,
     sandbox_failure_notes,
 )
 
@@ -24,7 +24,7 @@ def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_bet
     probe = SandboxProbeResult(
         way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
     )
-    notes = permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
+    notes = command_permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
     for said in (" ".join(notes), describe_sandbox(probe)):
@@ -33,7 +33,7 @@ def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_bet
 
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: SandboxMode) -> None:
-    notes = permission_notes(
+    notes = command_permission_notes(
         SandboxProbeResult(way, "the reason", landlock=6), CommandPermissions(("~/.foo",)), planning=True
     )
     assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
@@ -78,7 +78,7 @@ OPEN = {
 )
 def test_in_place_the_question_names_what_is_possible(landlock: int, filtered: bool, is_open: str) -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
-    text = " ".join(permission_notes(probe, CommandPermissions(), planning=False))
+    text = " ".join(command_permission_notes(probe, CommandPermissions(), planning=False))
     assert [name for name, words in OPEN.items() if words in text] == [
         name for name in OPEN if name in is_open.split()
     ]
@@ -88,7 +88,7 @@ def test_in_place_the_question_names_what_is_possible(landlock: int, filtered: b
 def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is_in_vain() -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filters_syscalls=True)
     for hold in (False, True):
-        text = permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
+        text = command_permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
         assert text.startswith("What git ignores it writes at once, and that is not put back")
         assert ("can't hold it" in text) is hold
 
@@ -97,7 +97,7 @@ def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None
     for mode in SandboxMode:
         opened = CommandPermissions(sockets=("ssh-agent",))
         text = " ".join(
-            permission_notes(SandboxProbeResult(mode, "", 6, filters_syscalls=True), opened, planning=False)
+            command_permission_notes(SandboxProbeResult(mode, "", 6, filters_syscalls=True), opened, planning=False)
         )
         assert "it reaches ssh-agent" in text and ("every program" in text) is (mode is SandboxMode.IN_PLACE)
 
@@ -105,7 +105,7 @@ def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None
 def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_result, "PLATFORM", "darwin")
     text = " ".join(
-        permission_notes(SandboxProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False)
+        command_permission_notes(SandboxProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False)
     )
     assert "have no limit, and what it starts may go on" in text
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.search import ripgrep_filter
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from tests.unit.tools.ripgrep_stand_in import calls, environment, never_end, play
 
 PATHS = ["b", "d/e f", "a.py", "caf\udce9"]
@@ -155,17 +155,17 @@ PARTS = [
     ],
 )
 def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str]) -> None:
-    assert required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
+    assert find_required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
 def test_case_does_not_count_where_any_part_says_so() -> None:
-    assert required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
-    assert required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
+    assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
+    assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
 
 
 def test_the_longest_part_that_every_encoding_has() -> None:
-    assert required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
-    assert required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
+    assert find_required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
+    assert find_required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
 
 
 @given(
@@ -180,6 +180,6 @@ def test_whatever_matches_has_one_of_them(pattern: str, line: str, ignore_case: 
             expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
         except re.error:
             return
-    texts, folded = required_texts(pattern, regex=True, ignore_case=ignore_case)
+    texts, folded = find_required_texts(pattern, regex=True, ignore_case=ignore_case)
     if texts and expression.search(line):
         assert any(re.search(re.escape(text), line, re.IGNORECASE if folded else 0) for text in texts)
