@@ -253,7 +253,9 @@ d = call_delta
         ),
     ],
 )
-async def test_good_calls(server: WireServer, parts: tuple[Any, ...], expected: list[Any]) -> None:
+async def test_complete_calls_arrive_once_with_their_arguments(
+    server: WireServer, parts: tuple[Any, ...], expected: list[Any]
+) -> None:
     server.script([stream(*parts)])
     completed = await complete(server)
     assert seen(completed) == expected
@@ -277,7 +279,7 @@ async def test_good_calls(server: WireServer, parts: tuple[Any, ...], expected: 
         ('{"path": "\\ud800"}', "half of a surrogate pair"),
     ],
 )
-async def test_bad_arguments_are_a_complaint_for_the_model(server: WireServer, raw: str, complaint: str) -> None:
+async def test_invalid_arguments_are_reported_to_the_model(server: WireServer, raw: str, complaint: str) -> None:
     server.turn(calls=[Call("read_file", raw), Call("read_file", A)])
     completed = await complete(server)
     bad, good = completed.calls
@@ -322,14 +324,14 @@ async def test_text_that_looks_like_a_call_is_text(server: WireServer, leak: str
 
 
 @pytest.mark.parametrize("leak", [LEAK, "<function=edit_file>{}</function>", '[TOOL_CALLS][{"name": "edit_file"}]'])
-async def test_a_closing_answer_does_not_show_leaked_calls(server: WireServer, leak: str) -> None:
+async def test_a_closing_answer_hides_calls_written_as_text(server: WireServer, leak: str) -> None:
     server.say(f"1 < 2. {leak}", pieces=60)
     async with client_of(server) as client:
         completed = response(await updates_of(client, closing=True))
     assert completed.text == "1 < 2. " and completed.calls == ()
 
 
-async def test_a_closing_answer_keeps_what_only_begins_like_a_leak(server: WireServer) -> None:
+async def test_a_closing_answer_keeps_text_that_only_begins_like_a_call(server: WireServer) -> None:
     server.say("a <tool", pieces=20)
     async with client_of(server) as client:
         assert response(await updates_of(client, closing=True)).text == "a <tool"

@@ -81,7 +81,7 @@ HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
         pytest.param(stream(chunk(refusal="Hello"), HELLO[2], DONE), id="refusal"),
     ],
 )
-async def test_the_answer(server: WireServer, reply: Reply) -> None:
+async def test_the_answer_is_read_from_every_kind_of_chunk(server: WireServer, reply: Reply) -> None:
     server.script([reply])
     completed = await complete(server)
     assert (completed.text, completed.reasoning, completed.truncated) == ("Hello", "", False)
@@ -109,7 +109,7 @@ async def test_the_answer(server: WireServer, reply: Reply) -> None:
         ),
     ],
 )
-async def test_reasoning_is_told_from_the_answer(server: WireServer, parts: list[Any]) -> None:
+async def test_reasoning_is_separated_from_the_answer(server: WireServer, parts: list[Any]) -> None:
     server.script([stream(*parts, chunk(finish="stop"), DONE)])
     async with client_of(server) as client:
         updates = await updates_of(client)
@@ -170,18 +170,20 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
         pytest.param(list(HELLO), None, id="never"),
     ],
 )
-async def test_usage(server: WireServer, parts: list[Any], expected: TokenUsage | None) -> None:
+async def test_usage_is_read_from_every_kind_of_chunk(
+    server: WireServer, parts: list[Any], expected: TokenUsage | None
+) -> None:
     server.script([stream(*parts, DONE)])
     assert (await complete(server)).usage == expected
 
 
-async def test_a_stream_that_lingers_after_its_finish_reason_ends(server: WireServer) -> None:
+async def test_a_stream_that_stays_open_after_its_finish_reason_is_ended(server: WireServer) -> None:
     server.script([stream(*HELLO, STALL)])
     assert (await complete(server, timeouts=Timeouts(read=300, linger=0.1))).text == "Hello"
     assert len(server.requests) == 1
 
 
-async def test_opaque_reasoning_is_kept_for_the_echo(server: WireServer) -> None:
+async def test_opaque_reasoning_is_kept_for_the_next_request(server: WireServer) -> None:
     def details(**part: Any) -> dict[str, Any]:
         return choice(index=0, delta={"reasoning_details": [part]})
 
@@ -222,7 +224,7 @@ async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> Non
     assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
 
 
-async def test_a_payload_is_made_beside_the_event_loop(server: WireServer) -> None:
+async def test_a_payload_is_built_outside_the_event_loop(server: WireServer) -> None:
     made_on: list[threading.Thread] = []
 
     def build(profile: EndpointProfile) -> Payload:

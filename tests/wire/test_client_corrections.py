@@ -201,7 +201,7 @@ def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], sta
         ),
     ],
 )
-async def test_a_refusal_is_learned_from(
+async def test_a_refusal_changes_and_stores_the_profile(
     server: WireServer, validators: list[Any], build: Build, profile: dict[str, Any], learned: dict[str, Any] | None
 ) -> None:
     server.always(Turn("Hello"))
@@ -232,7 +232,7 @@ async def test_a_refusal_is_learned_from(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-async def test_at_most_one_answered_closing_request(server: WireServer, endpoint: Behaviour) -> None:
+async def test_at_most_one_closing_request_is_answered(server: WireServer, endpoint: Behaviour) -> None:
     server.behave(endpoint)
     server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
     async with client_of(server, timeouts=Timeouts(closing=0.3 if endpoint is CLOSING_SILENT else 30)) as client:
@@ -253,7 +253,7 @@ async def test_at_most_one_answered_closing_request(server: WireServer, endpoint
     assert server.last.closing == (client.profile.tool_choice_none != "rejected")
 
 
-async def test_calls_under_none_teach_that_it_is_ignored(server: WireServer) -> None:
+async def test_calls_despite_tool_choice_none_mark_it_as_ignored(server: WireServer) -> None:
     server.behave(IGNORES_TOOL_CHOICE)
     server.call("edit_file", {"path": "b.py"})
     async with client_of(server) as client:
@@ -261,7 +261,7 @@ async def test_calls_under_none_teach_that_it_is_ignored(server: WireServer) -> 
         assert client.profile.tool_choice_none == "ignored"
 
 
-async def test_a_server_that_fails_on_calls_under_none_is_not_asked_again(server: WireServer) -> None:
+async def test_a_server_that_fails_on_calls_despite_none_is_not_retried(server: WireServer) -> None:
     server.behave(FAILS_CALLS)
     server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
     async with client_of(server) as client:
@@ -281,7 +281,7 @@ async def test_a_server_that_fails_on_calls_under_none_is_not_asked_again(server
         "everything is invalid: reasoning_content missing, thought_signature missing, content must not be empty",
     ],
 )
-async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: WireServer, message: str) -> None:
+async def test_the_error_of_a_server_that_refuses_everything_is_shown(server: WireServer, message: str) -> None:
     server.insist(refused_unless(message, lambda body: False))
     async with client_of(server) as client:
         with pytest.raises(RequestError) as caught:
@@ -290,7 +290,7 @@ async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: Wi
     assert len(server.requests) <= 8
 
 
-async def test_refusal_without_a_movable_message_teaches_nothing(server: WireServer) -> None:
+async def test_a_role_refusal_without_a_movable_message_changes_no_profile(server: WireServer) -> None:
     server.insist(refused_unless("roles must alternate", lambda body: False))
     async with client_of(server) as client:
         with pytest.raises(RequestError):
@@ -299,7 +299,7 @@ async def test_refusal_without_a_movable_message_teaches_nothing(server: WireSer
     assert len(server.requests) == 1
 
 
-async def test_a_limit_that_is_too_large_is_not_asked_for_by_another_name(server: WireServer) -> None:
+async def test_a_token_limit_that_is_too_large_is_not_sent_under_another_name(server: WireServer) -> None:
     server.always(error(400, "max_tokens: 9000 is more than this model writes"))
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="more than this model writes"):
@@ -308,14 +308,14 @@ async def test_a_limit_that_is_too_large_is_not_asked_for_by_another_name(server
     assert len(server.requests) == 1
 
 
-async def test_a_busy_server_teaches_nothing(server: WireServer) -> None:
+async def test_a_rate_limit_changes_no_profile(server: WireServer) -> None:
     server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
     async with client_of(server) as client:
         await updates_of(client, closing)
         assert client.profile == EndpointProfile()
 
 
-async def test_nested_words_of_an_upstream_are_understood(server: WireServer) -> None:
+async def test_a_nested_upstream_error_is_understood(server: WireServer) -> None:
     raw = '{"object":"error","message":"Unexpected role \'system\' after role \'tool\'","type":"invalid_request"}'
     server.script(
         [
@@ -375,7 +375,7 @@ def bad_schemas(message: str) -> Any:
     ],
     ids=["named", "Anthropic", "Gemini", "pydantic"],
 )
-async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: WireServer, message: str) -> None:
+async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer, message: str) -> None:
     server.always(Turn("Hello"))
     server.insist(bad_schemas(message))
     cache: dict[str, dict[str, Any]] = {}
@@ -400,7 +400,7 @@ async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: Wi
 @pytest.mark.parametrize(
     "message", ["Invalid schema for function 'read_file'", "tools.0.custom.input_schema: invalid"]
 )
-async def test_a_tool_of_signoffs_own_is_never_left_out(server: WireServer, message: str) -> None:
+async def test_a_built_in_tool_is_never_left_out(server: WireServer, message: str) -> None:
     server.insist(lambda body: error(400, message))
     async with client_of(server, EndpointProfile()) as client:
         with pytest.raises(RequestError):
@@ -418,7 +418,7 @@ def alternates(body: dict[str, Any]) -> bool:
     return all(message["role"] != "system" for message in body["messages"])
 
 
-async def test_a_placement_that_does_not_help_is_taken_back(server: WireServer) -> None:
+async def test_a_placement_that_does_not_help_is_reverted(server: WireServer) -> None:
     """A template's error names no reason that anyone knows."""
     server.insist(complains("Jinja Exception: Unknown test 'mapping'", lambda body: False, 500))
     cache: dict[str, dict[str, Any]] = {}
@@ -430,7 +430,7 @@ async def test_a_placement_that_does_not_help_is_taken_back(server: WireServer) 
     assert len(server.requests) == 3, "in place, joined to the first, marked in the user's words"
 
 
-async def test_only_the_rung_that_helps_is_kept(server: WireServer) -> None:
+async def test_only_the_placement_that_helps_is_kept(server: WireServer) -> None:
     server.insist(complains("Jinja Exception: roles must alternate", alternates))
     server.always(Turn("Hello"))
     async with client_of(server) as client:
@@ -440,7 +440,7 @@ async def test_only_the_rung_that_helps_is_kept(server: WireServer) -> None:
     assert len(told) == 1 and "user's messages" in told[0]
 
 
-async def test_nothing_is_told_or_kept_of_a_request_that_fails_in_the_end(server: WireServer) -> None:
+async def test_a_request_that_fails_at_last_changes_no_profile(server: WireServer) -> None:
     server.insist(strict.qwen)
     server.always(error(401, "Expired", code="invalid_api_key"))
     cache: dict[str, dict[str, Any]] = {}
@@ -451,7 +451,7 @@ async def test_nothing_is_told_or_kept_of_a_request_that_fails_in_the_end(server
     assert not cache
 
 
-async def test_a_correction_outlasts_a_failure_that_passes(server: WireServer) -> None:
+async def test_a_correction_is_kept_over_a_temporary_failure(server: WireServer) -> None:
     server.insist(strict.qwen)
     server.script([error(503, "Busy"), Turn("Hello")])
     async with client_of(server) as client:
@@ -460,7 +460,7 @@ async def test_a_correction_outlasts_a_failure_that_passes(server: WireServer) -
     assert len(server.requests) == 3
 
 
-async def test_a_refusal_on_its_way_to_the_models_fault_teaches_no_placement(server: WireServer) -> None:
+async def test_a_request_that_fails_after_two_corrections_changes_no_profile(server: WireServer) -> None:
     """What a request must have learned by the time of its second correction stays when the third is in vain."""
     server.insist(strict.mistral_template(400), complains("Jinja Exception: no", lambda body: False))
     async with client_of(server) as client:
@@ -485,7 +485,7 @@ def groq(**fields: Any) -> Reply:
         groq(),
     ],
 )
-async def test_a_model_that_calls_under_none_is_not_the_servers_fault(server: WireServer, reply: Reply) -> None:
+async def test_a_call_of_the_model_despite_none_is_no_refusal_of_the_server(server: WireServer, reply: Reply) -> None:
     server.always(reply)
     async with client_of(server) as client:
         with pytest.raises(RequestError) as caught:
@@ -497,7 +497,7 @@ async def test_a_model_that_calls_under_none_is_not_the_servers_fault(server: Wi
     assert len(server.requests) == 2 and all(request.closing for request in server.requests)
 
 
-async def test_the_type_of_an_error_is_no_reason(server: WireServer) -> None:
+async def test_the_type_of_an_error_alone_changes_no_request(server: WireServer) -> None:
     """Every error of OpenAI's is an `invalid_request_error`: that does not make the field it names an invalid one."""
     server.always(error(400, "tool_choice: try later", kind="invalid_request_error"))
     async with client_of(server) as client:
@@ -506,7 +506,7 @@ async def test_the_type_of_an_error_is_no_reason(server: WireServer) -> None:
     assert len(server.requests) == 1
 
 
-async def test_tools_are_offered_again_after_a_while(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tools_are_offered_again_after_an_hour(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.always(Turn("Hello"))
     now = [1_000_000.0]
     monkeypatch.setattr(time, "time", lambda: now[0])

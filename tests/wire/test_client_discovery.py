@@ -42,7 +42,9 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("kind", "answers"), KINDS)
-async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], chunked: bool) -> None:
+async def test_the_kind_of_a_local_server_is_recognised(
+    server: WireServer, kind: str, answers: dict[str, Any], chunked: bool
+) -> None:
     play(server, answers, chunked=chunked)
     found = await find_local_servers([server.port], patience=20)
     assert found == [LocalModelServer(kind, server.base_url, ("qwen:7b",))]
@@ -54,13 +56,13 @@ async def test_other_servers_are_not_taken_for_model_servers(server: WireServer,
     assert await find_local_servers([server.port], patience=20) == []
 
 
-async def test_a_page_of_an_error_is_no_list(server: WireServer) -> None:
+async def test_a_model_list_with_an_error_status_is_ignored(server: WireServer) -> None:
     server.route("/v1/models", document(listing("vllm", "a"), status=503))
     assert await find_local_servers([server.port], patience=20) == []
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 200 OK\r\n\r\n{nope", b"HTTP", b"", None])
-async def test_a_server_that_answers_nothing_else_has_no_known_kind(greeting: bytes | None) -> None:
+async def test_a_server_with_only_a_model_list_has_an_unknown_kind(greeting: bytes | None) -> None:
     """Nonsense in place of a greeting, half an answer, none; or nobody listens any more."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,13 +84,13 @@ async def test_a_server_that_answers_nothing_else_has_no_known_kind(greeting: by
 
 @pytest.mark.timeout(6)
 @pytest.mark.parametrize("chunks", [b"1\r\nx\r\n" * 170_000, b"-2\r\n" * 1_000, b"no size\r\n", b"5\r\nhe"])
-async def test_chunks_made_to_keep_us_busy(server: WireServer, chunks: bytes) -> None:
+async def test_endless_chunk_headers_do_not_block_the_discovery(server: WireServer, chunks: bytes) -> None:
     body = Reply((chunks,), headers={"transfer-encoding": "chunked"}, content_type="application/json", chunked=False)
     server.route("/v1/models", body)
     assert await find_local_servers([server.port], patience=15) == []
 
 
-async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_long() -> None:
+async def test_all_ports_are_asked_at_once_and_a_silent_one_times_out() -> None:
     with ExitStack() as running:
         servers = [running.enter_context(WireServer()) for _ in range(3)]
         play(servers[0], {"/v1/models": listing("vllm", "a")})
@@ -100,6 +102,6 @@ async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_lo
         assert await servers[1].visits[0].left()
 
 
-async def test_nobody_there() -> None:
+async def test_closed_ports_give_no_server() -> None:
     assert await find_local_servers([9]) == []
     assert await find_local_servers([]) == []

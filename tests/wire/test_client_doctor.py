@@ -111,7 +111,7 @@ GOOD: dict[str, bool | None] = dict.fromkeys(CHECKS, True)
         ),
     ],
 )
-async def test_the_truth_about_an_endpoint(
+async def test_each_behaviour_of_an_endpoint_is_found_and_learned(
     server: WireServer,
     behaviour: Behaviour,
     model: Callable[[list[dict[str, Any]]], Turn],
@@ -147,7 +147,7 @@ async def test_the_truth_about_an_endpoint(
         ([strict.gemini], {}, {"call_extras_echo": True}),
     ],
 )
-async def test_strict_servers(
+async def test_the_rules_of_strict_servers_are_found_and_learned(
     server: WireServer, validators: list[Any], findings: dict[str, bool | None], learned: dict[str, Any]
 ) -> None:
     server.insist(*validators)
@@ -166,7 +166,7 @@ async def test_strict_servers(
     ],
     ids=["with tools", "under none"],
 )
-async def test_a_probe_that_fails_is_told_in_the_servers_words(
+async def test_a_failed_probe_shows_the_servers_error(
     server: WireServer, fails: Callable[[Request], bool], findings: dict[str, bool | None]
 ) -> None:
     server.model(lambda request: error(500, "Out of luck") if fails(request) else follows(request.messages))
@@ -176,7 +176,7 @@ async def test_a_probe_that_fails_is_told_in_the_servers_words(
     assert "Out of luck" in first.detail and "Out of luck" in diagnosis.checks[-1].detail
 
 
-async def test_a_wrong_key(server: WireServer) -> None:
+async def test_a_missing_or_wrong_key_is_reported_and_not_shown(server: WireServer) -> None:
     server.require_key("right-key")
     server.model(lambda request: follows(request.messages))
     for key in (None, "wrong-key-1234"):
@@ -187,7 +187,7 @@ async def test_a_wrong_key(server: WireServer) -> None:
     assert results(await examined(server, key="right-key")) == GOOD
 
 
-async def test_an_unknown_model(server: WireServer) -> None:
+async def test_an_unknown_model_is_reported_with_the_known_ones(server: WireServer) -> None:
     server.models = ["llama", "qwen"]
 
     def only_known(request: Request) -> Turn | Reply:
@@ -202,7 +202,7 @@ async def test_an_unknown_model(server: WireServer) -> None:
     assert results(await examined(server, model="qwen")) == GOOD
 
 
-async def test_a_model_that_is_not_listed_but_answers(server: WireServer) -> None:
+async def test_an_unlisted_model_that_answers_is_usable(server: WireServer) -> None:
     server.models = ["other"]
     server.model(lambda request: follows(request.messages))
     diagnosis = await examined(server)
@@ -211,14 +211,16 @@ async def test_a_model_that_is_not_listed_but_answers(server: WireServer) -> Non
 
 
 @pytest.mark.parametrize(("name", "found"), [("test-model", (True, "is listed")), ("other", (None, "not checked"))])
-async def test_a_silent_model_and_the_list(server: WireServer, name: str, found: tuple[bool | None, str]) -> None:
+async def test_the_model_list_decides_where_the_model_gives_no_answer(
+    server: WireServer, name: str, found: tuple[bool | None, str]
+) -> None:
     server.models = [name]
     server.always(error(401, "Expired", code="invalid_api_key"))
     check = next(check for check in (await examined(server)).checks if check.name == "model")
     assert check.ok is found[0] and found[1] in check.detail
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_an_unreachable_server_is_reported() -> None:
     endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
     *_, diagnosis = [
         found async for found in examine_endpoint(endpoint, EndpointProfile(), timeouts=BRISK, retry=FAST)
@@ -228,7 +230,7 @@ async def test_a_server_that_is_not_there() -> None:
     assert not diagnosis.usable and "running" in diagnosis.summary
 
 
-async def test_a_web_page(server: WireServer) -> None:
+async def test_a_web_page_in_place_of_an_api_is_reported(server: WireServer) -> None:
     server.route("/v1/models", document("<html><title>Hello</title></html>", content_type="text/html"))
     server.always(document("<html><title>Hello</title></html>", content_type="text/html"))
     diagnosis = await examined(server)
@@ -278,7 +280,7 @@ async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> N
     assert "mid_system" not in said
 
 
-async def test_correction_that_does_not_help_a_probe_is_not_learned(server: WireServer) -> None:
+async def test_a_correction_that_does_not_help_a_probe_is_not_learned(server: WireServer) -> None:
     """A template that fails on tools with words of its own: the doctor may not take it for a rule about placement."""
     server.insist(lambda body: error(500, "Jinja Exception: bad filter", code=500) if body["messages"][2:] else None)
     server.always(Turn("ok"))
@@ -296,7 +298,7 @@ async def test_correction_that_does_not_help_a_probe_is_not_learned(server: Wire
         (templates.system_beside_the_last_user, "fold_user"),
     ],
 )
-async def test_the_place_is_found_where_a_template_lets_an_instruction_through(
+async def test_the_placement_that_a_template_renders_is_found(
     server: WireServer, template: templates.Template, placement: str, status: int
 ) -> None:
     server.insist(templates.refusal(template, status))

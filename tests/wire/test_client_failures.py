@@ -144,7 +144,9 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
         ),
     ],
 )
-async def test_http_errors(server: WireServer, reply: Reply, kind: FailureKind, sends: int, words: str) -> None:
+async def test_http_errors_have_a_kind_a_message_and_their_retries(
+    server: WireServer, reply: Reply, kind: FailureKind, sends: int, words: str
+) -> None:
     failed = await failure(server, reply)
     assert (failed.kind, len(server.requests)) == (kind, sends)
     assert words in failed.message
@@ -191,7 +193,9 @@ CONTEXT_FULL = [
 
 
 @pytest.mark.parametrize(("status", "body", "window"), CONTEXT_FULL)
-async def test_a_full_context(server: WireServer, status: int, body: dict[str, Any], window: int | None) -> None:
+async def test_a_full_context_is_recognised_with_its_size(
+    server: WireServer, status: int, body: dict[str, Any], window: int | None
+) -> None:
     failed = await failure(server, document({"error": body}, status=status))
     assert failed.kind is FailureKind.CONTEXT_FULL
     assert failed.context_window == window
@@ -206,21 +210,21 @@ async def test_a_full_context(server: WireServer, status: int, body: dict[str, A
         "ThrottlingException: Too many tokens, please wait before trying again.",
     ],
 )
-async def test_a_rate_limit_is_no_full_context(server: WireServer, words: str) -> None:
+async def test_a_rate_limit_is_not_taken_for_a_full_context(server: WireServer, words: str) -> None:
     assert (await failure(server, error(429, words))).kind is FailureKind.RATE_LIMITED
 
 
-async def test_a_full_context_inside_the_stream(server: WireServer) -> None:
+async def test_a_full_context_inside_the_stream_is_recognised(server: WireServer) -> None:
     failed = await failure(server, stream({"error": {"message": "Context length exceeded", "code": 400}}))
     assert failed.kind is FailureKind.CONTEXT_FULL
 
 
-async def test_a_request_that_is_refused_inside_the_stream_is_not_sent_again(server: WireServer) -> None:
+async def test_a_request_refused_inside_the_stream_is_not_retried(server: WireServer) -> None:
     failed = await failure(server, stream({"error": {"message": "No such thing", "type": "invalid_request_error"}}))
     assert (failed.kind, len(server.requests)) == (FailureKind.INVALID_REQUEST, 1)
 
 
-async def test_the_window_that_a_server_names_is_learned(server: WireServer) -> None:
+async def test_the_context_window_in_an_error_is_learned(server: WireServer) -> None:
     server.always(error(400, "This model's maximum context length is 8192 tokens."))
     async with client_of(server) as client:
         with pytest.raises(RequestError):
@@ -245,7 +249,7 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("key", ["sekrit value-1234", "sekrit\nvalue-1234", "sekrit-ключ-1234", "\tsekrit-1234 \n"])
-async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: WireServer, key: str) -> None:
+async def test_a_key_that_is_no_valid_header_is_not_in_the_message(server: WireServer, key: str) -> None:
     server.require_key("sekrit-1234")
     server.always(Turn("Hi"))
     client = ModelClient(
@@ -279,7 +283,7 @@ def test_an_endpoint_has_no_password_in_its_address() -> None:
     assert "sekrit" not in repr(endpoint) and "hidden" not in repr(endpoint)
 
 
-def test_a_failure_shows_an_address_without_the_password_that_an_endpoint_left_in_it() -> None:
+def test_a_failure_removes_a_password_from_the_address() -> None:
     endpoint = Endpoint(WITHOUT, "m")
     # It knows of no secret, so that no text is searched for one.
     object.__setattr__(endpoint, "base_url", WITH_SECRETS)
@@ -295,7 +299,7 @@ def test_a_failure_shows_an_address_without_the_password_that_an_endpoint_left_i
         assert "sekrit" not in failed.message and "hidden" not in failed.message
 
 
-def test_a_failure_does_not_repeat_the_password_in_the_words_of_others() -> None:
+def test_a_failure_removes_a_password_from_other_error_texts() -> None:
     reader = FailureDescriber(Endpoint(WITH_SECRETS, "m"))
     words = f"no way to {WITH_SECRETS}, by bWU6c2Vrcml0"
     for failed in (
@@ -312,14 +316,14 @@ def test_a_failure_does_not_repeat_the_password_in_the_words_of_others() -> None
         assert not re.search("sekrit|hidden|bWU6c2Vrcml0", failed.message)
 
 
-async def test_a_redirection_is_told_and_not_followed(server: WireServer) -> None:
+async def test_a_redirect_is_reported_and_not_followed(server: WireServer) -> None:
     elsewhere = {"location": "https://elsewhere.example/v1"}
     failed = await failure(server, document("", status=307, headers=elsewhere))
     assert "redirects to https://elsewhere.example/v1" in failed.message
     assert len(server.requests) == 1
 
 
-async def test_no_proxy_for_this_machine(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_to_this_machine_use_no_proxy(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
@@ -341,7 +345,7 @@ async def test_echoed_request_text_does_not_classify_a_failure(server: WireServe
     assert len(server.requests) == 1
 
 
-async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) -> None:
+async def test_a_missing_key_and_a_wrong_key_have_different_messages(server: WireServer) -> None:
     server.require_key("right")
     assert "wants an API key" in (await failure(server, error(500, ""))).message
     client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), EndpointProfile(), timeouts=BRISK)
@@ -356,7 +360,9 @@ async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) 
     await client.aclose()
 
 
-async def test_without_a_key_no_key_is_sent(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_none_is_taken_from_the_environment(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "secret-of-another-host")
     server.always(Turn("Hi"))
@@ -393,7 +399,7 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
         ("http://127.0.0.1:9/v1\x01", "is not a usable base URL: Invalid non-printable ASCII character"),
     ],
 )
-async def test_unreachable(base_url: str, words: str) -> None:
+async def test_an_unreachable_address_is_explained(base_url: str, words: str) -> None:
     client = ModelClient(Endpoint(base_url, "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError) as caught:
@@ -421,7 +427,7 @@ def unproxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ("http://[::1", "Invalid IPv6 URL"),
     ],
 )
-async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_proxy_is_reported(proxy: str, why: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTPS_PROXY", proxy)
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
@@ -433,7 +439,7 @@ async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pyt
     await client.aclose()
 
 
-async def test_a_proxy_that_is_for_other_addresses_has_to_be_one_too(unproxied: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_proxy_for_another_scheme_is_reported(unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTP_PROXY", "gopher://127.0.0.1:9")
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError, match="cannot be used: it has to be http:// or https://"):
@@ -475,7 +481,7 @@ async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pyte
 
 
 @pytest.mark.parametrize("exempt", ["nowhere.invalid", "*"])
-async def test_a_proxy_that_does_not_lead_there_is_not_named(exempt: str, unproxied: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_an_address_bypasses_is_not_named(exempt: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     unproxied.setenv("NO_PROXY", exempt)
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), EndpointProfile(), retry=FAST, timeouts=BRISK)
@@ -484,7 +490,7 @@ async def test_a_proxy_that_does_not_lead_there_is_not_named(exempt: str, unprox
     await client.aclose()
 
 
-def test_a_certificate_that_is_not_trusted_is_told_from_a_host_that_is_not_there() -> None:
+def test_an_untrusted_certificate_is_not_reported_as_a_missing_host() -> None:
     reader = FailureDescriber(Endpoint("https://here.example/v1", "m"))
     refused = ConnectionError("Connection error.")
     refused.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
@@ -493,14 +499,14 @@ def test_a_certificate_that_is_not_trusted_is_told_from_a_host_that_is_not_there
     assert "SSL_CERT_FILE" in failed.message and not failed.retryable
 
 
-def test_causes_that_lead_in_a_circle_are_told_once() -> None:
+def test_a_circular_exception_chain_is_followed_once() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__context__ = other, one
     assert list(islice(exception_chain(one), 9)) == [one, other]
 
 
 @pytest.mark.parametrize("deep", [80, 5_000])
-async def test_words_that_are_nested_deep_are_not_looked_for(server: WireServer, deep: int) -> None:
+async def test_a_deeply_nested_error_body_is_not_searched(server: WireServer, deep: int) -> None:
     failed = await failure(server, document('{"error":' * deep + '"hidden"' + "}" * deep, status=400))
     assert failed.kind is FailureKind.INVALID_REQUEST
     assert "hidden" not in failed.message or deep > 1000
@@ -513,7 +519,7 @@ def test_error_body_is_searched_to_a_bounded_depth() -> None:
     assert "hidden" in searchable_text(nested(10)) and "hidden" not in searchable_text(nested(20))
 
 
-async def test_an_html_error_gives_its_title(server: WireServer) -> None:
+async def test_an_html_error_page_is_reported_by_its_title(server: WireServer) -> None:
     page = "<html><title>Bad gateway</title><body><h1>nginx</h1></body></html>"
     failed = await failure(server, document(page, status=502))
     assert ": Bad gateway. " in failed.message and "nginx" not in failed.message
@@ -537,7 +543,7 @@ async def test_invalid_headers_are_refused(server: WireServer, key: str, headers
     await client.aclose()
 
 
-async def test_secrets_of_an_address_travel_and_are_nowhere_to_be_seen(server: WireServer) -> None:
+async def test_secrets_of_an_address_are_sent_but_never_shown(server: WireServer) -> None:
     server.script([error(400, "No dXNlcjpzM2NyM3Q= s3cr3t t0k3n-of-mine")])
     url = server.base_url.replace("http://", "http://user:s3cr3t@") + "/?api-key=t0k3n-of-mine&api-version=7"
     endpoint = Endpoint(url, "m")
@@ -559,7 +565,7 @@ async def test_secrets_of_an_address_travel_and_are_nowhere_to_be_seen(server: W
         assert request.headers["authorization"] == "Basic dXNlcjpzM2NyM3Q="
 
 
-async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
+async def test_https_to_a_plain_http_port_is_reported(server: WireServer) -> None:
     url = server.base_url.replace("http:", "https:")
     # The server waits for the rest of a request line, and the client for the server's half of the handshake.
     client = ModelClient(Endpoint(url, "m"), EndpointProfile(), retry=FAST, timeouts=replace(BRISK, connect=0.2))
@@ -570,13 +576,13 @@ async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("near", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080/v1"])
-def test_a_server_on_this_machine_may_load_a_model_first(near: str) -> None:
+def test_a_local_server_has_longer_to_send_its_first_token(near: str) -> None:
     assert Timeouts.for_endpoint(Endpoint(near, "m")).first > Timeouts().first
     for far in ("https://api.example.com/v1", "http://10.0.0.7/v1", "http://localhost.example.com/v1"):
         assert Timeouts.for_endpoint(Endpoint(far, "m")) == Timeouts()
 
 
-async def test_the_list_of_models(server: WireServer) -> None:
+async def test_the_model_list_is_read_and_its_failure_reported(server: WireServer) -> None:
     server.models = ["a", "b"]
     async with client_of(server) as client:
         assert await client.model_ids() == ["a", "b"]
@@ -611,7 +617,9 @@ async def test_the_list_of_models(server: WireServer) -> None:
         ({}, None),
     ],
 )
-async def test_the_list_gives_context_windows(server: WireServer, entry: dict[str, Any], window: int | None) -> None:
+async def test_the_model_list_gives_context_windows(
+    server: WireServer, entry: dict[str, Any], window: int | None
+) -> None:
     other = {"id": "other", "context_length": 512}
     server.route("/v1/models", document({"data": [other, {"id": "test-model", **entry}]}))
     server.always(Turn("Hi"))
@@ -630,7 +638,7 @@ async def test_the_list_gives_context_windows(server: WireServer, entry: dict[st
         assert client.profile.context_window == 9, "what the user or the server said goes over the list"
 
 
-async def test_a_server_without_a_list_is_not_asked_twice(server: WireServer) -> None:
+async def test_a_missing_model_list_is_requested_once(server: WireServer) -> None:
     server.route("/v1/models", error(404, "no"))
     server.always(Turn("Hi"))
     async with client_of(server) as client:
@@ -639,7 +647,7 @@ async def test_a_server_without_a_list_is_not_asked_twice(server: WireServer) ->
     assert len(server.visits) == 1
 
 
-async def test_a_failure_that_passes_is_not_told(server: WireServer) -> None:
+async def test_a_failure_that_a_retry_solves_is_not_reported(server: WireServer) -> None:
     server.script([error(503, "Loading"), error(500, "Oops"), error(429, "Wait"), Turn("Hi")])
     async with client_of(server) as client:
         updates = await updates_of(client, opening)

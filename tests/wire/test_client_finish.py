@@ -17,7 +17,7 @@ HALF = chunk(calls=[call_delta(0, call_id="1", name="read_file", arguments='{"pa
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call", "other", "unknown", "eos", "end_turn"])
 @pytest.mark.parametrize("part", [chunk("Hi"), CALL])
-async def test_any_reason_ends_a_response(server: WireServer, part: Any, reason: str) -> None:
+async def test_every_finish_reason_completes_a_response(server: WireServer, part: Any, reason: str) -> None:
     server.script([stream(part, chunk(finish=reason), DONE)])
     completed = await complete(server)
     assert (completed.finish_reason, completed.truncated) == (reason, False)
@@ -26,18 +26,18 @@ async def test_any_reason_ends_a_response(server: WireServer, part: Any, reason:
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "error", "model_context_window_exceeded"])
 @pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
-async def test_reasons_that_cut_a_response_short(server: WireServer, part: Any, reason: str) -> None:
+async def test_finish_reasons_of_a_limit_mark_a_response_as_cut(server: WireServer, part: Any, reason: str) -> None:
     server.script([stream(part, chunk(finish=reason), DONE)])
     completed = await complete(server)
     assert (completed.finish_reason, completed.truncated) == (reason, True)
 
 
-async def test_a_later_reason_that_cuts_short_wins(server: WireServer) -> None:
+async def test_a_later_finish_reason_of_a_limit_wins(server: WireServer) -> None:
     server.script([stream(CALL, chunk(finish="tool_calls"), chunk(finish="length"), DONE)])
     assert (await complete(server)).truncated
 
 
-async def test_a_later_reason_does_not_make_a_cut_response_whole(server: WireServer) -> None:
+async def test_a_later_finish_reason_does_not_undo_a_limit(server: WireServer) -> None:
     server.script([stream(CALL, chunk(finish="length"), chunk(finish="stop"), DONE)])
     completed = await complete(server)
     assert (completed.finish_reason, completed.truncated) == ("length", True)
@@ -45,13 +45,15 @@ async def test_a_later_reason_does_not_make_a_cut_response_whole(server: WireSer
 
 @pytest.mark.parametrize("ending", [(DONE,), (), (chunk(finish=""), DONE)])
 @pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
-async def test_no_reason_means_cut(server: WireServer, part: Any, ending: tuple[Any, ...]) -> None:
+async def test_a_response_without_a_finish_reason_counts_as_cut(
+    server: WireServer, part: Any, ending: tuple[Any, ...]
+) -> None:
     server.script([stream(part, *ending)])
     completed = await complete(server)
     assert (completed.finish_reason, completed.truncated) == (None, True)
 
 
-async def test_a_server_that_never_gives_a_reason_is_recognised_by_its_second_clean_end(server: WireServer) -> None:
+async def test_a_server_without_finish_reasons_is_recognised_at_its_second_clean_end(server: WireServer) -> None:
     whole, half, broken_off = stream(CALL, DONE), stream(HALF, DONE), stream(CALL)
     server.script([whole, half, broken_off, whole, half, broken_off, whole])
     async with client_of(server) as client:
@@ -60,7 +62,7 @@ async def test_a_server_that_never_gives_a_reason_is_recognised_by_its_second_cl
     assert cut == [True, True, True, False, True, True, False]
 
 
-async def test_a_profile_may_know_that_before(server: WireServer) -> None:
+async def test_the_profile_can_make_the_finish_reason_optional(server: WireServer) -> None:
     server.always(stream(CALL, DONE))
     assert not (await complete(server, EndpointProfile(finish_optional=True))).truncated
 
@@ -73,7 +75,7 @@ async def test_an_empty_response_is_a_response(server: WireServer, reason: str) 
     assert len(server.requests) == 1
 
 
-async def test_an_empty_response_within_a_limit_of_our_own_is_no_full_context(server: WireServer) -> None:
+async def test_an_empty_response_at_our_own_limit_is_no_full_context(server: WireServer) -> None:
     server.script([stream(chunk("", role="assistant"), chunk(finish="length"), DONE)])
     async with client_of(server) as client:
         completed = response(await updates_of(client, lambda profile: Payload([USER], [], max_tokens=5)))
@@ -87,7 +89,7 @@ async def test_reasoning_alone_is_a_response(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
-async def test_no_room_for_a_single_token_is_a_full_context(server: WireServer, reason: str) -> None:
+async def test_an_empty_response_cut_by_length_is_a_full_context(server: WireServer, reason: str) -> None:
     server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
     with pytest.raises(RequestError) as caught:
         await complete(server)
@@ -127,7 +129,7 @@ ERRORS_IN_STREAMS = [
 
 
 @pytest.mark.parametrize("problem", ERRORS_IN_STREAMS)
-async def test_an_error_inside_the_stream_is_retried_and_then_told(server: WireServer, problem: Any) -> None:
+async def test_an_error_inside_the_stream_is_retried_and_then_reported(server: WireServer, problem: Any) -> None:
     server.always(stream(chunk("Hi"), problem))
     with pytest.raises(RequestError) as caught:
         await complete(server)
@@ -149,7 +151,7 @@ async def test_a_permanent_error_in_the_stream_is_not_retried(server: WireServer
     assert len(server.requests) == 1
 
 
-async def test_an_error_after_a_whole_response_does_not_spoil_it(server: WireServer) -> None:
+async def test_an_error_after_a_complete_response_is_ignored(server: WireServer) -> None:
     count = chunk(usage={"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9})
     server.always(stream(chunk("Hi"), chunk(finish="stop"), {"error": "billing is late"}, count, STALL))
     completed = await complete(server)
@@ -157,7 +159,7 @@ async def test_an_error_after_a_whole_response_does_not_spoil_it(server: WireSer
     assert completed.usage is not None and completed.usage.completion_tokens == 2, "what comes behind it is read"
 
 
-async def test_a_server_error_with_status_200_as_a_document(server: WireServer) -> None:
+async def test_an_error_document_with_status_200_is_an_error(server: WireServer) -> None:
     server.always(error(200, "No such thing", code="invalid_request_error"))
     with pytest.raises(RequestError, match="No such thing"):
         await complete(server)

@@ -127,7 +127,7 @@ async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: Wir
 
 
 @pytest.mark.parametrize("size", [1, 7, 65536])
-async def test_deltas_of_any_size(server: WireServer, size: int) -> None:
+async def test_text_in_deltas_of_any_size_is_joined(server: WireServer, size: int) -> None:
     text = "Grün 🎉 " * (20 if size < 100 else 20_000)
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     server.script([stream(*(chunk(piece) for piece in pieces), chunk(finish="stop"), DONE)])
@@ -139,7 +139,7 @@ async def test_a_character_cut_into_surrogates_is_joined(server: WireServer) -> 
     assert (await complete(server)).text == "a🎉b\ufffd"
 
 
-async def test_the_connection_serves_the_next_request(server: WireServer) -> None:
+async def test_a_connection_is_reused_for_the_next_request(server: WireServer) -> None:
     server.always(Turn("Hello"))
     async with client_of(server) as client:
         for _ in range(3):
@@ -148,7 +148,7 @@ async def test_the_connection_serves_the_next_request(server: WireServer) -> Non
     assert server.connections == 1
 
 
-async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(server: WireServer) -> None:
+async def test_a_fast_response_lets_other_tasks_run(server: WireServer) -> None:
     server.script([stream(*[chunk("word ")] * 5000, chunk(finish="stop"), DONE)])
     turns = 0
 
@@ -166,7 +166,7 @@ async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(se
     assert max(len(list(same)) for _, same in groupby(begun)) < 250
 
 
-async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server: WireServer) -> None:
+async def test_a_fast_response_waits_for_tasks_that_need_many_loop_turns(server: WireServer) -> None:
     """As a key does on its way through the queues of all widgets to the screen.
 
     The client sees that others are at work by how long a turn of the loop takes, which a loaded machine may blur for

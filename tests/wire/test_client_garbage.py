@@ -62,7 +62,9 @@ def events_of(reply: Reply) -> list[tuple[bytes, Any]]:
 @pytest.mark.parametrize("wire", PATHS)
 @settings(max_examples=scale_examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data: st.DataObject) -> None:
+async def test_any_value_at_any_place_ends_as_response_or_failure(
+    server: WireServer, wire: str, data: st.DataObject
+) -> None:
     events = copy.deepcopy(events_of(PATHS[wire](TURN, 0)))
     for _ in range(data.draw(st.integers(1, 3))):
         _, at = data.draw(st.sampled_from(events))
@@ -90,7 +92,9 @@ async def readable(completed: ResponseCompleted) -> None:
     assert EVENT_JSON.validate_json(stored.model_dump_json()) == stored
 
 
-async def test_a_defect_in_reading_fails_the_request(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exception_while_reading_fails_the_request(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: object, body: object) -> Any:
         raise TypeError("unhashable type")
 
@@ -108,7 +112,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
-async def test_arguments_nested_without_end_are_no_arguments(server: WireServer, levels: int) -> None:
+async def test_too_deeply_nested_arguments_are_invalid(server: WireServer, levels: int) -> None:
     """They were stored, and the session could never be opened again."""
     server.always(Turn(calls=(Call("edit_file", json.dumps(nested(levels))),)))
     (call,) = (await complete(server)).calls
@@ -116,7 +120,7 @@ async def test_arguments_nested_without_end_are_no_arguments(server: WireServer,
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
-async def test_an_event_nested_without_end_is_damaged(server: WireServer, levels: int) -> None:
+async def test_a_too_deeply_nested_event_is_damaged(server: WireServer, levels: int) -> None:
     text = json.dumps(chunk("Hi", reasoning_details=[nested(levels)]))
     server.always(stream(text))
     with pytest.raises(RequestError, match="contains something that is no JSON object"):
@@ -139,7 +143,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.timeout(10)
-async def test_words_made_to_keep_an_expression_busy(server: WireServer, text: str) -> None:
+async def test_an_error_text_cannot_make_a_regular_expression_slow(server: WireServer, text: str) -> None:
     """A body of blanks held everything up for a minute and a half."""
     server.always(document(json.dumps(TEXTS[text]), status=400))
     with pytest.raises(RequestError):
@@ -154,7 +158,7 @@ async def test_words_made_to_keep_an_expression_busy(server: WireServer, text: s
         ("<title></title><p>Words", "(400): Words."),
     ],
 )
-async def test_html_error_page_is_told_in_words(server: WireServer, page: str, words: str) -> None:
+async def test_an_html_error_page_becomes_plain_text(server: WireServer, page: str, words: str) -> None:
     server.always(document(page, status=400, content_type="text/html"))
     with pytest.raises(RequestError) as caught:
         await complete(server)
@@ -162,7 +166,7 @@ async def test_html_error_page_is_told_in_words(server: WireServer, page: str, w
 
 
 @pytest.mark.parametrize("charset", ["zlib", "rot13", "idna", "undefined", "utf-16"])
-async def test_a_charset_that_python_knows_and_nobody_means(server: WireServer, charset: str) -> None:
+async def test_an_unusual_charset_is_read_as_utf_8(server: WireServer, charset: str) -> None:
     kind = f"application/json; charset={charset}"
     refused = {"error": {"message": "Expired", "code": "invalid_api_key"}}
     server.always(document(refused, status=401, content_type=kind))
@@ -183,32 +187,32 @@ async def test_a_charset_that_python_knows_and_nobody_means(server: WireServer, 
         {"x-ratelimit-reset": "1e18"},
     ],
 )
-async def test_a_time_that_never_comes_is_none(server: WireServer, headers: dict[str, str]) -> None:
+async def test_an_endless_retry_time_is_ignored(server: WireServer, headers: dict[str, str]) -> None:
     server.script([error(429, "Slow down", headers=headers), Turn("Hello.")])
     assert (await complete(server)).text == "Hello."
 
 
 @pytest.mark.parametrize("code", ["9" * 5_000, 10**30, "\u0664\u0660\u0660", True])
-async def test_a_code_that_is_no_status(server: WireServer, code: Any) -> None:
+async def test_an_error_code_that_is_no_http_status_is_retried(server: WireServer, code: Any) -> None:
     server.script([stream({"error": {"message": "No", "code": code}}), Turn("Hello.")])
     assert (await complete(server)).text == "Hello."
 
 
-async def test_damaged_bytes_beside_what_is_no_object(server: WireServer) -> None:
+async def test_damaged_bytes_in_an_invalid_event_are_ignored(server: WireServer) -> None:
     server.always(
         stream(b'data: {"choices": [{"delta": 5, "x": "\xff"}]}\n\n', chunk("Hello."), chunk(finish="stop"), DONE)
     )
     assert (await complete(server)).text == "Hello."
 
 
-async def test_the_examination_ends_too(server: WireServer) -> None:
+async def test_the_examination_of_a_broken_endpoint_ends(server: WireServer) -> None:
     server.route("/v1/models", document("[" * 100_000))
     server.always(stream(event(json.dumps({"choices": [{"delta": {"tool_calls": call_delta()}}]}))))
     found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile(), retry=FAST)]
     assert isinstance(found[-1], EndpointDiagnosis) and not found[-1].usable
 
 
-async def test_names_without_end_take_one_line(server: WireServer) -> None:
+async def test_very_long_names_are_shortened_to_one_line(server: WireServer) -> None:
     server.models = ["x" * 5_000, "a\nb"]
     server.script([error(404, "The model `m` does not exist", code="model_not_found")])
     found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), EndpointProfile(), retry=FAST)]
@@ -265,7 +269,7 @@ async def test_too_large_response_fails_and_is_not_retried(server: WireServer, w
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_bomb_takes_no_more_memory_than_it_may(server: WireServer, status: int) -> None:
+async def test_a_compression_bomb_takes_bounded_memory(server: WireServer, status: int) -> None:
     bomb = packed(MUCH, 256)
     server.always(Reply(bomb.parts, status=status, headers=bomb.headers))
     async with client_of(server) as client:
@@ -287,14 +291,14 @@ async def test_endless_empty_events_are_too_large(server: WireServer, monkeypatc
         await complete(server)
 
 
-async def test_text_before_a_flood_is_kept(server: WireServer) -> None:
+async def test_text_before_an_oversized_event_is_kept(server: WireServer) -> None:
     server.always(stream(chunk("Hello"), b"data: ", *[MUCH] * 9))
     with pytest.raises(RequestError) as caught:
         await complete(server)
     assert isinstance(caught.value.partial, ResponseCompleted) and caught.value.partial.text == "Hello"
 
 
-async def test_a_list_of_models_without_end(server: WireServer) -> None:
+async def test_an_endless_model_list_is_refused(server: WireServer) -> None:
     server.route("/v1/models", poured(b'{"data": [', MUCH))
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="sent a list of models of more than 16 MiB"):
@@ -315,14 +319,16 @@ _BARE = zlib.compressobj(wbits=-15)
         ("identity", ANSWER),
     ],
 )
-async def test_a_body_that_comes_packed_all_the_same_is_read(server: WireServer, encoding: str, body: bytes) -> None:
+async def test_a_compressed_body_is_read_although_not_requested(
+    server: WireServer, encoding: str, body: bytes
+) -> None:
     cut = (body[:7], body[7:])
     server.always(Reply(cut, headers={"content-encoding": encoding}))
     assert (await complete(server)).text == "Hello"
     assert server.last.headers["accept-encoding"] == "identity"
 
 
-async def test_a_packed_error_keeps_the_servers_words(server: WireServer) -> None:
+async def test_a_compressed_error_body_is_shown(server: WireServer) -> None:
     body = gzip.compress(json.dumps({"error": {"message": "No such thing"}}).encode())
     server.always(document(body, status=400, headers={"content-encoding": "gzip"}))
     with pytest.raises(RequestError, match="No such thing"):
@@ -338,7 +344,7 @@ _NO_STREAM = zlib.compress(event(chunk("Bad"))) + _AFTER_ZLIB.compress(ANSWER) +
     ("encoding", "body"),
     [("gzip", b"\x1f\x8bnothing"), ("br", b"abc"), ("gzip, gzip", b""), ("deflate", _NO_STREAM)],
 )
-async def test_a_body_that_cannot_be_unpacked_is_damaged(server: WireServer, encoding: str, body: bytes) -> None:
+async def test_a_body_that_cannot_be_decompressed_is_damaged(server: WireServer, encoding: str, body: bytes) -> None:
     server.script([Reply((body,), headers={"content-encoding": encoding}), Turn("Hello")])
     async with client_of(server) as client:
         assert response(await updates_of(client)).text == "Hello"
@@ -371,7 +377,7 @@ FAULTS: list[Reply] = [
 
 
 @pytest.mark.timeout(120)
-async def test_every_request_ends_and_leaves_nothing_behind(server: WireServer) -> None:
+async def test_every_request_ends_and_leaves_no_task(server: WireServer) -> None:
     chance = random.Random(7)
     answers: list[Turn | Reply] = [*FAULTS, *[Turn("Hello")] * len(FAULTS)]
     server.model(lambda request: chance.choice(answers))

@@ -45,7 +45,7 @@ async def usage_of(
     return completed.usage
 
 
-async def test_server_cost_goes_before_user_price_and_listed_price(server: WireServer) -> None:
+async def test_the_servers_cost_wins_over_user_price_and_listed_price(server: WireServer) -> None:
     server.route("/v1/models", document({"data": [LISTED]}))
     server.script(
         [answering({**COUNTED, "cost": 0.25}), *[answering(COUNTED)] * 4, answering({**COUNTED, "cost": 0})]
@@ -66,7 +66,7 @@ async def test_server_cost_goes_before_user_price_and_listed_price(server: WireS
     ("wire", "counts"),
     [("chat", (40, 0, 0, 7)), ("anthropic", (46, 4, 2, 7)), ("responses", (40, 4, 0, 7))],
 )
-async def test_each_wire_counts_tokens_apart(
+async def test_each_wire_counts_cached_and_plain_tokens_separately(
     server: WireServer, wire: str, counts: tuple[int, int, int, int]
 ) -> None:
     server.always(Turn("Hello", prompt_tokens=40, completion_tokens=7))
@@ -92,7 +92,7 @@ async def test_each_wire_counts_tokens_apart(
         {"prompt": "nan", "completion": "9" * 400},
     ],
 )
-async def test_a_list_that_has_no_price_per_token_teaches_none(server: WireServer, pricing: Any) -> None:
+async def test_a_model_list_without_token_prices_gives_no_cost(server: WireServer, pricing: Any) -> None:
     server.route("/v1/models", document({"data": [{"id": "m", "pricing": pricing}]}))
     server.script([answering(COUNTED)])
     assert (await usage_of(server, None, listed=True)).cost is None
@@ -107,7 +107,7 @@ async def test_a_list_that_has_no_price_per_token_teaches_none(server: WireServe
         cache_write_tokens=st.integers(0, 10**9),
     )
 )
-def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at_the_dearest(
+def test_a_cost_is_never_negative_nor_above_the_highest_price(
     usage: TokenUsage,
 ) -> None:
     cost = add_cost(usage, DEAR).cost
@@ -117,7 +117,7 @@ def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at
     assert add_cost(usage, None) == usage
 
 
-def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> None:
+def test_a_price_is_found_by_name_then_by_the_most_specific_pattern() -> None:
     one, other = PriceTable(input=1, output=1), PriceTable(input=2, output=2)
     prices = {"*": other, "claude-*": one, "m[1m]": other}
     assert find_price("claude-opus-4-8", prices) == one
@@ -128,12 +128,12 @@ def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> Non
 
 
 @pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])
-def test_a_price_that_is_none_is_told(price: Any) -> None:
+def test_an_invalid_price_is_a_config_error(price: Any) -> None:
     with pytest.raises(ConfigError, match=r"price\.m"):
         validate_setting("price", price)
 
 
-def test_a_price_in_the_profile_is_checked_as_one() -> None:
+def test_a_price_in_the_profile_is_validated() -> None:
     assert EndpointProfile(price={"input": 1.0, "output": 2.0}).price == {"input": 1.0, "output": 2.0}
     with pytest.raises(ValueError, match="output"):
         EndpointProfile(price={"input": 1.0})

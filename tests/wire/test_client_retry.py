@@ -51,13 +51,13 @@ async def first_delay(server: WireServer, headers: dict[str, str], message: str 
         ({}, "", 0),
     ],
 )
-async def test_the_server_says_how_long(
+async def test_the_retry_delay_comes_from_the_servers_headers_or_text(
     server: WireServer, headers: dict[str, str], message: str, expected: float
 ) -> None:
     assert await first_delay(server, headers, message) == pytest.approx(expected)
 
 
-async def test_a_date_to_wait_for(server: WireServer) -> None:
+async def test_a_retry_date_becomes_a_delay(server: WireServer) -> None:
     from email.utils import formatdate
 
     delay = await first_delay(server, {"retry-after": formatdate(time.time() + 30, usegmt=True)})
@@ -65,7 +65,9 @@ async def test_a_date_to_wait_for(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"retry-after": "3000"}, {"x-ratelimit-reset-requests": "60m0s"}])
-async def test_a_long_wait_is_the_users_decision(server: WireServer, headers: dict[str, str]) -> None:
+async def test_a_long_retry_delay_fails_and_leaves_the_decision_to_the_user(
+    server: WireServer, headers: dict[str, str]
+) -> None:
     server.always(error(429, "Wait", headers=headers))
     async with client_of(server) as client:
         with pytest.raises(RequestError) as caught:
@@ -76,7 +78,7 @@ async def test_a_long_wait_is_the_users_decision(server: WireServer, headers: di
     assert len(server.requests) == 1
 
 
-async def test_a_long_wait_can_be_cut_short(server: WireServer) -> None:
+async def test_retry_now_ends_a_long_wait(server: WireServer) -> None:
     server.script([error(429, "Wait", headers={"retry-after": "600"}), Turn("Hello")])
     async with client_of(server) as client:
         updates = []
@@ -88,7 +90,7 @@ async def test_a_long_wait_can_be_cut_short(server: WireServer) -> None:
         assert response(updates).text == "Hello"
 
 
-async def test_every_attempt_is_the_same_request(server: WireServer) -> None:
+async def test_every_attempt_sends_the_same_request(server: WireServer) -> None:
     server.script([error(503, "Busy"), stream(chunk("Hi"), CUT), Turn("Hello")])
     async with client_of(server) as client:
         await updates_of(client)
@@ -96,7 +98,7 @@ async def test_every_attempt_is_the_same_request(server: WireServer) -> None:
     assert len(others) == 2 and all(body == first for body in others)
 
 
-async def test_a_call_of_a_broken_attempt_is_not_in_the_response(server: WireServer) -> None:
+async def test_a_call_of_a_broken_attempt_is_discarded(server: WireServer) -> None:
     whole = call_delta(0, call_id="1", name="edit_file", arguments="{}")
     server.script([stream(chunk("I edit."), chunk(calls=[whole]), CUT), Turn("Never mind.")])
     async with client_of(server) as client:
@@ -105,7 +107,7 @@ async def test_a_call_of_a_broken_attempt_is_not_in_the_response(server: WireSer
     assert [update for update in updates if isinstance(update, AttemptDiscarded)]
 
 
-async def test_silence_before_the_first_token(server: WireServer) -> None:
+async def test_silence_before_the_first_token_is_retried(server: WireServer) -> None:
     server.script([stream(STALL), stream(chunk("", role="assistant"), b": still here\n\n", STALL)])
     server.always(Turn("Hi"))
     async with client_of(server, timeouts=Timeouts(first=0.3), retry=STUBBORN) as client:
@@ -116,7 +118,7 @@ async def test_silence_before_the_first_token(server: WireServer) -> None:
     assert await server.requests[0].left() and await server.requests[1].left()
 
 
-async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: WireServer) -> None:
+async def test_the_error_of_a_silent_exchange_names_what_it_waited_for(server: WireServer) -> None:
     server.always(stream(STALL))
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
     transport = Transport(endpoint, timeouts, FailureDescriber(endpoint))
@@ -127,7 +129,7 @@ async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: Wir
     await transport.aclose()
 
 
-async def test_heartbeats_are_no_progress(server: WireServer) -> None:
+async def test_heartbeats_do_not_count_as_progress(server: WireServer) -> None:
     beats = [part for _ in range(60) for part in (b": ping\n\n", chunk(None), BREAK)]
     server.script([stream(chunk("Hi"), *beats, STALL)])
     server.always(Turn("Hello"))
@@ -137,7 +139,7 @@ async def test_heartbeats_are_no_progress(server: WireServer) -> None:
     assert server.requests[0].disconnected.is_set()
 
 
-async def test_a_trickle_ends_as_a_whole(server: WireServer) -> None:
+async def test_a_response_that_trickles_ends_at_the_total_time_limit(server: WireServer) -> None:
     tokens = [part for _ in range(400) for part in (chunk("h"), BREAK)]
     server.always(stream(*tokens, STALL))
     for timeouts, build, closes in (
@@ -151,7 +153,7 @@ async def test_a_trickle_ends_as_a_whole(server: WireServer) -> None:
     assert len(server.requests) == 2
 
 
-async def test_silence_before_the_first_byte_is_told_as_such(server: WireServer) -> None:
+async def test_silence_before_the_first_byte_is_named_in_the_error(server: WireServer) -> None:
     server.always(stream(STALL))
     async with client_of(server, timeouts=Timeouts(read=0.2), retry=RetryPolicy(attempts=1)) as client:
         with pytest.raises(RequestError, match=r"sent nothing for 0.2 s while waiting for its first byte") as caught:
@@ -159,7 +161,7 @@ async def test_silence_before_the_first_byte_is_told_as_such(server: WireServer)
     assert "scope" not in caught.value.message
 
 
-async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:
+async def test_reasoning_and_calls_count_as_progress(server: WireServer) -> None:
     thoughts = [part for _ in range(30) for part in (chunk(reasoning="h"), *[BREAK] * 6)]
     arguments = [part for _ in range(30) for part in (chunk(calls=[call_delta(0, arguments=" ")]), *[BREAK] * 6)]
     begun = chunk(calls=[call_delta(0, call_id="1", name="read_file")])
@@ -169,7 +171,7 @@ async def test_reasoning_and_calls_are_progress(server: WireServer) -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_dead_connection_is_noticed_by_the_bytes_that_do_not_come(server: WireServer) -> None:
+async def test_a_connection_without_bytes_is_given_up(server: WireServer) -> None:
     server.script([stream(chunk("Hi"), STALL)])
     server.always(Turn("Hello"))
     async with client_of(server, timeouts=Timeouts(read=0.3), retry=STUBBORN) as client:
@@ -184,7 +186,7 @@ async def test_a_closing_request_is_retried_once(server: WireServer) -> None:
     assert len(server.requests) == 2
 
 
-async def test_a_closing_request_does_not_wait_longer_than_its_five_seconds(server: WireServer) -> None:
+async def test_a_closing_request_does_not_wait_for_a_long_retry_delay(server: WireServer) -> None:
     server.always(error(429, "Wait", headers={"retry-after": "6"}))
     async with client_of(server, retry=PATIENT) as client:
         with pytest.raises(RequestError) as caught:

@@ -81,12 +81,12 @@ async def talks(server: WireServer) -> AsyncIterator[list[Talk]]:
         ("https://example.com/anthropic/more", "chat", "/chat/completions"),
     ],
 )
-def test_the_address_tells_the_wire(base_url: str, wire: str, path: str) -> None:
+def test_the_address_decides_the_wire(base_url: str, wire: str, path: str) -> None:
     profile = resolve_profile(base_url, "m")
     assert (profile.wire, wire_for(profile).request_path(base_url)) == (wire, path)
 
 
-def test_the_user_has_the_last_word_and_anthropics_chat_layer_keeps_its_placement() -> None:
+def test_the_users_wire_setting_wins_and_anthropics_chat_layer_keeps_its_placement() -> None:
     for name in WIRES:
         assert resolve_profile("https://api.anthropic.com/v1", "m", overrides={"wire": name}).wire == name
     assert resolve_profile("https://api.anthropic.com/v1", "m", overrides={"wire": "chat"}).mid_system == "fold_first"
@@ -115,7 +115,9 @@ async def test_without_responses_chat_completions_are_used(server: WireServer, t
     assert talk.client.profile.wire == "chat" and len(talk.told) == 1
 
 
-async def test_a_server_that_has_neither_ends_in_its_own_words(server: WireServer, talks: list[Talk]) -> None:
+async def test_a_server_without_both_wires_keeps_chat_and_shows_its_error(
+    server: WireServer, talks: list[Talk]
+) -> None:
     server.wires = {"chat": ONLY_RESPONSES, "responses": NOT_THERE, "anthropic": NOT_THERE}
     talks.append(talk := Talk(server, EndpointProfile()))
     with pytest.raises(RequestError):
@@ -124,7 +126,7 @@ async def test_a_server_that_has_neither_ends_in_its_own_words(server: WireServe
     assert talk.client.profile.wire == "chat"
 
 
-async def test_anthropics_key_and_version_go_in_headers_of_their_own(server: WireServer, talks: list[Talk]) -> None:
+async def test_anthropics_key_and_version_are_sent_in_its_own_headers(server: WireServer, talks: list[Talk]) -> None:
     server.require_key("secret key")
     server.always(Turn("Done."))
     talks.append(talk := Talk(server, EndpointProfile(wire="anthropic")))
@@ -169,7 +171,7 @@ ECHOED = OpaqueResponseBlocks(
 
 
 @pytest.mark.parametrize(("wire", "words", "learned", "sent"), REFUSALS)
-async def test_refusal_on_a_wire_is_learned(
+async def test_a_refusal_on_each_wire_is_learned(
     server: WireServer, talks: list[Talk], wire: str, words: str, learned: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     server.script([VENDORS[wire].error(400, words), Turn("Done.")])
@@ -197,7 +199,7 @@ async def test_refusal_on_a_wire_is_learned(
         (529, "overloaded_error", "Overloaded", FailureKind.SERVER_ERROR),
     ],
 )
-async def test_anthropics_errors_are_known_for_what_they_are(
+async def test_anthropics_errors_have_the_right_kind(
     server: WireServer, talks: list[Talk], status: int, kind: str, words: str, expected: FailureKind
 ) -> None:
     server.always(anthropic_error(status, words, kind))
@@ -232,7 +234,7 @@ FAILED: dict[str, tuple[str, Reply]] = {
 
 
 @pytest.mark.parametrize("kind", FAILED)
-async def test_failed_response_of_a_wire_is_an_error(server: WireServer, talks: list[Talk], kind: str) -> None:
+async def test_a_failed_response_on_each_wire_is_an_error(server: WireServer, talks: list[Talk], kind: str) -> None:
     wire, reply = FAILED[kind]
     server.always(reply)
     talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
@@ -327,7 +329,9 @@ ODD: dict[str, tuple[str, Reply]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-async def test_text_missing_in_a_stream_is_completed(server: WireServer, talks: list[Talk], kind: str) -> None:
+async def test_text_missing_in_the_deltas_is_taken_from_the_final_event(
+    server: WireServer, talks: list[Talk], kind: str
+) -> None:
     wire, reply = ODD[kind]
     server.script([reply])
     talks.append(talk := Talk(server, EndpointProfile(wire=wire)))  # type: ignore[arg-type]
@@ -342,7 +346,9 @@ async def test_text_missing_in_a_stream_is_completed(server: WireServer, talks: 
 
 @each_vendor
 @pytest.mark.parametrize("pieces", [1, 4, 1000])
-async def test_a_stream_is_cut_anywhere(server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int) -> None:
+async def test_a_stream_may_be_split_at_any_place(
+    server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int
+) -> None:
     calls = (*A_CALL, Call("read_file", "{}"), Call("edit_file", '{"path": '))
     server.script([Turn("Zwei Wörter.", calls, reasoning="Hm, two.", pieces=pieces)])
     talks.append(talk := Talk(server, EndpointProfile(wire=vendor.name)))  # type: ignore[arg-type]
@@ -378,7 +384,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
     assert (diagnosis.profile.wire, diagnosis.profile.mid_system) == (vendor.name, "inline")
 
 
-def test_calls_stand_in_the_order_of_their_reasoning() -> None:
+def test_each_call_is_sent_after_its_reasoning() -> None:
     """Interleaved: what led to a call stands right before it."""
     blocks = [
         {"wire": "responses", "at": at, "block": {"type": "reasoning", "id": f"r{at}", "encrypted_content": "s"}}

@@ -77,7 +77,9 @@ def body_of(model: str, wire: str, build: Callable[[EndpointProfile], Payload]) 
         ),
     ],
 )
-def test_the_effort_stands_where_the_wire_has_it(wire: str, model: str, effort: str, fields: dict[str, Any]) -> None:
+def test_the_effort_is_sent_in_the_field_of_the_wire(
+    wire: str, model: str, effort: str, fields: dict[str, Any]
+) -> None:
     body = body_of(model, wire, wishing(effort))
     names = ("reasoning_effort", "reasoning", "thinking", "output_config")
     assert {name: body[name] for name in names if name in body} == fields
@@ -85,7 +87,7 @@ def test_the_effort_stands_where_the_wire_has_it(wire: str, model: str, effort: 
 
 @pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh", "max"])
 @pytest.mark.parametrize("limit", [16, 1_100, 4_096, 32_000])
-def test_a_budget_leaves_room_for_the_answer_or_is_not_sent(effort: str, limit: int) -> None:
+def test_a_thinking_budget_leaves_room_for_the_answer_or_is_not_sent(effort: str, limit: int) -> None:
     body = body_of("claude-sonnet-4-5", "anthropic", wishing(effort, limit=limit))
     assert ("thinking" in body) == (limit > 1_500)
     assert "thinking" not in body or 1_024 <= body["thinking"]["budget_tokens"] <= 0.75 * limit
@@ -107,7 +109,7 @@ MORE = replace(WORK, calls=(replace(WORK.calls[0], id="call_2"),))
         ((WORK, ModelTurn("Done."), UserItem("And this.")), True),
     ],
 )
-def test_a_budget_does_not_begin_in_the_midst_of_a_turn(said: tuple[Item, ...], thinks: bool) -> None:
+def test_thinking_is_not_started_in_the_middle_of_a_turn(said: tuple[Item, ...], thinks: bool) -> None:
     assert ("thinking" in body_of("claude-sonnet-4-5", "anthropic", wishing("high", *said))) == thinks
 
 
@@ -130,7 +132,9 @@ def test_a_budget_does_not_begin_in_the_midst_of_a_turn(said: tuple[Item, ...], 
         ),
     ],
 )
-def test_extra_fields_override_and_join_tables(wire: str, fields: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_extra_fields_override_values_and_merge_tables(
+    wire: str, fields: dict[str, Any], sent: dict[str, Any]
+) -> None:
     body = body_of("m", wire, wishing("high", **fields))
     assert {name: body[name] for name in sent} == sent
 
@@ -149,7 +153,7 @@ def told(updates: list[Any]) -> list[str]:
     return [update.notice for update in updates if isinstance(update, ProfileCorrected)]
 
 
-async def test_refused_setting_is_left_out_told_once_and_remembered(server: WireServer) -> None:
+async def test_a_refused_setting_is_left_out_reported_once_and_remembered(server: WireServer) -> None:
     server.insist(takes_no("reasoning_effort", "top_k"))
     server.always(Turn("Done."))
     cache: dict[str, dict[str, Any]] = {}
@@ -180,7 +184,7 @@ async def test_refused_setting_is_left_out_told_once_and_remembered(server: Wire
         ("anthropic", VENDORS["anthropic"].error(400, "adaptive thinking is not supported on this model")),
     ],
 )
-async def test_a_refused_effort_is_known_by_the_servers_words(server: WireServer, wire: str, reply: Reply) -> None:
+async def test_a_refused_effort_is_recognised_by_the_error_text(server: WireServer, wire: str, reply: Reply) -> None:
     server.script([reply, Turn("Done.")])
     async with client_of(server, EndpointProfile.model_validate({"wire": wire})) as client:
         assert len(told(await updates_of(client, wishing("high")))) == 1
@@ -190,7 +194,7 @@ async def test_a_refused_effort_is_known_by_the_servers_words(server: WireServer
     assert not {"reasoning", "reasoning_effort", "thinking", "output_config"} & server.last.body.keys()
 
 
-async def test_a_refusal_that_only_sounds_like_a_field_teaches_nothing_of_it(server: WireServer) -> None:
+async def test_an_error_with_a_word_like_a_field_name_refuses_no_field(server: WireServer) -> None:
     server.always(error(400, "Conversation roles must alternate user/assistant/user"))
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, cache=cache) as client:
@@ -199,14 +203,14 @@ async def test_a_refusal_that_only_sounds_like_a_field_teaches_nothing_of_it(ser
         assert client.profile == EndpointProfile() and not cache
 
 
-async def test_without_settings_a_request_is_as_ever(server: WireServer) -> None:
+async def test_without_settings_a_request_has_only_the_standard_fields(server: WireServer) -> None:
     server.always(Turn("Done."))
     async with client_of(server) as client:
         await updates_of(client, opening)
     assert server.last.body.keys() == {"model", "messages", "stream", "stream_options", "tools"}
 
 
-async def test_a_turn_with_another_model_or_effort_has_a_client_of_its_own(server: WireServer) -> None:
+async def test_a_turn_with_another_model_or_effort_uses_another_client(server: WireServer) -> None:
     made: list[tuple[str, str]] = []
 
     def another(model: str, effort: str) -> ModelClient:

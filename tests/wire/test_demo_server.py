@@ -74,7 +74,7 @@ async def raw(base_url: str, request: bytes) -> tuple[int, dict[str, str], bytes
     return int(head[0].split()[1]), headers, body
 
 
-async def test_the_model_is_listed(client: Any) -> None:
+async def test_the_demo_model_is_listed(client: Any) -> None:
     assert [model.id async for model in client.models.list()] == ["signoff-demo"]
     assert (await client.models.retrieve("signoff-demo")).owned_by == "signoff"
 
@@ -95,7 +95,7 @@ async def test_text_streams_in_pieces_with_usage_at_the_end(client: Any) -> None
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_usage_comes_only_if_asked_for(client: Any) -> None:
+async def test_usage_is_sent_only_if_requested(client: Any) -> None:
     stream = await client.chat.completions.create(model="signoff-demo", messages=HELP, stream=True)
     assert all(chunk.usage is None and chunk.choices for chunk in [chunk async for chunk in stream])
 
@@ -116,7 +116,7 @@ async def test_a_call_streams_its_name_first_and_its_arguments_in_pieces(client:
     assert arguments == {"path": "a/rather/long/path/that/needs/two/pieces.md"}
 
 
-async def test_the_whole_answer_is_the_same_as_the_stream(client: Any) -> None:
+async def test_the_answer_without_streaming_equals_the_stream(client: Any) -> None:
     whole = await client.chat.completions.create(model="signoff-demo", messages=EXPLAIN, tools=[TOOL])
     choice = whole.choices[0]
     assert choice.finish_reason == "tool_calls"
@@ -126,7 +126,7 @@ async def test_the_whole_answer_is_the_same_as_the_stream(client: Any) -> None:
     assert text == choice.message.content
 
 
-async def test_a_forced_tool_is_called_with_arguments_of_its_schema(client: Any) -> None:
+async def test_a_forced_tool_is_called_with_valid_arguments(client: Any) -> None:
     forced = {"type": "function", "function": {"name": "read_file"}}
     for choice in (forced, "required"):
         whole = await client.chat.completions.create(
@@ -136,7 +136,7 @@ async def test_a_forced_tool_is_called_with_arguments_of_its_schema(client: Any)
         assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "demo"})
 
 
-async def test_a_valid_history_of_every_shape_is_taken(client: Any) -> None:
+async def test_a_valid_history_of_every_shape_is_accepted(client: Any) -> None:
     await client.chat.completions.create(
         model="signoff-demo",
         messages=[
@@ -237,7 +237,7 @@ async def test_a_disconnect_ends_the_stream_at_once() -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_client_that_hangs_up_gets_nothing_more() -> None:
+async def test_a_client_that_disconnects_gets_no_more_data() -> None:
     async with demo_server(0.001) as settings:
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(settings["base_url"]))
         body = json.dumps({"model": "signoff-demo", "messages": HELP, "stream": True})
@@ -249,7 +249,7 @@ async def test_a_client_that_hangs_up_gets_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_the_command_serves_until_a_signal(number: int) -> None:
+async def test_the_demo_server_command_runs_until_a_signal(number: int) -> None:
     process = await asyncio.create_subprocess_exec(*COMMAND, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     base_url = (await process.stdout.readline()).decode().strip()
@@ -262,7 +262,7 @@ async def test_the_command_serves_until_a_signal(number: int) -> None:
         await asyncio.open_connection("127.0.0.1", port_of(base_url))
 
 
-async def test_a_port_that_is_taken_is_one_clear_line(server: str) -> None:
+async def test_an_occupied_port_is_reported_in_one_line(server: str) -> None:
     port = str(port_of(server))
     with pytest.raises(DemoServerFailed, match=port):
         async with demo_server(port=int(port)):

@@ -42,7 +42,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
         ("stage", "--json", "--from"),
     ],
 )
-def test_wrong_usage_is_a_document_too(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_reported_as_json_too(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     if words[0] == "--json":
         assert main(words) == 2 and not capsys.readouterr().out, "no command, so no document"
         return
@@ -62,7 +62,9 @@ def test_an_unknown_session_is_wrong_usage(
     assert "no session '0ff'" in capsys.readouterr().err
 
 
-def test_a_cut_answer_is_joined_and_named(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_continued_answer_is_joined_and_a_cut_one_is_an_error(
+    server: WireServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of an answer in two parts, standard output had the second."""
     words = ("--base-url", server.base_url, "--model", "m")
     server.script([Turn("It begins", finish="length"), Turn(" and it ends.")])
@@ -83,7 +85,7 @@ def test_a_cut_answer_is_joined_and_named(server: WireServer, capsys: pytest.Cap
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 @pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("doctor", "--hook-schema"), ("run", "Hi")])
 @pytest.mark.parametrize("text", ["Hello.", "Hello.\n" * 20_000], ids=["short", "long"])
-def test_a_full_disk_is_told_in_one_line(
+def test_a_full_disk_is_reported_in_one_line(
     server: WireServer,
     words: tuple[str, ...],
     text: str,
@@ -99,7 +101,9 @@ def test_a_full_disk_is_told_in_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_a_blocked_stdout_is_no_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_stdout_keeps_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         # As with PYTHONUNBUFFERED.
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
@@ -108,7 +112,7 @@ def test_a_blocked_stdout_is_no_failure(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "k\u00e9y"])
-def test_a_key_that_cannot_be_sent_is_told_in_plain_words(
+def test_an_invalid_key_is_reported_in_one_line(
     key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -116,7 +120,9 @@ def test_a_key_that_cannot_be_sent_is_told_in_plain_words(
     assert "api_key: a key is one line of ASCII characters.\n" in capsys.readouterr().err
 
 
-def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_closing_request_is_reported_with_the_proposal(
+    server: WireServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     server.turn(calls=[edit()], prompt_tokens=100, completion_tokens=10)
     server.always(error(400, "Not today"))
     assert main(["run", "Be brief", "--json", "--base-url", server.base_url, "--model", "m"]) == 0
@@ -134,7 +140,7 @@ def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.Capt
     ],
     ids=["command", "secret"],
 )
-def test_permission_that_nobody_could_give_is_no_denial(
+def test_a_permission_that_nobody_can_give_is_not_called_a_denial(
     call: tuple[str, dict[str, Any]],
     summary: str,
     server: WireServer,
@@ -155,7 +161,7 @@ def test_permission_that_nobody_could_give_is_no_denial(
         assert "denied" not in text and "did not allow" not in text and "did not let" not in text
 
 
-def test_without_the_screen_it_is_said_what_is_waited_for(
+def test_a_headless_run_names_what_it_waits_for(
     server: WireServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("app.cli.headless_run._FIRST_WORD", 0.1)
@@ -187,7 +193,7 @@ def test_a_second_ctrl_c_quits(server: WireServer, tmp_path: Path, capsys: pytes
     assert (code, capsys.readouterr().out) == (128 + signal.SIGINT, "")
 
 
-def test_debug_has_no_texts(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_debug_file_has_no_texts(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.always(Turn("An answer."))
     words = ("run", "A question", "--json", "--base-url", server.base_url, "--model", "m")
     for _ in range(2):

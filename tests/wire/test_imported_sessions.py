@@ -29,7 +29,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("wire", ["", "anthropic", "responses"])
-def test_an_imported_session_goes_on(
+def test_an_imported_session_can_be_continued(
     write: Callable[[Path], Path],
     program: str,
     said: list[str],
@@ -58,9 +58,7 @@ def test_an_imported_session_goes_on(
     assert "held in another program" in json.dumps(server.last.body)
 
 
-def test_import_says_what_was_repaired_and_how_to_continue(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_import_reports_repairs_and_how_to_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(transcripts.openai(tmp_path / "m.json"))]) == 0
     first, repaired, last = capsys.readouterr().out.splitlines()
     assert "OpenAI messages: 2 messages of yours, 2 responses, 1 tool result." in first

@@ -160,7 +160,7 @@ def _loaded(url: str) -> bool:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-async def test_the_gate_reaches_the_model(name: str, server: WireServer, tmp_path: Path) -> None:
+async def test_the_closing_instruction_reaches_a_llama_model(name: str, server: WireServer, tmp_path: Path) -> None:
     template, learned = TEMPLATES[name]
     with serving(tmp_path, template) as llama:
         server.always(llama.pass_on)
@@ -189,7 +189,9 @@ async def test_the_gate_reaches_the_model(name: str, server: WireServer, tmp_pat
 @pytest.mark.parametrize(
     ("template", "placement"), [(TAKES_ALL, "inline"), (DROPS, "fold_first"), (STRICT, "fold_first")]
 )
-async def test_the_prompts_are_followed(server: WireServer, tmp_path: Path, template: str, placement: str) -> None:
+async def test_the_rendered_prompts_decide_the_placement(
+    server: WireServer, tmp_path: Path, template: str, placement: str
+) -> None:
     with serving(tmp_path, template) as llama:
         server.route("/apply-template", llama.render, "POST")
         server.always(llama.pass_on)
@@ -207,7 +209,7 @@ def message(on: Bench) -> str:
     return next(event.message for event in reversed(on.events) if isinstance(event, TurnEnded))
 
 
-async def test_a_server_that_is_asked_directly_answers_and_counts(server: WireServer, tmp_path: Path) -> None:
+async def test_a_llama_server_answers_and_counts_tokens(server: WireServer, tmp_path: Path) -> None:
     with serving(tmp_path, TAKES_ALL) as llama:
         async with bench(server, tmp_path, base_url=f"{llama.url}/v1") as on:
             await on.say("Hello")

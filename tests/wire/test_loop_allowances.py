@@ -50,7 +50,7 @@ def summaries(on: Bench) -> list[str]:
     return [event.summary for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_without_a_form_only_the_same_command_is_allowed(server: WireServer, tmp_path: Path) -> None:
+async def test_without_a_form_only_the_identical_command_is_allowed(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(
             on,
@@ -61,7 +61,9 @@ async def test_without_a_form_only_the_same_command_is_allowed(server: WireServe
         assert user.asked == ["echo a", "echo a", "echo b"]
 
 
-async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServer, tmp_path: Path) -> None:
+async def test_an_allowed_command_does_not_allow_a_secret_file_of_that_name(
+    server: WireServer, tmp_path: Path
+) -> None:
     async with bench(server, tmp_path) as on:
         (on.root / ".env").write_text("KEY=1\n")
         form = CommandForm((".env",), open=True)
@@ -82,7 +84,7 @@ async def test_changes_of_a_command_are_asked_about_each_time() -> None:
     assert await allowances.describe_earlier_permission(asked) == ""
 
 
-async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:
+async def test_the_first_answer_to_a_permission_request_counts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         User(on, PermissionAnswer(True))
         User(on, PermissionAnswer(False))
@@ -90,7 +92,7 @@ async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> No
         assert summaries(on)[-1].startswith("exit 0")
 
 
-async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, tmp_path: Path) -> None:
+async def test_a_denial_is_never_remembered_as_permission(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         same, form = (
             PermissionAnswer(False, duration=PermissionDuration.SESSION),
@@ -102,7 +104,7 @@ async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, t
         assert on.runtime.allowed_commands.forms() == []
 
 
-async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: WireServer, tmp_path: Path) -> None:
+async def test_a_permission_form_covers_only_commands_of_that_form(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(
             on,
@@ -139,7 +141,7 @@ async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_p
         assert user.asked == ["echo a"]
 
 
-async def test_nothing_is_allowed_beforehand_where_no_user_is(server: WireServer, tmp_path: Path) -> None:
+async def test_stored_permissions_do_not_apply_without_a_user(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, attended=False) as on:
         on.runtime.allowed_commands.add(ECHO.dump())
         user = User(on, PermissionAnswer(False))
@@ -147,7 +149,9 @@ async def test_nothing_is_allowed_beforehand_where_no_user_is(server: WireServer
         assert user.asked == ["echo a"]
 
 
-async def test_a_store_that_fails_asks_and_says_so_and_a_yes_stays_a_yes(server: WireServer, tmp_path: Path) -> None:
+async def test_a_failing_permission_store_is_reported_and_the_answer_counts(
+    server: WireServer, tmp_path: Path
+) -> None:
     async with bench(server, tmp_path) as on:
         with on.runtime.database.transaction() as connection:
             connection.execute("DROP TABLE allowed_commands")
@@ -199,7 +203,7 @@ def heard(request: Request, words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", CALLS)
-async def test_words_of_a_denied_call_follow_all_results(server: WireServer, on: Bench, kind: str) -> None:
+async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer, on: Bench, kind: str) -> None:
     call, fact = CALLS[kind]
     deny(on, kind, WORDS)
     server.turn(calls=[call, ("read_file", {"path": "greet.py"})])
@@ -220,7 +224,7 @@ async def test_words_of_a_denied_call_follow_all_results(server: WireServer, on:
     assert WORDS.strip() not in "".join(one.text for one in on.events if isinstance(one, ToolResult))
 
 
-async def test_the_words_on_several_calls_stay_in_order_and_apart(server: WireServer, on: Bench) -> None:
+async def test_feedback_on_several_calls_stays_separate_and_in_order(server: WireServer, on: Bench) -> None:
     deny(on, "command", "first word", "second word")
     server.turn(calls=[("run_command", {"command": f"touch {name}"}) for name in "ab"])
     server.say("I see.")
@@ -231,7 +235,7 @@ async def test_the_words_on_several_calls_stay_in_order_and_apart(server: WireSe
     assert told.index("`touch a`") < told.index("`touch b`")
 
 
-async def test_a_denial_without_words_says_nothing_in_the_users_name(server: WireServer, on: Bench) -> None:
+async def test_a_denial_without_feedback_adds_no_user_message(server: WireServer, on: Bench) -> None:
     deny(on, "command", " \n")
     server.turn(calls=[CALLS["command"][0]])
     server.say("I see.")
@@ -241,7 +245,7 @@ async def test_a_denial_without_words_says_nothing_in_the_users_name(server: Wir
     assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
 
 
-async def test_behind_a_staged_edit_the_closing_request_has_the_words_too(server: WireServer, on: Bench) -> None:
+async def test_the_closing_request_contains_the_feedback_of_a_denied_call(server: WireServer, on: Bench) -> None:
     deny(on, "command", WORDS)
     server.turn(calls=[edit(), CALLS["command"][0]])
     server.say("Have a look.")
@@ -252,7 +256,7 @@ async def test_behind_a_staged_edit_the_closing_request_has_the_words_too(server
     assert role == "system" and "P1" in instruction and "Do not call tools" in instruction
 
 
-async def test_they_outlive_pruning_and_a_summary(server: WireServer, on: Bench) -> None:
+async def test_feedback_survives_pruning_and_a_summary(server: WireServer, on: Bench) -> None:
     deny(on, "command", WORDS)
     server.turn(calls=[CALLS["command"][0]])
     server.say("I will use make.")
@@ -270,7 +274,7 @@ async def test_they_outlive_pruning_and_a_summary(server: WireServer, on: Bench)
     assert not any("run_command" in str(message.get("tool_calls", "")) for message in server.last.messages)
 
 
-async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on: Bench) -> None:
+async def test_feedback_is_kept_when_escape_follows_at_once(server: WireServer, on: Bench) -> None:
     asked = asyncio.Event()
 
     def answer(update: Update) -> None:
@@ -290,7 +294,7 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
     assert heard(server.last, WORDS.strip()) == ["user"]
 
 
-async def test_they_are_on_disk_before_the_tool_goes_on(server: WireServer, on: Bench) -> None:
+async def test_feedback_is_stored_before_the_tool_continues(server: WireServer, on: Bench) -> None:
     deny(on, "ignored", WORDS)
     await on.session.permission_requests.ask("c1.0", PermissionRequest("ignored", "Write?", "$ make\nbuild/", "."))
     (kept,) = on.runtime.sessions.events(on.session.id)
@@ -298,7 +302,7 @@ async def test_they_are_on_disk_before_the_tool_goes_on(server: WireServer, on: 
     assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)
 
 
-async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench) -> None:
+async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: WireServer, on: Bench) -> None:
     """There the words are in the result: they are sent once, as it was then."""
     deny(on, "command", "")
     server.turn(calls=[CALLS["command"][0]])

@@ -24,7 +24,7 @@ READS = Call("read_file", {"path": "greet.py"})
 
 @pytest.mark.parametrize("finish", ["error", "length", "content_filter", "other", "stop", None])
 @pytest.mark.parametrize("calls", [(READS, ASKS, READS), (ASKS, ASKS)], ids=["among others", "twice"])
-async def test_a_whole_question_stops_the_turn_whatever_the_finish_reason(
+async def test_a_complete_question_stops_the_turn_whatever_the_finish_reason(
     server: WireServer, tmp_path: Path, finish: str | None, calls: tuple[Call, ...]
 ) -> None:
     server.turn("Wait.", calls=calls, finish=finish)
@@ -40,7 +40,7 @@ async def test_a_whole_question_stops_the_turn_whatever_the_finish_reason(
 
 
 @pytest.mark.parametrize("wire", VENDORS)
-async def test_a_cut_response_asks_its_whole_question(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_a_cut_response_asks_its_complete_question(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Wait.", calls=(ASKS, READS), finish=VENDORS[wire].too_long)
     async with bench(server, tmp_path, wire=wire) as on:
         await on.say("Translate it")
@@ -67,7 +67,7 @@ ENDS = (b"[DONE]", b'"finish_reason": "', b"message_delta", b"message_stop", b"r
 )
 @pytest.mark.parametrize("attempts", [1, 4])
 @pytest.mark.parametrize("wire", ["chat", *VENDORS])
-async def test_a_whole_question_stops_the_turn_whatever_breaks_after_it(
+async def test_a_complete_question_stops_the_turn_whatever_fails_after_it(
     server: WireServer, tmp_path: Path, wire: str, attempts: int, end: Any
 ) -> None:
     """It was asked for again, and lost where that failed too."""
@@ -83,7 +83,7 @@ async def test_a_whole_question_stops_the_turn_whatever_breaks_after_it(
         assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
 
-async def test_a_question_that_is_cut_in_two_is_not_asked(server: WireServer, tmp_path: Path) -> None:
+async def test_an_incomplete_question_is_not_asked(server: WireServer, tmp_path: Path) -> None:
     half = call_delta(0, call_id="1", name="ask_user", arguments='{"question": "Fren')
     server.script([stream(chunk(calls=[half]), chunk(finish="length"), DONE), Turn("Never mind.")])
     async with bench(server, tmp_path) as on:
@@ -138,7 +138,7 @@ class Breaks:
             raise RuntimeError("the screen has gone")
 
 
-async def test_a_turn_that_a_defect_ends_is_over(server: WireServer, tmp_path: Path) -> None:
+async def test_a_turn_that_an_exception_ends_leaves_a_usable_session(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.always(Turn("Hello."))
         on.session.subscribe(Breaks(1))
@@ -151,7 +151,9 @@ async def test_a_turn_that_a_defect_ends_is_over(server: WireServer, tmp_path: P
         on.check()
 
 
-async def test_feedback_is_not_looped(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_undelivered_feedback_starts_no_endless_turns(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")
@@ -169,7 +171,9 @@ async def test_feedback_is_not_looped(server: WireServer, tmp_path: Path, monkey
         assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
 
 
-async def test_an_unkept_lesson_is_fine(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_profile_that_cannot_be_stored_is_still_used(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: object, key: str, value: str, *, shared: bool = False) -> None:
         raise StorageError("The disk is full.")
 
@@ -183,7 +187,7 @@ async def test_an_unkept_lesson_is_fine(server: WireServer, tmp_path: Path, monk
         assert on.session.ports.model.profile.mid_system == "fold_first"
 
 
-async def test_a_tool_name_without_end_is_not_told_back_whole(server: WireServer, tmp_path: Path) -> None:
+async def test_a_very_long_tool_name_is_shortened_in_the_result(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[Call("read_file " * 20_000, {})])
     server.say("I see.")
     async with bench(server, tmp_path) as on:

@@ -29,7 +29,9 @@ from tests.wire.server import WireServer
 
 
 @pytest.mark.layer
-async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: WireServer, tmp_path: Path) -> None:
+async def test_a_failed_check_is_sent_to_the_model_once_and_keeps_the_gate_closed(
+    server: WireServer, tmp_path: Path
+) -> None:
     root = prepared(tmp_path, TABLE + "feed = true\n")
     before = facts(root)
     async with bench(server, tmp_path) as on:
@@ -52,7 +54,7 @@ async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: Wi
 
 
 @pytest.mark.parametrize("tables", [TABLE, TABLE + 'feed = true\nwhen = "asked"\n'])
-async def test_other_checks_tell_the_model_nothing(server: WireServer, tmp_path: Path, tables: str) -> None:
+async def test_checks_without_feed_send_the_model_nothing(server: WireServer, tmp_path: Path, tables: str) -> None:
     prepared(tmp_path, tables)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
@@ -61,7 +63,7 @@ async def test_other_checks_tell_the_model_nothing(server: WireServer, tmp_path:
         assert "says Hi" not in str(server.last.messages)
 
 
-async def test_an_untrusted_workspace_feeds_nothing(server: WireServer, tmp_path: Path) -> None:
+async def test_an_untrusted_workspace_runs_no_check(server: WireServer, tmp_path: Path) -> None:
     seen = tmp_path / "ran"
     prepared(tmp_path, TABLE + "feed = true\n", f"echo > {seen}; exit 1", trusted=False)
     async with bench(server, tmp_path) as on:
@@ -130,7 +132,9 @@ RUNS = "import os\n\n\ndef say(text):\n    os.system(text)\n"
 
 
 @pytest.mark.parametrize(("asked", "unasked"), [("Greet by greet.py", ["say.py"]), ("Greet less formally", [])])
-async def test_attention_names_files(server: WireServer, tmp_path: Path, asked: str, unasked: list[str]) -> None:
+async def test_attention_marks_files_that_the_user_did_not_ask_for(
+    server: WireServer, tmp_path: Path, asked: str, unasked: list[str]
+) -> None:
     server.behave(OBEYS)
     calls = (Call(*edit()), Call("write_file", {"path": "say.py", "content": RUNS}))
     server.model(lambda _: Turn("Done.", calls=calls))

@@ -59,7 +59,7 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
         on.check()
 
 
-async def test_commands_get_no_key(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commands_get_no_api_key(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("DEPLOY_TOKEN", "tok-very-secret")
     monkeypatch.setenv("LC_HARMLESS", "is-passed-on")
@@ -96,7 +96,7 @@ async def test_changes_of_a_command_are_staged_and_close_the_gate(server: WireSe
         on.check()
 
 
-async def test_a_command_sees_pending_edits_and_stacks_on_them(server: WireServer, tmp_path: Path) -> None:
+async def test_a_command_sees_pending_edits_and_builds_on_them(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         server.turn(calls=[edit()])
@@ -112,7 +112,7 @@ async def test_a_command_sees_pending_edits_and_stacks_on_them(server: WireServe
 
 
 @pytest.mark.layer
-async def test_plan_mode_has_the_same_tools_and_changes_nothing(server: WireServer, tmp_path: Path) -> None:
+async def test_plan_mode_offers_the_same_tools_and_changes_no_file(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, plan=True) as on:
         allow_everything(on)
         (on.root / ".gitignore").write_text("*.log\n")
@@ -135,7 +135,9 @@ async def test_plan_mode_has_the_same_tools_and_changes_nothing(server: WireServ
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_very_many_changes_are_staged_on_demand(server: WireServer, tmp_path: Path, kept: bool) -> None:
+async def test_very_many_changes_are_staged_only_if_the_user_agrees(
+    server: WireServer, tmp_path: Path, kept: bool
+) -> None:
     async with bench(server, tmp_path) as on:
         asked: list[str] = []
 
@@ -156,7 +158,7 @@ async def test_very_many_changes_are_staged_on_demand(server: WireServer, tmp_pa
         assert [each.name for each in on.root.iterdir()] == ["greet.py"]
 
 
-async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_path: Path) -> None:
+async def test_a_large_file_changed_by_a_command_is_staged_and_undone(server: WireServer, tmp_path: Path) -> None:
     size = MAX_BYTES + 1
     async with bench(server, tmp_path) as on:
         (on.root / "large.txt").write_bytes(b"x\n" * (size // 2 + 1))
@@ -191,7 +193,7 @@ async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_p
 
 
 @pytest.mark.layer
-async def test_file_moved_by_a_command_is_one_rename(server: WireServer, tmp_path: Path) -> None:
+async def test_a_file_moved_by_a_command_is_one_rename(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         server.turn(
@@ -209,7 +211,7 @@ async def test_file_moved_by_a_command_is_one_rename(server: WireServer, tmp_pat
 
 
 @pytest.mark.layer
-async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Path) -> None:
+async def test_a_command_can_read_but_not_write_the_git_repository(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         git = ["git", "-C", str(on.root), "-c", "user.name=n", "-c", "user.email=e@x"]

@@ -40,7 +40,7 @@ async def test_room_is_made_before_a_request_would_overflow(server: WireServer, 
         on.check()
 
 
-async def test_a_full_context_is_answered_once_by_making_room(server: WireServer, tmp_path: Path) -> None:
+async def test_a_full_context_is_compacted_and_retried_once(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         (on.root / "long.txt").write_text(LONG)
@@ -62,7 +62,7 @@ async def test_a_full_context_is_answered_once_by_making_room(server: WireServer
         on.check()
 
 
-async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tmp_path: Path) -> None:
+async def test_the_compact_command_lets_the_model_summarise(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await talk(on, server)
@@ -83,7 +83,7 @@ async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tm
         on.check()
 
 
-async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tmp_path: Path) -> None:
+async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await talk(on, server)
@@ -94,7 +94,7 @@ async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tm
         assert compacted.method == "truncation" and not compacted.summary
 
 
-async def test_a_summary_that_the_user_stops_leaves_all_as_it_was(server: WireServer, tmp_path: Path) -> None:
+async def test_an_interrupted_summary_changes_nothing(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await talk(on, server)
@@ -107,7 +107,7 @@ async def test_a_summary_that_the_user_stops_leaves_all_as_it_was(server: WireSe
         assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
 
 
-async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -> None:
+async def test_changed_files_are_reported_to_the_model_once(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("read_file", {"path": "greet.py"})])

@@ -45,7 +45,7 @@ async def staged(on: Bench) -> str:
     return on.runtime.service.pending()[-1].id
 
 
-async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_of_a_denial_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
@@ -68,7 +68,7 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         on.check()
 
 
-async def test_a_reopened_denial_is_a_fact_and_keeps_its_words(server: WireServer, tmp_path: Path) -> None:
+async def test_a_reopened_denial_is_reported_and_keeps_its_feedback(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
@@ -87,7 +87,7 @@ async def test_a_reopened_denial_is_a_fact_and_keeps_its_words(server: WireServe
         on.check()
 
 
-async def test_a_plain_denial_does_not_continue_the_model(server: WireServer, tmp_path: Path) -> None:
+async def test_a_denial_without_feedback_starts_no_turn(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
@@ -100,7 +100,7 @@ async def test_a_plain_denial_does_not_continue_the_model(server: WireServer, tm
         on.check()
 
 
-async def test_line_comments_are_the_users_words(server: WireServer, tmp_path: Path) -> None:
+async def test_line_comments_are_sent_as_user_text(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
@@ -131,7 +131,7 @@ async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer
         on.check()
 
 
-async def test_words_with_an_approval_continue_as_user(server: WireServer, tmp_path: Path) -> None:
+async def test_comments_with_an_approval_start_a_turn_as_user_text(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Then test it.")
     async with bench(server, tmp_path) as on:
@@ -152,7 +152,9 @@ async def test_words_with_an_approval_continue_as_user(server: WireServer, tmp_p
         on.check()
 
 
-async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path: Path) -> None:
+async def test_a_partial_approval_tells_the_model_which_hunks_were_written(
+    server: WireServer, tmp_path: Path
+) -> None:
     server.behave(OBEYS)
     root = tmp_path / "workspace"
     root.mkdir()
@@ -174,7 +176,7 @@ async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path:
         on.check()
 
 
-async def test_an_approval_is_committed_where_the_user_asked_for_it(server: WireServer, tmp_path: Path) -> None:
+async def test_an_approval_is_committed_if_the_setting_asks_for_it(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     root = tmp_path / "workspace"
     root.mkdir()
@@ -192,7 +194,9 @@ async def test_an_approval_is_committed_where_the_user_asked_for_it(server: Wire
         assert any(isinstance(event, UserNotice) and "committed" in event.text for event in on.events)
 
 
-async def test_the_model_is_told_the_number_that_the_user_sees(server: WireServer, tmp_path: Path) -> None:
+async def test_the_number_of_denials_in_a_row_is_the_same_for_model_and_user(
+    server: WireServer, tmp_path: Path
+) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         for number in range(1, 6):
@@ -258,7 +262,9 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
 
 
 @pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs", "edit asks"])
-async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, tmp_path: Path, instant: str) -> None:
+async def test_an_interrupt_at_any_moment_leaves_a_valid_history(
+    server: WireServer, tmp_path: Path, instant: str
+) -> None:
     async with bench(server, tmp_path) as on:
         match instant:
             case "request open":
@@ -303,7 +309,7 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
         assert of_role(server.last, "user")[-1].endswith("Never mind")
 
 
-async def test_messages_sent_meanwhile_wait_for_the_end_of_the_turn(server: WireServer, tmp_path: Path) -> None:
+async def test_messages_sent_during_a_turn_wait_for_its_end(server: WireServer, tmp_path: Path) -> None:
     server.script([stream(chunk("Well"), STALL)])
     async with bench(server, tmp_path) as on:
         await on.session.send("One")
@@ -315,7 +321,9 @@ async def test_messages_sent_meanwhile_wait_for_the_end_of_the_turn(server: Wire
         assert len(server.requests) == 1
 
 
-async def test_a_failed_request_is_one_line_and_the_message_is_kept(server: WireServer, tmp_path: Path) -> None:
+async def test_a_failed_request_is_reported_in_one_line_and_keeps_the_message(
+    server: WireServer, tmp_path: Path
+) -> None:
     server.require_key("another")
     async with bench(server, tmp_path) as on:
         await on.say("Hello there")
@@ -329,7 +337,7 @@ async def test_a_failed_request_is_one_line_and_the_message_is_kept(server: Wire
         assert [event.text for event in on.events if isinstance(event, AssistantMessage)] == ["Hello."]
 
 
-async def test_a_session_goes_on_after_a_restart(server: WireServer, tmp_path: Path) -> None:
+async def test_a_session_continues_after_a_restart(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on)
@@ -343,7 +351,7 @@ async def test_a_session_goes_on_after_a_restart(server: WireServer, tmp_path: P
         on.check()
 
 
-async def test_a_turn_always_ends(server: WireServer, tmp_path: Path) -> None:
+async def test_a_turn_of_empty_responses_ends(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn(calls=()))
     async with bench(server, tmp_path) as on:
         await on.say("Say nothing")
@@ -368,7 +376,7 @@ async def seen(on: Bench, condition: Callable[[], bool]) -> None:
     unsubscribe()
 
 
-async def test_opaque_fields_go_back_to_a_dated_model(server: WireServer, tmp_path: Path) -> None:
+async def test_opaque_reasoning_is_returned_to_a_dated_model(server: WireServer, tmp_path: Path) -> None:
     reasoning = {
         **chunk(calls=[call_delta(0, call_id="a", name="list_files", arguments="{}")]),
         "model": "test-model-0613",
@@ -382,7 +390,7 @@ async def test_opaque_fields_go_back_to_a_dated_model(server: WireServer, tmp_pa
         assert echoed[0].get("reasoning_content") == "I think."
 
 
-async def test_cut_calls_do_not_run_and_the_model_learns_why(server: WireServer, tmp_path: Path) -> None:
+async def test_truncated_calls_do_not_run_and_the_model_learns_why(server: WireServer, tmp_path: Path) -> None:
     whole = Call("write_file", {"path": "new.txt", "content": "x"})
     server.script([Turn("", calls=(whole,), finish="length")])
     server.say("I will be brief.")
@@ -411,7 +419,7 @@ async def test_text_before_a_failure_is_kept(server: WireServer, tmp_path: Path)
         on.check()
 
 
-async def test_an_attempt_that_is_repeated_is_kept_but_never_sent_again(server: WireServer, tmp_path: Path) -> None:
+async def test_a_discarded_attempt_is_stored_but_never_sent(server: WireServer, tmp_path: Path) -> None:
     server.script([stream(chunk("First try"), {"error": {"message": "overloaded", "code": 503}})])
     server.say("Second try.")
     async with bench(server, tmp_path, retry=RetryPolicy(base=0.01, cap=0.01)) as on:
@@ -454,7 +462,7 @@ async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: W
         on.check()
 
 
-async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_during_the_closing_request_starts_a_turn_after_it(server: WireServer, tmp_path: Path) -> None:
     answer_now = held_at_the_closing_request(server)
     async with bench(server, tmp_path) as on:
         await on.session.send("Be less formal")
@@ -495,7 +503,7 @@ async def test_messages_at_once_start_one_turn(server: WireServer, tmp_path: Pat
         on.check()
 
 
-async def test_message_sent_to_an_open_question_is_its_answer(server: WireServer, tmp_path: Path) -> None:
+async def test_a_message_to_an_open_question_is_its_answer(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"})])
     server.say("All right.")
     async with bench(server, tmp_path) as on:
@@ -505,7 +513,7 @@ async def test_message_sent_to_an_open_question_is_its_answer(server: WireServer
         assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
 
 
-async def test_a_question_outlives_an_interruption(server: WireServer, tmp_path: Path) -> None:
+async def test_an_open_question_survives_an_interruption(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"}), ("read_file", {"path": "greet.py"})])
     server.say("All right.")
     async with bench(server, tmp_path) as on:
@@ -526,7 +534,7 @@ async def test_a_question_outlives_an_interruption(server: WireServer, tmp_path:
         on.check()
 
 
-async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireServer, tmp_path: Path) -> None:
+async def test_an_interruption_before_the_tools_run_aborts_all_calls(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit(), ("read_file", {"path": "greet.py"})])
     async with bench(server, tmp_path) as on:
 

@@ -86,7 +86,7 @@ def outcomes(on: Bench) -> list[CallOutcome]:
     return [event.outcome for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server: WireServer, tmp_path: Path) -> None:
+async def test_with_a_closed_gate_the_executor_runs_no_call(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
         await executor(on).run_calls(message, Interrupter(), closed_gate(), UNLIMITED)
@@ -95,7 +95,7 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
         assert on.runtime.service.all() == [] and on.file == FILE
 
 
-async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
+async def test_an_invalid_call_does_not_run(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await executor(on).run_calls(
             response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED
@@ -105,7 +105,7 @@ async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tm
         assert on.runtime.service.all() == []
 
 
-async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServer, tmp_path: Path) -> None:
+async def test_after_an_interruption_no_edit_is_staged(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         interrupter = Interrupter()
         interrupter.stop()
@@ -114,7 +114,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
         assert on.runtime.service.all() == []
 
 
-async def test_edit_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(
             calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
@@ -135,7 +135,7 @@ async def test_edit_staged_before_an_interruption_is_kept(server: WireServer, tm
         on.check()
 
 
-async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_that_was_started_is_staged_despite_an_interruption(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
 
@@ -149,7 +149,9 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
         assert len(on.runtime.service.pending()) == 1
 
 
-async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server: WireServer, tmp_path: Path) -> None:
+async def test_edits_that_cancel_out_stage_nothing_and_each_result_says_so(
+    server: WireServer, tmp_path: Path
+) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), edit(old="'Hi '", new="'Hello '"))
         await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
@@ -216,7 +218,7 @@ class HalfWay(Tool):
         raise ToolError("The second file is not there.")
 
 
-async def test_an_edit_that_fails_half_way_stages_nothing(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_that_fails_halfway_stages_nothing(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await executor(on, HalfWay()).run_calls(
             response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED
@@ -224,7 +226,7 @@ async def test_an_edit_that_fails_half_way_stages_nothing(server: WireServer, tm
         assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
 
 
-async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_is_staged_although_its_check_cannot_run(server: WireServer, tmp_path: Path) -> None:
     async def broken(draft: Draft) -> str:
         raise OSError("no process can be started")
 
@@ -286,7 +288,7 @@ class FailingSink(CountingSink):
         return await super().append(events, after)
 
 
-async def test_event_that_failed_to_be_stored_is_stored_with_the_next() -> None:
+async def test_an_event_that_could_not_be_stored_is_stored_with_the_next() -> None:
     sink = FailingSink()
     log = EventLog(sink)
     recorder = CallRecorder(log)
@@ -332,7 +334,7 @@ async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path:
         assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
 
 
-async def test_a_command_that_was_not_yet_allowed_never_began(server: WireServer, tmp_path: Path) -> None:
+async def test_a_command_interrupted_before_permission_has_not_started(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("run_command", {"command": "touch made"})])
         server.say("I see.")

@@ -280,5 +280,7 @@ async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Pat
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
-async def test_a_fault_at_every_place(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
+async def test_a_fault_at_every_place_leaves_a_usable_session(
+    server: WireServer, tmp_path: Path, wire: str, fault: str
+) -> None:
     await play(server, tmp_path, wire, fault, range(1, STEPS))

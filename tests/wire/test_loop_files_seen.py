@@ -99,7 +99,9 @@ WITHOUT_THE_SECOND = (approve_one_and_deny_the_other, deny, deny_the_second)
 
 
 @pytest.mark.parametrize("decide", DECISIONS)
-async def test_own_edits_are_no_news_to_the_model(decide: Steps, server: WireServer, tmp_path: Path) -> None:
+async def test_the_models_own_edits_are_not_reported_as_changes(
+    decide: Steps, server: WireServer, tmp_path: Path
+) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -108,7 +110,9 @@ async def test_own_edits_are_no_news_to_the_model(decide: Steps, server: WireSer
 
 
 @pytest.mark.parametrize("decide", DECISIONS)
-async def test_a_merge_names_the_users_lines_once(decide: Steps, server: WireServer, tmp_path: Path) -> None:
+async def test_lines_of_the_user_in_a_merge_are_reported_once(
+    decide: Steps, server: WireServer, tmp_path: Path
+) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -135,7 +139,7 @@ async def test_files_beyond_the_limit_are_counted_if_changed(server: WireServer,
         assert "and 1 more files" in await told(on, server)
 
 
-async def test_an_unreadable_file_stops_no_turn(server: WireServer, tmp_path: Path) -> None:
+async def test_an_unreadable_file_does_not_stop_a_turn(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         (on.root / "linked.py").write_text("a = 1\n")
         server.turn(calls=[("read_file", {"path": name}) for name in ("greet.py", "linked.py")])
@@ -149,7 +153,7 @@ async def test_an_unreadable_file_stops_no_turn(server: WireServer, tmp_path: Pa
         assert on.stopped == "answer"
 
 
-async def test_the_request_after_a_denial_names_the_lines(server: WireServer, tmp_path: Path) -> None:
+async def test_the_request_after_a_denial_names_the_changed_lines(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -163,7 +167,7 @@ async def test_the_request_after_a_denial_names_the_lines(server: WireServer, tm
 
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
-async def test_denied_lines_of_an_unread_file_are_no_news(server: WireServer, tmp_path: Path, tool: str) -> None:
+async def test_denied_lines_of_an_unread_file_are_not_reported(server: WireServer, tmp_path: Path, tool: str) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         (on.root / "there.txt").write_text("one\n")
@@ -182,7 +186,7 @@ async def test_denied_lines_of_an_unread_file_are_no_news(server: WireServer, tm
         assert await told(on, server) == ""
 
 
-async def test_a_line_restored_by_hand_after_the_approval_is_news(server: WireServer, tmp_path: Path) -> None:
+async def test_a_line_restored_by_hand_after_the_approval_is_reported(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -191,7 +195,7 @@ async def test_a_line_restored_by_hand_after_the_approval_is_news(server: WireSe
         assert f"{PATH} (different now: line 6)" in await told(on, server)
 
 
-async def test_a_file_that_the_model_made_is_known_to_it(server: WireServer, tmp_path: Path) -> None:
+async def test_a_file_created_by_the_model_counts_as_read(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("write_file", {"path": "new.txt", "content": "one\ntwo\n"})])
@@ -203,7 +207,7 @@ async def test_a_file_that_the_model_made_is_known_to_it(server: WireServer, tmp
         assert "new.txt (different now: line 2)" in await told(on, server)
 
 
-async def test_known_file_versions_come_back_with_the_session(server: WireServer, tmp_path: Path) -> None:
+async def test_the_known_file_versions_are_restored_with_the_session(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)

@@ -27,7 +27,7 @@ def eager(server: WireServer, limit: int = 10) -> None:
     server.model(model)
 
 
-async def test_the_closing_request_says_so_in_its_payload_and_a_decision_opens_the_gate(
+async def test_the_closing_request_has_tool_choice_none_and_a_decision_opens_the_gate(
     server: WireServer, tmp_path: Path
 ) -> None:
     server.behave(OBEYS)
@@ -84,7 +84,7 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
         assert [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
 
 
-async def test_a_call_refused_by_the_endpoint_is_the_gate(server: WireServer, tmp_path: Path) -> None:
+async def test_a_call_refused_by_the_endpoint_ends_the_turn_as_staged(server: WireServer, tmp_path: Path) -> None:
     server.behave(FAILS_CALLS)
     eager(server)
     async with bench(server, tmp_path) as on:
@@ -96,7 +96,7 @@ async def test_a_call_refused_by_the_endpoint_is_the_gate(server: WireServer, tm
         assert [request.closing for request in server.requests] == [False, True]
 
 
-async def test_a_call_after_the_step_limit_is_not_told_of_an_edit(server: WireServer, tmp_path: Path) -> None:
+async def test_the_result_of_a_call_after_the_step_limit_mentions_no_edit(server: WireServer, tmp_path: Path) -> None:
     server.behave(IGNORES_TOOL_CHOICE)
     server.always(Turn(calls=(Call("read_file", {"path": "greet.py"}),)))
     async with bench(server, tmp_path, max_steps=1) as on:
@@ -112,7 +112,7 @@ async def test_a_call_after_the_step_limit_is_not_told_of_an_edit(server: WireSe
         assert not any("staged" in text for text in of_role(server.last, "system")[1:])
 
 
-async def test_the_instruction_is_in_that_one_request_only(server: WireServer, tmp_path: Path) -> None:
+async def test_the_closing_instruction_is_in_one_request_only(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     server.turn(calls=[edit()])
     server.say("Done, have a look.")
@@ -127,7 +127,7 @@ async def test_the_instruction_is_in_that_one_request_only(server: WireServer, t
         on.check()
 
 
-async def test_a_chain_policy_closes_the_gate_after_its_steps(server: WireServer, tmp_path: Path) -> None:
+async def test_the_chain_policy_closes_the_gate_after_its_steps(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     eager(server)
     async with bench(server, tmp_path, gate="chain", chain_steps=3) as on:
@@ -138,7 +138,7 @@ async def test_a_chain_policy_closes_the_gate_after_its_steps(server: WireServer
         assert on.file == FILE
 
 
-async def test_a_changed_policy_is_in_prompt_and_results(server: WireServer, tmp_path: Path) -> None:
+async def test_a_changed_gate_policy_is_in_prompt_and_results(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         server.say("Hello.")
@@ -180,7 +180,7 @@ GATE = "awaiting approval by the user"
 
 @pytest.mark.parametrize("status", [400, 500])
 @pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
-async def test_the_gates_words_reach_the_model_through_every_template(
+async def test_the_closing_instruction_reaches_the_model_through_every_template(
     server: WireServer, tmp_path: Path, template: templates.Template, status: int
 ) -> None:
     """A model that hands back once it reads that it should, and calls on where it does not: soon it reads it."""
@@ -208,7 +208,9 @@ async def test_the_gates_words_reach_the_model_through_every_template(
         on.check()
 
 
-async def test_a_deaf_model_is_told_by_the_system_at_last(server: WireServer, tmp_path: Path) -> None:
+async def test_a_model_that_ignores_the_gate_is_not_instructed_in_the_users_name(
+    server: WireServer, tmp_path: Path
+) -> None:
     """For a month, all that the program said went out in the user's name, the system prompt too."""
     server.behave(IGNORES_TOOL_CHOICE)
     names = iter(f"'Hello {number} '" for number in range(20))

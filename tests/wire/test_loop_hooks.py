@@ -38,7 +38,9 @@ def told(out: Path) -> list[dict[str, Any]]:
     return lines
 
 
-async def test_hooks_hear_events_and_the_model_does_not(tmp_path: Path, home: Path, server: WireServer) -> None:
+async def test_hooks_receive_events_and_the_model_sees_none_of_it(
+    tmp_path: Path, home: Path, server: WireServer
+) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", *EVENTS))
     server.turn(calls=[edit(summary="Say hi")])
@@ -97,7 +99,7 @@ async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: Wi
     assert len(told(tmp_path / "theirs")) == (1 if trusted else 0)
 
 
-async def test_a_hanging_hook_blocks_no_turn(tmp_path: Path, home: Path, server: WireServer) -> None:
+async def test_a_hanging_hook_does_not_block_a_turn(tmp_path: Path, home: Path, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text("[[hook]]\non = 'turn_ended'\nrun = 'sleep 1000'\nseconds = 600\n")
     server.say("One.")
@@ -115,7 +117,9 @@ def not_in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def test_the_app_shows_a_hooks_edit_and_denies_to_its_agent(server: WireServer, hosted: Hosted) -> None:
+async def test_the_app_shows_an_agents_edit_and_its_denial_reaches_the_agent(
+    server: WireServer, hosted: Hosted
+) -> None:
     agent = Agent("claude", hosted.root)
     text = FILE
     (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))

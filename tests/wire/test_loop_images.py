@@ -86,7 +86,7 @@ async def test_an_image_is_sent_in_its_message(server: WireServer, tmp_path: Pat
 
 
 @each_wire
-async def test_every_format_goes_out_as_what_it_is(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_every_image_format_is_sent_with_its_media_type(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path, wire) as on:
         pictures = {"a.jpg": jpeg(), "b.gif": gif(), "c.webp": webp(), "misnamed.jpg": png(9, 9)}
@@ -145,7 +145,7 @@ async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, w
         on.check()
 
 
-async def test_a_known_lack_of_images_costs_no_request(server: WireServer, tmp_path: Path) -> None:
+async def test_no_image_is_sent_if_the_model_is_known_to_take_none(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await show(on, "What is in @shot.png?")
@@ -169,7 +169,9 @@ async def test_a_known_lack_of_images_costs_no_request(server: WireServer, tmp_p
         ({}, 1),
     ],
 )
-async def test_image_asks_the_list(server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int) -> None:
+async def test_an_image_makes_the_client_read_the_model_list(
+    server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int
+) -> None:
     server.route("/v1/models", document({"data": [{"id": "test-model", **entry}]}))
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -191,7 +193,7 @@ async def test_profile_setting_overrides_the_model_list(server: WireServer, tmp_
     assert len(images(server.last.body)) == 1
 
 
-async def test_one_bad_image_goes_and_the_others_stay(server: WireServer, tmp_path: Path) -> None:
+async def test_only_the_refused_image_is_left_out(server: WireServer, tmp_path: Path) -> None:
     bad = gif(9, 9)
     refusal = error(400, "messages.2: Could not process image")
     server.insist(lambda body: refusal if any(data == bad for _, data in images(body)) else None)
@@ -206,7 +208,7 @@ async def test_one_bad_image_goes_and_the_others_stay(server: WireServer, tmp_pa
         assert len(server.requests) == 4 and on.stopped == "answer"
 
 
-async def test_a_refusal_for_another_reason_teaches_nothing(server: WireServer, tmp_path: Path) -> None:
+async def test_another_refusal_does_not_mark_images_as_unsupported(server: WireServer, tmp_path: Path) -> None:
     server.always(error(400, "The sky is too blue."))
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
@@ -217,7 +219,7 @@ async def test_a_refusal_for_another_reason_teaches_nothing(server: WireServer, 
         assert len(images(server.last.body)) == 1
 
 
-async def test_images_that_were_seen_go_first_when_the_context_is_short(server: WireServer, tmp_path: Path) -> None:
+async def test_images_that_were_seen_are_left_out_first_in_a_full_context(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
@@ -231,7 +233,7 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
         on.check()
 
 
-async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer, tmp_path: Path) -> None:
+async def test_an_image_in_a_queued_message_is_sent_with_it(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
         found = await load_and_store_images(
@@ -262,7 +264,7 @@ async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
 
 
 @each_wire
-async def test_an_image_in_feedback_is_sent_with_words(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_an_image_in_feedback_is_sent_with_its_text(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     words = "Not so:\n@shot.png shows it.\n"
@@ -284,7 +286,7 @@ async def test_an_image_in_feedback_is_sent_with_words(server: WireServer, tmp_p
     assert before[1][: len(before[0])] == before[0]
 
 
-async def test_a_refused_image_in_feedback_is_named_to_both(server: WireServer, tmp_path: Path) -> None:
+async def test_a_refused_image_in_feedback_is_reported_to_model_and_user(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
@@ -298,7 +300,7 @@ async def test_a_refused_image_in_feedback_is_named_to_both(server: WireServer, 
         on.check()
 
 
-async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: WireServer, tmp_path: Path) -> None:
+async def test_an_image_in_an_answer_is_reported_if_the_model_takes_none(server: WireServer, tmp_path: Path) -> None:
     server.turn("", calls=[("ask_user", {"question": "Which one?"})])
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
@@ -308,7 +310,7 @@ async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: 
         assert len([text for text in notices(on) if "takes no images" in text]) == 1
 
 
-async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:
+async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -332,7 +334,7 @@ async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServ
         assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
 
 
-async def test_decision_recorded_after_a_crash_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
+async def test_a_decision_recorded_after_a_crash_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     async with opened(server, tmp_path) as on:
@@ -361,18 +363,18 @@ class TestCommandLine:
         server.always(Turn("I see."))
         return main(["run", *words, "--base-url", server.base_url, "--model", "m"])
 
-    def test_images_are_given_or_named_in_the_prompt(self, server: WireServer) -> None:
+    def test_images_come_from_the_option_and_from_the_prompt(self, server: WireServer) -> None:
         assert self.run(server, "Compare @shot.png", "--image", "../elsewhere.png", "--image", "shot.png") == 0
         assert [data for _, data in images(server.last.body)] == [jpeg(9, 9), PICTURE]
 
-    def test_a_prompt_does_not_reach_outside_the_workspace(
+    def test_a_prompt_attaches_no_image_outside_the_workspace(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self.run(server, f"See @{tmp_path}/elsewhere.png") == 0
         assert images(server.last.body) == [] and "--image" in capsys.readouterr().err
 
     @pytest.mark.parametrize("name", ["missing.png", "text.txt"])
-    def test_image_option_with_another_file_is_wrong_usage(
+    def test_the_image_option_with_another_file_is_wrong_usage(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
     ) -> None:
         (tmp_path / "here/text.txt").write_text("hello")
@@ -380,11 +382,13 @@ class TestCommandLine:
         err = capsys.readouterr().err
         assert name in err and "Traceback" not in err and server.requests == []
 
-    def test_a_named_file_that_is_no_image(self, server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_missing_image_in_the_prompt_is_reported(
+        self, server: WireServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert self.run(server, "Make @new.png") == 0
         assert "There is no new.png." in capsys.readouterr().err
 
-    def test_the_words_of_a_denial_may_name_one(
+    def test_feedback_of_a_denial_can_name_an_image(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "here/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
@@ -405,7 +409,7 @@ class TestCommandLine:
         assert main(["export", "P2", "--review"]) == 0
         assert 'attached "shot.png"' in capsys.readouterr().out
 
-    def test_an_export_names_images_and_writes_their_bytes_only_if_asked(
+    def test_an_export_names_images_and_writes_them_only_with_the_option(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self.run(server, "See @shot.png") == 0

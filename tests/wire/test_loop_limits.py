@@ -71,7 +71,7 @@ async def test_the_cost_limit_ends_a_turn_with_one_closing_request(server: WireS
         on.check()
 
 
-async def test_no_tool_runs_once_only_the_closing_request_can_be_paid(server: WireServer, tmp_path: Path) -> None:
+async def test_no_tool_runs_if_only_the_closing_request_can_be_paid(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit(), READ], prompt_tokens=8_000, completion_tokens=14_000)
     server.say("That far.", prompt_tokens=8_000)
     async with bench(server, tmp_path, price=PRICE, max_cost=0.15) as on:
@@ -82,9 +82,7 @@ async def test_no_tool_runs_once_only_the_closing_request_can_be_paid(server: Wi
         on.check()
 
 
-async def test_an_edit_is_staged_as_long_as_the_closing_request_can_be_paid(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_edit_is_staged_while_the_closing_request_can_be_paid(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()], prompt_tokens=8_000, completion_tokens=10_000)
     server.say("Have a look.", prompt_tokens=8_000)
     async with bench(server, tmp_path, price=PRICE, max_cost=0.13) as on:
@@ -93,7 +91,7 @@ async def test_an_edit_is_staged_as_long_as_the_closing_request_can_be_paid(
         assert "P1" in str(server.last.messages[-1]["content"]) and on.file == FILE
 
 
-async def test_edit_staged_before_the_limit_stays_staged(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_staged_before_the_limit_stays_staged(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()], prompt_tokens=8_000, completion_tokens=2_000)
     server.turn(calls=[READ], prompt_tokens=8_000, completion_tokens=6_000)
     server.say("That far.")
@@ -104,7 +102,7 @@ async def test_edit_staged_before_the_limit_stays_staged(server: WireServer, tmp
         assert ended(on).limit == "cost" and on.file == FILE
 
 
-async def test_a_question_stops_the_turn_at_the_limit_too(server: WireServer, tmp_path: Path) -> None:
+async def test_a_question_at_the_limit_stops_the_turn(server: WireServer, tmp_path: Path) -> None:
     ask = ("ask_user", {"question": "Which one?"})
     server.turn(calls=[READ, ask], prompt_tokens=8_000, completion_tokens=14_000)
     async with bench(server, tmp_path, price=PRICE, max_cost=0.15) as on:
@@ -138,7 +136,7 @@ async def test_a_nearly_reached_limit_is_not_announced_again_after_a_restart(
             assert sum(isinstance(event, UserNotice) for event in on.events) == count
 
 
-async def test_steps_are_announced_in_each_turn(server: WireServer, tmp_path: Path) -> None:
+async def test_the_step_limit_is_announced_in_each_turn(server: WireServer, tmp_path: Path) -> None:
     reading(server)
     async with bench(server, tmp_path, max_steps=5) as on:
         for turn in (1, 2):
@@ -148,7 +146,7 @@ async def test_steps_are_announced_in_each_turn(server: WireServer, tmp_path: Pa
             assert ended(on).limit == "steps"
 
 
-async def test_cost_counts_after_a_restart_and_no_request_goes_out(server: WireServer, tmp_path: Path) -> None:
+async def test_cost_counts_after_a_restart_and_no_request_is_sent(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("Done.", prompt_tokens=8_000, completion_tokens=9_000))
     async with bench(server, tmp_path, price=PRICE, max_cost=0.12) as on:
         await on.say("First")
@@ -196,7 +194,7 @@ async def test_a_response_is_cut_before_it_costs_more_than_is_left(server: WireS
         on.check()
 
 
-async def test_a_call_that_is_cut_off_counts_over_a_restart(server: WireServer, tmp_path: Path) -> None:
+async def test_the_cost_of_a_call_cut_off_counts_after_a_restart(server: WireServer, tmp_path: Path) -> None:
     parts = [call_delta(arguments="all work and no play ") for _ in range(4_000)]
     first = call_delta(call_id="c", name="write_file", arguments='{"content": "')
     pieces = [chunk(calls=[part]) for part in (first, *parts)]
@@ -210,7 +208,7 @@ async def test_a_call_that_is_cut_off_counts_over_a_restart(server: WireServer, 
         assert len(server.requests) == 2 and ended(on).limit == "cost"
 
 
-async def test_without_a_price_nothing_goes_out_and_the_line_says_how_to_set_one(
+async def test_without_a_price_nothing_is_sent_and_the_error_says_how_to_set_one(
     server: WireServer, tmp_path: Path
 ) -> None:
     async with bench(server, tmp_path, max_cost=1) as on:
@@ -255,7 +253,7 @@ async def test_the_time_limit_stops_a_command(server: WireServer, tmp_path: Path
         on.check()
 
 
-async def test_an_interrupt_at_the_limit_is_an_interrupt(server: WireServer, tmp_path: Path) -> None:
+async def test_an_interrupt_under_limits_ends_the_turn_as_aborted(server: WireServer, tmp_path: Path) -> None:
     server.script([stream(chunk(text="Let me think"), STALL)])
     async with bench(server, tmp_path, price=PRICE, max_cost=1, max_time=600) as on:
         seen = asyncio.Event()
@@ -267,7 +265,7 @@ async def test_an_interrupt_at_the_limit_is_an_interrupt(server: WireServer, tmp
         assert on.stopped == "aborted" and ended(on).limit is None and len(server.requests) == 1
 
 
-def test_time_is_that_of_turns_without_the_waits_for_the_user() -> None:
+def test_the_measured_time_excludes_waits_for_the_user() -> None:
     meter = UsageMeter(clock=lambda: 1_000.0)
     for event in (
         TurnStarted(cause="message", time=100),
@@ -291,7 +289,7 @@ def test_time_is_that_of_turns_without_the_waits_for_the_user() -> None:
     steps=st.lists(st.tuples(st.sampled_from(["read", "text", "edit"]), st.integers(0, 30_000)), max_size=12),
     limit=st.floats(0.05, 0.5),
 )
-def test_no_more_than_a_closing_request_goes_over_the_limit(
+def test_at_most_a_closing_request_exceeds_the_limit(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]], limit: float
 ) -> None:
     asyncio.run(_spend(tmp_path_factory.mktemp("spend"), steps, limit))
@@ -350,7 +348,9 @@ def configure(home: Path, text: str) -> None:
     (home / "home/config/config.toml").write_text(text)
 
 
-def test_run_says_which_limit_ended_it(server: WireServer, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_headless_run_names_the_limit_that_ended_it(
+    server: WireServer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reading(server)
     words = ("--base-url", server.base_url, "--model", "test-model")
     assert main(["run", "Look", "--json", "--max-steps", "2", *words]) == 4
@@ -378,7 +378,7 @@ def test_run_says_which_limit_ended_it(server: WireServer, home: Path, capsys: p
         (("--max-time", "5 minutes"), "1h30m"),
     ],
 )
-def test_a_limit_that_is_none_is_wrong_usage(
+def test_an_invalid_limit_is_wrong_usage(
     flags: tuple[str, str], line: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "Hi", *flags]) == 2
@@ -386,12 +386,12 @@ def test_a_limit_that_is_none_is_wrong_usage(
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5_400), ("1h", 3_600), (45, 45)])
-def test_a_time_is_written_as_people_write_it(text: Any, seconds: float) -> None:
+def test_a_time_limit_accepts_common_notations(text: Any, seconds: float) -> None:
     assert validate_setting("max_time", text) == seconds
 
 
 @pytest.mark.parametrize("value", ["", "10", "m", "1m30h", "-5s", 0, -1, "٣m"])
-def test_invalid_time_is_an_error_that_names_the_setting(value: Any) -> None:
+def test_an_invalid_time_is_an_error_that_names_the_setting(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_time"):
         validate_setting("max_time", value)
 

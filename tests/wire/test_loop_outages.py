@@ -37,7 +37,7 @@ def failures(on: Bench) -> list[str]:
     return [update.message for update in on.updates if isinstance(update, SessionFailed)]
 
 
-async def test_a_notice_that_cannot_be_recorded_is_shown_all_the_same(server: WireServer, tmp_path: Path) -> None:
+async def test_a_notice_that_cannot_be_stored_is_still_shown(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         with without_events(on):
             await on.session.notify_user(UserNotice(text="Mind the gap."))
@@ -62,7 +62,7 @@ async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, tmp_
         on.check()
 
 
-async def test_queued_message_stays_queued_when_its_turn_cannot_begin(server: WireServer, tmp_path: Path) -> None:
+async def test_a_queued_message_stays_queued_if_its_turn_cannot_start(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
 
         def lose(update: Update) -> None:
@@ -82,7 +82,7 @@ async def test_queued_message_stays_queued_when_its_turn_cannot_begin(server: Wi
         assert [event.text for event in on.events if isinstance(event, UserMessage)] == ["Do it", "And that", "Go on"]
 
 
-async def test_a_commit_that_git_refuses_is_said_and_the_approval_stands(server: WireServer, tmp_path: Path) -> None:
+async def test_a_refused_commit_is_reported_and_the_approval_stands(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, commit=True) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")
@@ -105,7 +105,9 @@ class Silent(ToolSource):
         raise AssertionError
 
 
-async def test_retries_last_until_esc(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_go_on_until_an_interrupt(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(server, tmp_path) as on:
         source = Silent()
         monkeypatch.setattr(on.session.ports.tools, "_source", source)
@@ -162,7 +164,7 @@ async def test_the_user_ends_a_stalled_closing_request(
     ("words", "asked", "stopped"),
     [(("approve", "P1"), 2, "staged"), (("deny", "P1"), 2, "staged"), (("deny", "P1", "-m", "No."), 3, "answer")],
 )
-async def test_a_decision_in_another_process_ends_it_too(
+async def test_a_decision_in_another_process_ends_a_stalled_closing_request(
     server: WireServer, hosted: Hosted, words: tuple[str, ...], asked: int, stopped: str
 ) -> None:
     server.turn(calls=[edit()])
@@ -176,7 +178,7 @@ async def test_a_decision_in_another_process_ends_it_too(
     assert (len(server.requests), ends[-1]) == (asked, stopped)
 
 
-async def test_feedback_does_not_cut_its_turns_closing_words(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_does_not_cut_off_the_closing_answer(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()])
     server.say("It greets with Hi.")
     async with bench(server, tmp_path) as on:
@@ -190,7 +192,9 @@ async def test_feedback_does_not_cut_its_turns_closing_words(server: WireServer,
         assert said[-1] == "It greets with Hey."
 
 
-async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_closing_answer_is_received(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("app.agent.turn._STALL_SECONDS", MAX_WAIT_SECONDS)
     server.turn(calls=[edit()])
     slowly = (b": wait\n\n", BREAK) * 60
@@ -206,7 +210,7 @@ async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeyp
         assert not server.requests[1].disconnected.is_set()
 
 
-async def test_size_error_of_an_endpoint_is_in_the_turns_end(server: WireServer, tmp_path: Path) -> None:
+async def test_the_error_of_a_too_large_request_is_in_the_end_of_the_turn(server: WireServer, tmp_path: Path) -> None:
     server.always(error(413, "client intended to send too large body"))
     async with bench(server, tmp_path) as on:
         await on.say("Hello")
@@ -215,7 +219,7 @@ async def test_size_error_of_an_endpoint_is_in_the_turns_end(server: WireServer,
         assert "Making room did not help" in end and "Compact it" not in end
 
 
-async def test_going_on_sends_at_once_what_waits_to_be_sent_again(server: WireServer, tmp_path: Path) -> None:
+async def test_resume_ends_the_wait_for_a_retry(server: WireServer, tmp_path: Path) -> None:
     server.script([error(429, "Wait", headers={"retry-after": "600"}), Turn("Hello.")])
     async with bench(server, tmp_path, retry=RetryPolicy()) as on:
         waiting = asyncio.Event()

@@ -15,7 +15,7 @@ from tests.wire.server import Request, WireServer
 REVIEW = CommandInvocation(typed="/review greet.py", model="bigger", effort="high")
 
 
-async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireServer) -> None:
+async def test_model_and_effort_of_a_command_apply_to_one_turn(tmp_path: Path, server: WireServer) -> None:
     server.call("read_file", {"path": "greet.py"})
     server.say("Fine.")
     server.say("Hello.")
@@ -64,7 +64,7 @@ def results(on: Bench) -> list[ToolResult]:
     return [event for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_a_list_is_kept_unasked_and_what_came_of_it_told(server: WireServer, tmp_path: Path) -> None:
+async def test_a_to_do_list_is_stored_without_permission(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("write_todos", {"todos": LIST})])
         server.say("I begin.")
@@ -81,7 +81,7 @@ async def test_a_list_is_kept_unasked_and_what_came_of_it_told(server: WireServe
 
 
 @pytest.mark.parametrize("written", [json.dumps(LIST), LIST])
-async def test_a_list_in_quotes_is_taken_all_the_same(server: WireServer, tmp_path: Path, written: Any) -> None:
+async def test_a_to_do_list_inside_a_string_is_accepted(server: WireServer, tmp_path: Path, written: Any) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("write_todos", {"todos": written})])
         server.say("I begin.")
@@ -90,7 +90,7 @@ async def test_a_list_in_quotes_is_taken_all_the_same(server: WireServer, tmp_pa
         assert result.todos is not None and len(result.todos) == 3
 
 
-async def test_a_compaction_keeps_the_list_as_system(server: WireServer, tmp_path: Path) -> None:
+async def test_a_compaction_keeps_the_to_do_list_as_system_text(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("write_todos", {"todos": LIST[:1]})])
         server.turn(calls=[("write_todos", {"todos": LIST})])
@@ -110,7 +110,7 @@ async def test_a_compaction_keeps_the_list_as_system(server: WireServer, tmp_pat
         on.check()
 
 
-async def test_with_the_gate_closed_no_list_is_taken(server: WireServer, tmp_path: Path) -> None:
+async def test_with_a_closed_gate_no_to_do_list_is_accepted(server: WireServer, tmp_path: Path) -> None:
     server.behave(IGNORES_TOOL_CHOICE)
     async with bench(server, tmp_path) as on:
         listed = Call("write_todos", {"todos": LIST})
@@ -127,7 +127,7 @@ def tools_of(request: Request) -> list[str]:
     return [tool["function"]["name"] for tool in request.body["tools"]]
 
 
-async def test_only_the_folder_of_a_skill_is_read(tmp_path: Path, server: WireServer) -> None:
+async def test_read_skill_reads_only_the_folder_of_a_skill(tmp_path: Path, server: WireServer) -> None:
     folder = tmp_path / "home/config/skills/release"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\ndescription: How we release.\n---\nTag it, then run scripts/tag.sh.\n")
@@ -150,7 +150,7 @@ async def test_only_the_folder_of_a_skill_is_read(tmp_path: Path, server: WireSe
         table.check()
 
 
-async def test_without_skills_nothing_of_them_is_said(tmp_path: Path, server: WireServer) -> None:
+async def test_without_skills_prompt_and_tools_do_not_mention_them(tmp_path: Path, server: WireServer) -> None:
     server.say("Hello.")
     async with bench(server, tmp_path) as table:
         await table.say("Hi")
@@ -158,7 +158,7 @@ async def test_without_skills_nothing_of_them_is_said(tmp_path: Path, server: Wi
         assert "read_skill" not in tools_of(server.requests[0])
 
 
-async def test_the_workspaces_need_no_trust(tmp_path: Path, server: WireServer) -> None:
+async def test_skills_of_the_workspace_need_no_trust(tmp_path: Path, server: WireServer) -> None:
     folder = tmp_path / "workspace/.agents/skills/style"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\ndescription: How we write.\n---\nBriefly.\n")

@@ -56,7 +56,7 @@ def reasons(on: Bench) -> list[str]:
     return [format_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_from_read_history]
 
 
-async def test_an_edit_of_a_file_that_was_not_read_says_so(server: WireServer, root: Path) -> None:
+async def test_an_edit_of_an_unread_file_is_marked(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix it", ("list_files", {}), BODY)
         assert reasons(on) == [UNREAD]
@@ -72,7 +72,7 @@ async def test_an_edit_of_a_file_that_was_not_read_says_so(server: WireServer, r
         [("write_file", {"path": "parse.py", "content": "x"})],
     ],
 )
-async def test_a_file_that_was_read_searched_or_written_is_known(
+async def test_an_edit_of_a_file_read_searched_or_written_before_is_not_marked(
     server: WireServer, root: Path, before: list[tuple[str, dict[str, Any]]]
 ) -> None:
     async with bench(server, root.parent) as on:
@@ -83,7 +83,7 @@ async def test_a_file_that_was_read_searched_or_written_is_known(
         assert reasons(on) == []
 
 
-async def test_a_read_in_the_same_response_comes_too_late(server: WireServer, root: Path) -> None:
+async def test_a_read_in_the_same_response_does_not_count(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         server.turn(calls=[READ, BODY])
         server.say("Done.")
@@ -91,13 +91,13 @@ async def test_a_read_in_the_same_response_comes_too_late(server: WireServer, ro
         assert reasons(on) == [UNREAD]
 
 
-async def test_code_that_the_user_has_pasted_is_known(server: WireServer, root: Path) -> None:
+async def test_code_that_the_user_pasted_counts_as_read(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix this:\n    return name, value.strip()\n", BODY)
         assert reasons(on) == []
 
 
-async def test_an_edit_beside_lines_that_changed_after_the_read_says_so(server: WireServer, root: Path) -> None:
+async def test_an_edit_near_lines_changed_after_the_read_is_marked(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Look", READ)
         (root / "parse.py").write_text(PARSE.replace("name, _, value = line", "name, _, value = line.lower()"))
@@ -105,7 +105,7 @@ async def test_an_edit_beside_lines_that_changed_after_the_read_says_so(server: 
         assert reasons(on) == ["Edits the file near lines that changed after the model had read it (old line 45)."]
 
 
-async def test_a_change_far_from_the_edit_or_of_the_model_itself_says_nothing(server: WireServer, root: Path) -> None:
+async def test_distant_changes_and_the_models_own_are_not_marked(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Look", READ)
         (root / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
@@ -116,9 +116,7 @@ async def test_a_change_far_from_the_edit_or_of_the_model_itself_says_nothing(se
         assert reasons(on) == []
 
 
-async def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(
-    server: WireServer, root: Path
-) -> None:
+async def test_a_changed_definition_names_unread_uses_that_were_found(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Add strict", READ, SEARCH, ("read_file", {"path": "client.py"}), SIGNATURE)
         assert reasons(on) == [
@@ -142,16 +140,14 @@ async def test_a_change_inside_a_definition_names_no_uses(server: WireServer, ro
         assert reasons(on) == []
 
 
-async def test_the_reason_stays_when_the_user_edits_the_proposed_text(server: WireServer, root: Path) -> None:
+async def test_the_mark_stays_after_the_user_edits_the_proposed_text(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix it", BODY)
         on.runtime.service.replace_proposed_text("P1", "parse.py", PARSE.replace("value.strip()", "value.lstrip()"))
         assert reasons(on) == [UNREAD]
 
 
-async def test_a_line_of_the_model_that_was_approved_alone_is_no_change_after_the_read(
-    server: WireServer, root: Path
-) -> None:
+async def test_a_partly_approved_edit_is_no_change_after_the_read(server: WireServer, root: Path) -> None:
     both = [
         {"old": "value.strip()", "new": "value.strip_all_of_it()"},
         {"old": "setting_number_3 = 3", "new": "setting_number_3 = 4"},
@@ -172,7 +168,7 @@ async def test_a_definition_that_is_only_indented_names_no_uses(server: WireServ
         assert reasons(on) == []
 
 
-async def test_the_model_is_not_told_of_reading(server: WireServer, root: Path) -> None:
+async def test_the_model_is_not_told_about_the_marks(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix it", edit())
         await send(on, server, "And?")

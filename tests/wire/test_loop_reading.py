@@ -26,7 +26,9 @@ def fill(on: Bench) -> str:
     return on.runtime.service.stage(draft, "").id
 
 
-async def test_the_next_edit_is_refused_and_the_model_hands_control_back(server: WireServer, tmp_path: Path) -> None:
+async def test_a_full_reading_budget_refuses_the_next_edit_and_ends_the_turn(
+    server: WireServer, tmp_path: Path
+) -> None:
     server.script(
         [
             Turn(calls=(Call("read_file", {"path": "greet.py"}), Call(*edit()), Call(*edit()))),
@@ -55,7 +57,7 @@ async def test_the_next_edit_is_refused_and_the_model_hands_control_back(server:
         on.check()
 
 
-async def test_budget_filled_by_another_agent_refuses_the_whole_step(server: WireServer, tmp_path: Path) -> None:
+async def test_a_budget_filled_by_another_agent_refuses_the_whole_step(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, reading={"unseen_lines": 20}) as on:
         stage = on.runtime.service.stage
 
@@ -73,7 +75,7 @@ async def test_budget_filled_by_another_agent_refuses_the_whole_step(server: Wir
         on.check()
 
 
-async def test_a_chain_ends_where_the_budget_is_full_and_names_what_is_staged(
+async def test_a_full_reading_budget_ends_a_chain_and_names_the_staged_edits(
     server: WireServer, tmp_path: Path
 ) -> None:
     long = "".join(f"x{number} = {number}\n" for number in range(40))

@@ -128,7 +128,7 @@ async def _decide(session: Session, proposal: str, source: random.Random) -> Non
     [scale_examples(25), pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
     ids=["some", "many"],
 )
-async def test_many_turns_with_random_faults(
+async def test_many_turns_with_random_faults_keep_history_and_memory_sound(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, wire: str
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))

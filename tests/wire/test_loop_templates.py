@@ -101,7 +101,7 @@ def placement(on: Bench) -> str:
 
 @pytest.mark.parametrize("kind", PLAYED)
 @pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
-async def test_the_first_closing_request_has_the_gates_words_where_the_template_keeps_them(
+async def test_the_first_closing_instruction_is_placed_where_the_template_renders_it(
     server: WireServer, tmp_path: Path, template: templates.Template, kind: str
 ) -> None:
     server.insist(templates.refusal(template, 500))
@@ -125,7 +125,7 @@ async def test_the_first_closing_request_waits_for_the_rendering(server: WireSer
         assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
 
 
-async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_path: Path) -> None:
+async def test_a_template_is_probed_again_in_each_run(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path, template_checked=True) as on:
@@ -157,7 +157,7 @@ async def test_the_first_closing_request_uses_earlier_findings(server: WireServe
         assert GATE in templates.drops_later_system(server.last.messages)
 
 
-async def test_a_model_that_calls_on_is_told_nowhere_else(server: WireServer, tmp_path: Path) -> None:
+async def test_a_probed_placement_is_kept_if_the_model_ignores_it(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     server.behave(IGNORES_TOOL_CHOICE)
     current = ["'Hello '"]
@@ -183,7 +183,7 @@ async def test_placement_set_by_the_user_is_not_probed(server: WireServer, tmp_p
         assert on.stopped == "staged" and server.visits == [] and placement(on) == "inline"
 
 
-async def test_hosts_get_answers_only(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remote_hosts_get_no_probe(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reached through a proxy, which is the tests' server."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -197,7 +197,7 @@ async def test_hosts_get_answers_only(server: WireServer, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("status", [301, 307])
-async def test_no_redirect_gets_the_key(server: WireServer, tmp_path: Path, status: int) -> None:
+async def test_a_redirect_of_a_probe_gets_no_key(server: WireServer, tmp_path: Path, status: int) -> None:
     stage_and_hand_back(server)
     with WireServer() as other:
         moved = Reply((b"{}",), status=status, headers={"location": f"{other.url}/apply-template"})
@@ -238,7 +238,9 @@ def refuse_tools(request: Request) -> Reply:
         pytest.param(document({"error": "Who are you?"}, status=401), id="wants another key"),
     ],
 )
-async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp_path: Path, reply: Any) -> None:
+async def test_a_server_without_a_rendering_route_changes_nothing(
+    server: WireServer, tmp_path: Path, reply: Any
+) -> None:
     for path in ("/apply-template", "/tokenize", "/detokenize"):
         server.route(path, reply, "POST")
     server.route("/api/version", reply)
@@ -255,7 +257,9 @@ async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp
     ("version", "model"),
     [("0.11.11", "m"), ("0.7.0", "m"), ("new", "m"), (None, "m"), ("0.13.0", "gpt-oss:120b-cloud")],
 )
-async def test_no_rendering_that_runs_a_model(server: WireServer, tmp_path: Path, version: Any, model: str) -> None:
+async def test_no_probe_that_would_run_a_model_is_sent(
+    server: WireServer, tmp_path: Path, version: Any, model: str
+) -> None:
     """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)
@@ -264,7 +268,7 @@ async def test_no_rendering_that_runs_a_model(server: WireServer, tmp_path: Path
         assert not [request for request in server.requests if "_debug_render_only" in request.body]
 
 
-async def test_the_debug_file_says_what_was_found(server: WireServer, tmp_path: Path) -> None:
+async def test_the_debug_file_contains_the_result_of_the_probe(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path, template_checked=True) as on:

@@ -26,7 +26,7 @@ def moves(on: Bench) -> list[tuple[str, str]]:
     return [(one.rung, one.move) for one in on.events if isinstance(one, LadderMove)]
 
 
-async def test_each_move_of_a_turn_is_in_the_log_in_its_place(server: WireServer, tmp_path: Path) -> None:
+async def test_each_decision_of_a_turn_is_logged_in_order(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[READ])
         server.turn(calls=[edit()])
@@ -46,7 +46,7 @@ async def test_each_move_of_a_turn_is_in_the_log_in_its_place(server: WireServer
         assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
 
 
-async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, tmp_path: Path) -> None:
+async def test_a_logged_decision_has_the_time_at_which_it_was_made(server: WireServer, tmp_path: Path) -> None:
     """Not that of the write, for which a command waits until the user has allowed it."""
     async with bench(server, tmp_path) as on:
         asked: list[float] = []
@@ -64,7 +64,9 @@ async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, t
         assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 
-async def test_a_trace_costs_nothing(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_trace_causes_no_write_and_no_request(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(server, tmp_path) as on:
         written: list[list[str]] = []
         append = on.session.log._sink.append
@@ -91,7 +93,7 @@ async def test_a_trace_costs_nothing(server: WireServer, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_no_request_has_anything_of_it(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_no_request_contains_the_trace(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
         server.turn(calls=[READ])
@@ -130,7 +132,7 @@ async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_pat
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_a_repeated_call_is_named_and_counted(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_a_repeated_call_is_reported_with_its_count(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
         server.turn(calls=[("list_files", {})])
@@ -149,7 +151,9 @@ async def test_a_repeated_call_is_named_and_counted(server: WireServer, tmp_path
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_at_the_step_limit_it_is_told_how_far_it_came(server: WireServer, tmp_path: Path, wire: str) -> None:
+async def test_at_the_step_limit_the_model_is_told_its_last_new_step(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
         on.session.settings = replace(on.session.settings, max_steps=3)

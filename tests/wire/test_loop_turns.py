@@ -168,7 +168,9 @@ def _said(events: list[Event]) -> list[str]:
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
 @settings(max_examples=scale_examples(25))
-def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]) -> None:
+def test_one_turn_runs_at_a_time_whoever_calls(
+    runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]
+) -> None:
     async def go() -> None:
         session = create_or_resume_session(runtime, Model(moods))
         sent: list[str] = []
@@ -198,7 +200,7 @@ def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], calle
     asyncio.run(go())
 
 
-async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
+async def test_an_option_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.wait_until_idle()
@@ -211,7 +213,7 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspac
     await session.close()
 
 
-async def test_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
+async def test_a_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("And then?")
@@ -224,7 +226,7 @@ async def test_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWo
     await session.close()
 
 
-async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenWorkspace) -> None:
+async def test_no_event_continues_the_model_past_an_open_question(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
@@ -263,7 +265,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: Open
     await session.close()
 
 
-async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWorkspace) -> None:
+async def test_a_following_window_runs_no_turn_and_recalls_no_message(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
@@ -290,7 +292,7 @@ async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWork
     await session.close()
 
 
-async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenWorkspace) -> None:
+async def test_a_window_that_takes_over_knows_the_open_question(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model(["text", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
@@ -307,7 +309,7 @@ async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenW
     await looker.close()
 
 
-async def test_decision_on_a_closed_session_is_recorded_without_a_request(runtime: OpenWorkspace) -> None:
+async def test_a_decision_on_a_closed_session_is_stored_without_a_request(runtime: OpenWorkspace) -> None:
     model = Model(["edit"])
     session = create_or_resume_session(runtime, model)
     await session.send("Go")
@@ -322,7 +324,7 @@ async def test_decision_on_a_closed_session_is_recorded_without_a_request(runtim
     assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
 
 
-async def test_message_right_after_an_interruption_is_sent(runtime: OpenWorkspace) -> None:
+async def test_a_message_right_after_an_interruption_is_sent(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model([]))
     await session.send("Go")
     await session.send("taken back")
@@ -333,7 +335,7 @@ async def test_message_right_after_an_interruption_is_sent(runtime: OpenWorkspac
     await session.close()
 
 
-async def test_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> None:
+async def test_a_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model([]))
     late: list[asyncio.Task[None]] = []
 
@@ -351,7 +353,7 @@ async def test_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> N
     await session.close()
 
 
-async def test_message_to_a_closed_session_is_queued_for_its_next_opening(runtime: OpenWorkspace) -> None:
+async def test_a_message_to_a_closed_session_is_queued_until_it_is_opened_again(runtime: OpenWorkspace) -> None:
     session = create_or_resume_session(runtime, Model([]))
     await session.close()
     await session.send("Hello?")
@@ -415,7 +417,7 @@ async def denied_during(on: Bench, kind: type[Event]) -> Session:
     return session
 
 
-async def test_feedback_on_its_way_to_the_log_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_that_is_being_stored_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
     """It was recorded before the request, and so as delivered, but the request had been made of what was there."""
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
@@ -448,7 +450,9 @@ async def test_feedback_during_recording_is_in_the_next_request(server: WireServ
         on.check()
 
 
-async def test_payloads_use_a_thread(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_payloads_are_built_on_a_thread(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a long history it takes half a second, in which no key would be dealt with."""
     made_on: list[threading.Thread] = []
 

@@ -49,7 +49,7 @@ async def test_the_gate_uses_system_text_and_tool_choice(server: WireServer, on:
     assert all(message.usage and message.usage.cached_tokens == 4 for message in answered)
 
 
-async def test_calls_that_come_all_the_same_never_run(server: WireServer, on: Bench) -> None:
+async def test_calls_despite_a_closed_gate_never_run(server: WireServer, on: Bench) -> None:
     server.behave(IGNORES_TOOL_CHOICE)
     server.always(Turn("Editing.", calls=(Call(*edit()),)))
     await on.say("Be less formal")
@@ -61,7 +61,7 @@ async def test_calls_that_come_all_the_same_never_run(server: WireServer, on: Be
     await on.say("Go on")
 
 
-async def test_feedback_goes_out_whole_and_once_as_the_users_own(server: WireServer, on: Bench) -> None:
+async def test_feedback_is_sent_complete_and_once_as_user_text(server: WireServer, on: Bench) -> None:
     server.turn(calls=[edit()])
     server.say("Have a look.")
     await on.say("Be less formal")
@@ -77,7 +77,7 @@ async def test_feedback_goes_out_whole_and_once_as_the_users_own(server: WireSer
     assert not server.last.closing
 
 
-async def test_a_refused_system_message_is_folded_and_learned(server: WireServer, on: Bench) -> None:
+async def test_a_refused_system_message_is_moved_and_the_placement_learned(server: WireServer, on: Bench) -> None:
     server.mid_system = False
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -103,7 +103,9 @@ async def test_a_question_is_answered_by_the_result_of_its_call(server: WireServ
     assert next(text for role, text in server.last.said if role == "tool") == "French"
 
 
-async def test_reasoning_goes_to_its_model(server: WireServer, on: Bench, tmp_path: Path, vendor: Vendor) -> None:
+async def test_reasoning_is_returned_only_to_its_model(
+    server: WireServer, on: Bench, tmp_path: Path, vendor: Vendor
+) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"})], reasoning="hm, greet")
     server.say("It greets.", reasoning="so it greets")
     await on.say("What does it do?")
@@ -134,7 +136,7 @@ CUTS: dict[str, Callable[[Vendor], Reply]] = {
 
 
 @pytest.mark.parametrize("kind", CUTS)
-async def test_a_broken_response_is_repeated(server: WireServer, on: Bench, vendor: Vendor, kind: str) -> None:
+async def test_a_broken_response_is_requested_again(server: WireServer, on: Bench, vendor: Vendor, kind: str) -> None:
     server.script([CUTS[kind](vendor), Turn("Whole.")])
     await on.say("Hello")
     assert len(server.requests) == 2
@@ -144,7 +146,7 @@ async def test_a_broken_response_is_repeated(server: WireServer, on: Bench, vend
     assert "Half" not in str(server.last.body)
 
 
-async def test_calls_that_the_length_limit_cut_do_not_run(server: WireServer, on: Bench, vendor: Vendor) -> None:
+async def test_calls_cut_by_the_length_limit_do_not_run(server: WireServer, on: Bench, vendor: Vendor) -> None:
     server.turn("Editing.", calls=[edit()], finish=vendor.too_long)
     server.say("I was cut off.")
     await on.say("Be less formal")
@@ -155,7 +157,9 @@ async def test_calls_that_the_length_limit_cut_do_not_run(server: WireServer, on
 
 
 @pytest.mark.parametrize("parts", [3, 8])
-async def test_an_interruption_leaves_validity(server: WireServer, on: Bench, vendor: Vendor, parts: int) -> None:
+async def test_an_interruption_leaves_a_valid_history(
+    server: WireServer, on: Bench, vendor: Vendor, parts: int
+) -> None:
     whole = vendor.reply(Turn("Editing now.", calls=(Call(*edit()),)), 9)
     server.script([stream(*whole.parts[:parts], STALL)])
     await on.session.send("Be less formal")
@@ -169,7 +173,9 @@ async def test_an_interruption_leaves_validity(server: WireServer, on: Bench, ve
     assert on.stopped == "answer" and words[-1].endswith("Never mind")
 
 
-async def test_the_wire_changes_in_the_middle_and_back(server: WireServer, tmp_path: Path, vendor: Vendor) -> None:
+async def test_a_session_can_change_its_wire_and_change_back(
+    server: WireServer, tmp_path: Path, vendor: Vendor
+) -> None:
     """One log over all wires: what one gave is no obstacle to the other."""
     order = ["chat", vendor.name, "chat", *VENDORS]
     for number, wire in enumerate(order):
@@ -189,7 +195,9 @@ async def test_the_wire_changes_in_the_middle_and_back(server: WireServer, tmp_p
 
 
 @pytest.mark.parametrize("status", [429, 500])
-async def test_a_failed_closing_hands_back(server: WireServer, on: Bench, vendor: Vendor, status: int) -> None:
+async def test_a_failed_closing_request_ends_the_turn_as_staged(
+    server: WireServer, on: Bench, vendor: Vendor, status: int
+) -> None:
     server.script([Turn(calls=(Call(*edit()),)), *[vendor.error(status, "Not now")] * 4])
     await on.say("Be less formal")
     assert on.stopped == "staged" and [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
@@ -197,7 +205,9 @@ async def test_a_failed_closing_hands_back(server: WireServer, on: Bench, vendor
     await on.say("Thanks")
 
 
-async def test_overflow_names_how_much_does_not_fit(server: WireServer, on: Bench, vendor: Vendor) -> None:
+async def test_an_overflow_error_says_that_the_request_does_not_fit(
+    server: WireServer, on: Bench, vendor: Vendor
+) -> None:
     words = {
         "anthropic": "prompt is too long: 208310 tokens > 200000 maximum",
         "responses": "Your input exceeds the context window of this model. context_length_exceeded",

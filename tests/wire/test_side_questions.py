@@ -81,7 +81,7 @@ def whole(requests: list[Request]) -> list[str]:
     return [json.dumps(request.body) for request in requests if not asked_aside(request)]
 
 
-async def test_side_question_has_tools_and_history_but_no_calls(
+async def test_a_side_question_sends_tools_and_history_but_runs_no_calls(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
@@ -108,7 +108,7 @@ async def test_side_question_has_tools_and_history_but_no_calls(
         )
 
 
-async def test_side_question_does_not_change_the_next_requests(
+async def test_a_side_question_does_not_change_the_next_requests(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     async def story(folder: str, *reply: Turn | Reply) -> list[str]:
@@ -141,7 +141,7 @@ async def test_side_question_does_not_change_the_next_requests(
         assert await story(f"with {number}", reply) == without
 
 
-async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_later_session(
+async def test_a_follow_up_contains_the_earlier_questions_on_that_hunk(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
@@ -179,7 +179,7 @@ async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_la
     ],
     ids=["text-and-call", "call", "429", "500", "400", "empty", "cut"],
 )
-async def test_failed_side_question_is_one_line_and_not_repeated(
+async def test_a_failed_side_question_is_reported_in_one_line_and_not_retried(
     server: WireServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -202,7 +202,9 @@ async def test_failed_side_question_is_one_line_and_not_repeated(
         assert of_role(server.last, "user")[-1] == "why?"
 
 
-async def test_a_strict_server_is_named(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_side_question_answered_by_a_call_fails_on_a_strict_server(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.behave(FAILS_CALLS)
@@ -211,7 +213,7 @@ async def test_a_strict_server_is_named(server: WireServer, tmp_path: Path, monk
         assert answer.state == "failed" and "called a tool instead" in answer.note
 
 
-async def test_refusal_of_a_side_question_is_learned_for_it_alone(
+async def test_a_refusal_of_a_side_question_does_not_change_the_sessions_profile(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     """Also before the conversation has begun, on a patch that no model of ours has made."""
@@ -239,7 +241,9 @@ def _system_first(body: dict[str, Any]) -> Reply | None:
     return error(400, "System message must be at the beginning.") if late else None
 
 
-async def test_context_is_cut_first(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_context_of_a_side_question_is_cut_before_its_history(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, context_window=12_000) as on:
         (on.root / "long.txt").write_text(LONG)
         old, new = "line 1000 of a long", "line one thousand of a long"
@@ -261,7 +265,9 @@ async def test_context_is_cut_first(server: WireServer, tmp_path: Path, monkeypa
         assert all(len(str(request.body)) < 12_000 * 4 for request in server.requests)
 
 
-async def test_overflow_asks_with_less(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_overflow_repeats_a_side_question_with_less_context(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         for number in range(8):
             server.say(f"Answer {number}. " + "Words. " * 300)
@@ -279,7 +285,7 @@ async def test_overflow_asks_with_less(server: WireServer, tmp_path: Path, monke
         assert answer.state == "failed" and answer.note and len(server.requests) == before + 4
 
 
-async def test_compaction_goes_as_it_would_have_gone(
+async def test_a_side_question_does_not_change_compaction(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     async def story(folder: str, *, aside: bool) -> list[str]:
@@ -308,7 +314,7 @@ def _teller(request: Request) -> Turn:
     return Turn("More. " + "Answer. " * 200, prompt_tokens=size)
 
 
-async def test_side_question_runs_beside_a_turn(
+async def test_a_side_question_runs_during_a_turn(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
@@ -337,7 +343,9 @@ async def test_side_question_runs_beside_a_turn(
         assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
 
 
-async def test_running_calls_are_kept(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_side_question_leaves_running_calls_alone(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
@@ -351,7 +359,9 @@ async def test_running_calls_are_kept(server: WireServer, tmp_path: Path, monkey
         await turn
 
 
-async def test_secrets_are_not_sent(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_side_question_sends_no_secrets(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patch = "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n KEEP=hunter2\n-MODE=a\n+MODE=b\n"
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
@@ -362,7 +372,9 @@ async def test_secrets_are_not_sent(server: WireServer, tmp_path: Path, monkeypa
         assert not on.session.aside.is_answer_awaited(place_of(proposal))
 
 
-async def test_a_link_out_is_no_leak(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_link_out_of_the_workspace_is_not_read_for_a_side_question(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = on.runtime.service.stage_patch("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+a = 1\n")
         (on.root / "new.py").symlink_to(tmp_path / "elsewhere.py")
@@ -370,7 +382,9 @@ async def test_a_link_out_is_no_leak(server: WireServer, tmp_path: Path, monkeyp
         assert (await ask(on, proposal, "why?")).text == "Because."
 
 
-async def test_file_or_missing_hunk(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_side_question_about_a_file_or_a_missing_hunk(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         place = place_of(await stage(on))
         server.always(Turn("Because."))
@@ -383,7 +397,9 @@ async def test_file_or_missing_hunk(server: WireServer, tmp_path: Path, monkeypa
         assert not on.session.aside.stop("no question")
 
 
-async def test_an_unkept_answer_goes(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_cannot_be_stored_is_discarded(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         place = place_of(await stage(on))
 
@@ -400,7 +416,9 @@ async def test_an_unkept_answer_goes(server: WireServer, tmp_path: Path, monkeyp
         assert "could not be kept" in failed and not on.session.aside.is_answer_awaited(place)
 
 
-async def test_a_leaked_call_is_ignored(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_written_as_text_in_a_side_answer_is_removed(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.behave(LEAKS_CALLS)
@@ -410,7 +428,9 @@ async def test_a_leaked_call_is_ignored(server: WireServer, tmp_path: Path, monk
         assert [one.id for one in on.runtime.service.all()] == ["P1"]
 
 
-async def test_an_onlooker_can_ask(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_following_window_can_ask_a_side_question(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         async with bench(server, tmp_path / "a", retry=FAST) as other:
