@@ -7,7 +7,7 @@ from typing import Any
 
 from app.concurrency import iterate_cooperatively
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
-from app.proposals.risk.read_reasons import ReadHistory, SeenBeforeEdit
+from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
 
 _TOOLS_WITHOUT_CONTENT = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
 """Tools whose arguments or results may name a file without showing its content."""
@@ -74,7 +74,7 @@ def find_reads_before_message(
     return ReadHistory(
         request,
         {
-            path: SeenBeforeEdit(
+            path: FileReadHistory(
                 frozenset(file_seen.versions),
                 tuple(file_seen.pages),
                 frozenset(file_seen.texts),

@@ -27,9 +27,9 @@ from app.attestation.signed_statement import (
     StatementError,
     hunk_digests,
 )
-from app.git.blobs import BlobPair, TreeEntry, to_git_blob, to_git_mode
+from app.git.blobs import TreeDiffEntry, TreeEntry, convert_to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import RangeCommit, diff_trees, read_commits
+from app.git.commits import CommitWithChanges, diff_trees, read_commits
 from app.git.run_git import GitFailed
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.text.quantities import format_count
@@ -116,7 +116,7 @@ _Node = tuple[str, str]
 class _Search:
     """The search for the reviews of a change: backwards from its result; for a removal, forwards from its base."""
 
-    def __init__(self, pair: BlobPair, people: int, author: str = "") -> None:
+    def __init__(self, pair: TreeDiffEntry, people: int, author: str = "") -> None:
         self.pair = pair
         self.people = people
         self.author = author
@@ -209,7 +209,7 @@ class CommitVerifier:
         self._search(searches)
         return [search.found for search in searches]
 
-    def accepted_reviews_of(self, pair: BlobPair) -> list[AcceptedReview]:
+    def accepted_reviews_of(self, pair: TreeDiffEntry) -> list[AcceptedReview]:
         """Return the reviews of exactly this change of a file that the policy accepts."""
         self._notes.read_for_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
         wanted = _node(pair.before), _node(pair.after)
@@ -279,7 +279,7 @@ class CommitVerifier:
                 reviews = chain.from_iterable(hunk.reviews for hunk in search.found.hunks)
                 search.found.reviews = list(dict.fromkeys(reviews))
 
-    def _is_signed_by_author(self, commit: RangeCommit) -> bool:
+    def _is_signed_by_author(self, commit: CommitWithChanges) -> bool:
         raw = self._borrowed.run_query("cat-file", "commit", commit.name)
         head, blank, message = raw.partition(b"\n\n")
         kept: list[bytes] = []
@@ -363,7 +363,7 @@ def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
     return ", ".join(told)
 
 
-def _chain(accepted: Iterable[AcceptedReview], pair: BlobPair, people: int) -> list[AcceptedReview]:
+def _chain(accepted: Iterable[AcceptedReview], pair: TreeDiffEntry, people: int) -> list[AcceptedReview]:
     """Return reviews that lead from the old version to the new one, each step by enough people; else none."""
     edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
     for one in accepted:
@@ -397,7 +397,7 @@ def _ends(file: ReviewedFile) -> tuple[_Node, _Node]:
     return (file.base, base) if file.base else ("", ""), (file.result, result) if file.result else ("", "")
 
 
-def _is_edit(pair: BlobPair) -> bool:
+def _is_edit(pair: TreeDiffEntry) -> bool:
     """Return whether a change affects only the content of a regular file."""
     before, after = pair.before, pair.after
     if before is None or after is None or before.mode != after.mode or before.is_link:
@@ -410,7 +410,7 @@ def _people(reviews: Sequence[AcceptedReview]) -> int:
     return min(len({one.signer for one in reviews}), len({one.key for one in reviews}))
 
 
-def _change_words(pair: BlobPair) -> str:
+def _change_words(pair: TreeDiffEntry) -> str:
     before, after = pair.before, pair.after
     if before is None:
         return "a new file"
@@ -439,7 +439,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
             before, after = (
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
             )
-            reviews = verifier.accepted_reviews_of(BlobPair(lead + change.path, before, after))
+            reviews = verifier.accepted_reviews_of(TreeDiffEntry(lead + change.path, before, after))
             # Own keys may have another principal.
             others = {
                 one.signer
@@ -455,7 +455,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
 
 
 def _entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
-    return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), to_git_blob(borrowed, path, leaf)[0])
+    return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), convert_to_git_blob(borrowed, path, leaf)[0])
 
 
 _SHOWN = 7

@@ -66,7 +66,7 @@ _ATTEMPTS = 3
 """Number of runs before an approval while the files keep changing."""
 _NO_TREES = VersionsToCheck({}, {}, (), ())
 
-HunkChoices = tuple[str, ...] | None
+HunkExclusions = tuple[str, ...] | None
 """Ids of the hunks that an approval would name; None for all pending hunks."""
 
 
@@ -75,7 +75,7 @@ class _CheckedProposal:
     """One proposal at one revision, with the hunks that are chosen in it."""
 
     revision: int
-    chosen: HunkChoices
+    chosen: HunkExclusions
     checks: tuple[CheckTable, ...]
     change: str = ""
     """The user's change since the results were obtained: `before hunk 3 was taken out`."""
@@ -143,8 +143,8 @@ class CheckScheduler:
         self,
         runner: CheckRunner,
         configured: Callable[[], tuple[CheckTable, ...]],
-        trees: Callable[[str, HunkChoices], VersionsToCheck],
-        chosen: Callable[[Proposal], HunkChoices],
+        trees: Callable[[str, HunkExclusions], VersionsToCheck],
+        chosen: Callable[[Proposal], HunkExclusions],
         publish: Callable[[ProposalChecks], None],
     ) -> None:
         self._runner = runner
@@ -274,7 +274,7 @@ class CheckScheduler:
         return True
 
     async def run_before_approval(
-        self, proposal_id: str, revision: int, hunks: HunkChoices
+        self, proposal_id: str, revision: int, hunks: HunkExclusions
     ) -> tuple[CheckResult, ...]:
         """Run the required checks on exactly the content that approving these hunks would leave, unless they ran
         already.
@@ -435,7 +435,7 @@ class CheckScheduler:
             self._publish(ProposalChecks(proposal_id, followed.revision, results, followed.why_not))
 
 
-def _describe_choice_change(proposal: Proposal, before: HunkChoices, now: HunkChoices) -> str:
+def _describe_choice_change(proposal: Proposal, before: HunkExclusions, now: HunkExclusions) -> str:
     """Return the change in words: `before hunk 3 was taken out`."""
     numbers = {hunk.id: hunk.number for hunk in proposal.hunks}
     old, new = (set(numbers if chosen is None else chosen) for chosen in (before, now))

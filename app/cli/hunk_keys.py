@@ -11,9 +11,9 @@ from app.cli.plain_terminal import PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
-from app.review.hunk_lines import Side, hunk_line_numbers, proposed_text
+from app.review.hunk_lines import Side, diff_side_text, hunk_line_numbers
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, add_quote
+from app.review.unfinished_review import DraftComment, add_quoted_lines
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_in_user_editor, editor_command
 
@@ -76,10 +76,10 @@ class NonDecidingKeys:
         if not parts:
             self._terminal.print_lines("Not split: these are all of its lines.")
         self._state.select_split_parts(proposal, parts, ())
-        self._state.chosen.left_out.pop(proposal.id, None)
+        self._state.hunk_exclusions.left_out.pop(proposal.id, None)
 
     async def _edit(self, proposal: Proposal, diff: FileDiff) -> None:
-        path, text = diff.change.path, proposed_text(diff)
+        path, text = diff.change.path, diff_side_text(diff, "new")
         if diff.change.result is None:
             self._terminal.print_lines(f"{path} has no text to edit.")
             return
@@ -107,8 +107,8 @@ class NonDecidingKeys:
             self._terminal.print_lines("No comment.")
             return
         side, line = places[0]
-        self._state.review_drafts.set_comment(
-            proposal, add_quote(DraftComment(diff.change.path, side, line, text), [diff])
+        self._state.feedback_drafts.set_comment(
+            proposal, add_quoted_lines(DraftComment(diff.change.path, side, line, text), [diff])
         )
         self._terminal.print_lines("Kept. It goes to the model with the decision.")
 

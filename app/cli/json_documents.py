@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
-from app.proposals.risk.change_summary import format_reason
-from app.proposals.text.file_warnings import describe_facts, file_cautions
+from app.proposals.risk.change_summary import format_attention_reason
+from app.proposals.text.file_warnings import describe_file_cautions, describe_file_facts
 from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
 
 
@@ -783,8 +783,8 @@ def _file_remarks(change: FileChange) -> dict[str, Any]:
             for match in change.matches
             if not match.rung.is_exact
         ],
-        "warnings": [*change.warnings, *file_cautions(change)],
-        "notes": describe_facts(change),
+        "warnings": [*change.warnings, *describe_file_cautions(change)],
+        "notes": describe_file_facts(change),
     }
     return {name: getattr(change, name) for name in FileFactsLine.model_fields if name not in computed} | computed
 
@@ -792,7 +792,7 @@ def _file_remarks(change: FileChange) -> dict[str, Any]:
 def _file_detail(diff: FileDiff) -> FileDetail:
     return FileDetail(
         **_file_remarks(diff.change),
-        reasons=[format_reason(reason, diff.change) for reason in diff.reasons],
+        reasons=[format_attention_reason(reason, diff.change) for reason in diff.reasons],
         hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
         conflicts=[
             ConflictLine(

@@ -23,8 +23,8 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import line_review
 from app.review.hunk_lines import changed_line_count
-from app.review.line_review import Answer, HunkWalk
-from app.review.review_decisions import ReviewDecisions, describe_approval, describe_denial, describe_undo
+from app.review.line_review import Answer, HunkByHunkReview
+from app.review.review_decisions import ReviewDecisionService, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
 from app.review.unfinished_review import ReviewFeedback
@@ -120,7 +120,7 @@ class PlainReview:
         self._notes = UnfinishedReviewStore(runtime.sessions)
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()
-        self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
+        self._decisions = ReviewDecisionService(self.state, service, lambda: self._checks, "plain review", caller)
         self._commands = NonDecidingKeys(terminal, runtime, self.state, service, ask_aside)
         self._decided: list[str] = []
         """Ids of the proposals that were decided here, in the order of the decisions."""
@@ -174,7 +174,7 @@ class PlainReview:
 
     async def _review_one(self, name: str) -> str | None:
         """Review a proposal until it is decided or left; return the id of one that was reopened meanwhile."""
-        walk: HunkWalk | None = None
+        walk: HunkByHunkReview | None = None
         while True:
             await self._refresh()
             proposal = self.state.get(name)
@@ -191,26 +191,28 @@ class PlainReview:
             except (ProposalError, StorageError, EditorFailed, CommandError) as error:
                 self._terminal.print_lines(str(error))
 
-    async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
+    async def _begin(self, proposal: Proposal, before: HunkByHunkReview | None) -> HunkByHunkReview:
         """Print the head of a proposal; keep answers to unchanged hunks."""
         self.state.current = proposal.id
         self.state.seen_tracker.remember_bases(proposal)
-        walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
+        walk = HunkByHunkReview.from_diffs(
+            proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id)
+        )
         record_as_seen(self._runtime, proposal.id)
         if before is not None:
             walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
-        self._print(line_review.proposal_head_lines(self.state, proposal))
+        self._print(line_review.format_proposal_head(self.state, proposal))
         for path in self.state.seen_tracker.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
         walk.add_evidence_reasons(self.state)
-        self._print(line_review.check_result_lines(self.state.checks.get(proposal.id)))
+        self._print(line_review.format_check_results(self.state.checks.get(proposal.id)))
         return walk
 
-    def _show(self, walk: HunkWalk) -> None:
+    def _show(self, walk: HunkByHunkReview) -> None:
         """Print the current hunk with the head of its file; after the last hunk, the heads of all remaining files."""
         current = walk.next_unanswered_hunk
         for number, diff in enumerate(walk.diffs, 1):
@@ -219,7 +221,7 @@ class PlainReview:
             if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
                 walk.printed.add(change.path)
                 self._terminal.print_lines()
-                self._print(line_review.file_head_lines(diff, number, len(walk.diffs)))
+                self._print(line_review.format_file_head(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
                     self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
@@ -228,8 +230,8 @@ class PlainReview:
 
     def _show_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         self._terminal.print_lines()
-        self._print(line_review.hunk_lines(diff, hunk))
-        self._print(line_review.hunk_notes(self.state, proposal, diff, hunk))
+        self._print(line_review.format_hunk_lines(diff, hunk))
+        self._print(line_review.format_hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
             seen = self.state.seen_tracker.seen_lines(proposal)
             for number in range(changed_line_count(hunk)):
@@ -239,7 +241,7 @@ class PlainReview:
         for line in lines:
             self._terminal.print_lines(line)
 
-    async def _ask(self, walk: HunkWalk) -> str | None:
+    async def _ask(self, walk: HunkByHunkReview) -> str | None:
         """Ask about the current hunk or the whole proposal, and act on the answer.
 
         Returns:
@@ -277,7 +279,7 @@ class PlainReview:
                 await self._answer(walk, _ANSWERS[key])
         return None
 
-    async def _answer(self, walk: HunkWalk, answer: Answer) -> None:
+    async def _answer(self, walk: HunkByHunkReview, answer: Answer) -> None:
         """Apply an answer to the current hunk, or to the whole proposal."""
         if (current := walk.next_unanswered_hunk) is not None:
             walk.answers[current[1].id] = answer
@@ -294,7 +296,7 @@ class PlainReview:
 
     # Decisions
 
-    async def _carry_out(self, walk: HunkWalk, whole: Answer = "yes") -> None:
+    async def _carry_out(self, walk: HunkByHunkReview, whole: Answer = "yes") -> None:
         """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
         yes, no = walk.hunks_with_answer("yes"), walk.hunks_with_answer("no")
         proposal = walk.proposal
@@ -302,7 +304,7 @@ class PlainReview:
         try:
             if yes or (not walk.hunks and whole == "yes"):
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
-                self.state.chosen.left_out[proposal.id] = left_out
+                self.state.hunk_exclusions.left_out[proposal.id] = left_out
                 doubts = find_bulk_approval_caveats(proposal)
                 if not await self._agrees(
                     judge_approval(self.state, proposal, shown=True, versions=False, doubts=doubts)
@@ -321,8 +323,8 @@ class PlainReview:
         finally:
             if not decided:
                 # Ask the last question again.
-                walk.take_back_last_answer()
-            self.state.chosen.left_out.pop(proposal.id, None)
+                walk.remove_last_answer()
+            self.state.hunk_exclusions.left_out.pop(proposal.id, None)
 
     async def _agrees(self, verdict: Verdict) -> bool:
         """Return whether a decision can be made; ask the user first if it needs a confirmation."""
@@ -335,7 +337,7 @@ class PlainReview:
         return True
 
     async def _approve(self, proposal: Proposal) -> DecisionResult:
-        hunks = self.state.chosen.chosen_part(proposal).decided_hunks
+        hunks = self.state.hunk_exclusions.approval_selection(proposal).decided_hunks
         if self._checks is not None:
             self._checks.update_proposals([proposal], proposal.id)
             with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
@@ -362,7 +364,7 @@ class PlainReview:
         outcome: Callable[[DecisionResult], str],
     ) -> DecisionResult:
         """Decide with the user's feedback; if the decision fails, keep the feedback as a draft."""
-        words = self.state.review_drafts.pop_feedback(proposal, hunks)
+        words = self.state.feedback_drafts.pop_feedback(proposal, hunks)
         agent = proposal.origin.kind is OriginKind.AGENT
         try:
             # Other agents read image files themselves, by the names in the feedback.
@@ -370,7 +372,7 @@ class PlainReview:
         except BaseException as error:
             # If only the record failed, the decision has its feedback, which is delivered after it is recorded.
             if not isinstance(error, NotRecorded):
-                self.state.review_drafts.restore(proposal.id, words)
+                self.state.feedback_drafts.restore(proposal.id, words)
             raise
         self._terminal.print_lines(outcome(result))
         self._decided.append(proposal.id)
@@ -393,9 +395,9 @@ class PlainReview:
 
     async def _request_changes(self, proposal: Proposal) -> None:
         text = await self._terminal.read_multiline(f"What should be different about {proposal.id}?")
-        before = self.state.review_drafts.drafts.get(proposal.id, "")
-        self.state.review_drafts.set_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
-        if not self.state.review_drafts.feedback_for(proposal):
+        before = self.state.feedback_drafts.drafts.get(proposal.id, "")
+        self.state.feedback_drafts.set_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
+        if not self.state.feedback_drafts.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
@@ -404,9 +406,9 @@ class PlainReview:
         if await self._agrees(judge_feedback(self.state, proposal)):
             await self._deny(proposal, None)
 
-    async def _undo(self, walk: HunkWalk) -> str | None:
+    async def _undo(self, walk: HunkByHunkReview) -> str | None:
         """Take back the last answer, or else the last decision; return the id of a proposal that is pending again."""
-        if walk.take_back_last_answer():
+        if walk.remove_last_answer():
             return None
         if not self._decided:
             self._terminal.print_lines("There is nothing to undo.")
@@ -432,7 +434,7 @@ class PlainReview:
                 self._runtime.checks,
                 lambda: self._runtime.settings.check,
                 self._runtime.service.versions_to_check,
-                lambda one: self.state.chosen.chosen_part(one).decided_hunks,
+                lambda one: self.state.hunk_exclusions.approval_selection(one).decided_hunks,
                 self._take_checks,
             )
         self._checks.update_proposals([proposal], proposal.id)
@@ -445,7 +447,7 @@ class PlainReview:
     async def _load_evidence(self, proposal: Proposal) -> None:
         """Load the stored evidence; on an error of storage or disk, there is none."""
         if self._runtime.settings.check and can_be_approved(proposal):
-            chosen = self.state.chosen.chosen_part(proposal).decided_hunks
+            chosen = self.state.hunk_exclusions.approval_selection(proposal).decided_hunks
             with suppress(ProposalError, OSError):
                 found = await self._runtime.evidence.load_current_evidence(proposal.id, chosen)
                 if found is not None:
@@ -467,7 +469,7 @@ class PlainReview:
             self._terminal.on_interrupt = lambda: None
 
 
-def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
+def _question(walk: HunkByHunkReview) -> tuple[str, Sequence[str]]:
     """Return the next question and the keys that answer it; empty if no question is left."""
     if walk.next_unanswered_hunk is not None:
         return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK

@@ -30,9 +30,9 @@ def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> in
         if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_files_note}")
-            from app.proposals.text.file_warnings import proposal_cautions
+            from app.proposals.text.file_warnings import describe_proposal_cautions
 
-            for path, words in proposal_cautions(proposal):
+            for path, words in describe_proposal_cautions(proposal):
                 print_line(f"    ! {path}: {words}")
     return ExitCode.DONE
 

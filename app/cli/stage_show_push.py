@@ -17,7 +17,7 @@ from app.cli.command_output import (
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
 from app.cli.proposal_choice import record_as_seen, refresh_proposals
 from app.cli.proposal_list import format_proposal
-from app.proposals.text.file_warnings import proposal_cautions
+from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.runtime.open_workspace import OpenWorkspace
@@ -149,12 +149,12 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_line(f"# {escape_unsafe(proposal.ignored_files_note, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
         print_line(f"# From {escape_unsafe(proposal.origin.description, keep='')}")
-    for path, words in proposal_cautions(proposal):
+    for path, words in describe_proposal_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
-        from app.review.line_review import conflict_lines
+        from app.review.line_review import format_conflicts
 
-        for line in (f"{proposal.id} is stale: {proposal.reason}", *conflict_lines(proposal)):
+        for line in (f"{proposal.id} is stale: {proposal.reason}", *format_conflicts(proposal)):
             print_line(f"# {escape_unsafe(line, keep='')}")
     print_text(runtime.service.unified_diff(proposal.id))
     return ExitCode.DONE

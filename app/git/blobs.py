@@ -38,26 +38,26 @@ class TreeEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class BlobPair:
-    """A path before and after a change; None where it does not exist."""
+class TreeDiffEntry:
+    """A path in the diff of two trees, with its entry before and after; None where it does not exist."""
 
     path: str
     before: TreeEntry | None
     after: TreeEntry | None
 
 
-def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[BlobPair]:
+def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[TreeDiffEntry]:
     """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`).
 
     Raises:
         GitFailed: there are more than `max_files` files.
     """
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
-    found: list[BlobPair] = []
+    found: list[TreeDiffEntry] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         # Git lists an unmerged path twice: first as unmerged, without a version to compare with.
-        found.append(BlobPair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
+        found.append(TreeDiffEntry(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
     if len(found) > max_files:
         raise GitFailed(f"{len(found):,} files are changed, and the most is {max_files:,}; name a path, or less.")
     return found
@@ -97,7 +97,7 @@ def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
 
 
-def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
+def convert_to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
     """Return the id and the bytes of the blob that git stores for a file on disk: line endings converted.
 
     Args:

@@ -62,7 +62,9 @@ _SMALL = 16 << 20
 
 
 class BorrowedRepository:
-    """Access to the workspace's repository through a temporary one; a context manager.
+    """A temporary repository that borrows the objects of the workspace's one, so that git runs none of its programs.
+
+    It is a context manager, and also writes notes and references into the workspace's repository.
 
     Args:
         root: The root folder of the workspace.

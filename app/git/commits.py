@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.git.blobs import (
-    BlobPair,
+    TreeDiffEntry,
     TreeEntry,
     checkout_mode,
     parse_raw_diff,
@@ -125,7 +125,7 @@ class CommitRange:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitChanges:
+class CommitRangeChanges:
     """The changes of a commit range, with its authors and subject."""
 
     changes: tuple[PathChange, ...]
@@ -178,7 +178,7 @@ def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) ->
     return CommitRange(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
 
 
-def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
+def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitRangeChanges:
     """Return the changes between two commits, limited to the workspace's folder.
 
     Raises:
@@ -203,7 +203,7 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
         else:
             changes.append(PathChange(path, _leaf(contents, pair.before), _leaf(contents, pair.after)))
     subject, authors, count = _told(borrowed, picked)
-    return CommitChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
+    return CommitRangeChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
 
 
 def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:
@@ -274,7 +274,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         if len(found) + len(strangers) > MAX_PROPOSAL_FILES:
             raise GitFailed(f"{len(found) + len(strangers):,} files are changed or new; name a path.")
         for path in strangers:
-            found[path] = BlobPair(path, found[path].before if path in found else None, TreeEntry(path, "", ""))
+            found[path] = TreeDiffEntry(path, found[path].before if path in found else None, TreeEntry(path, "", ""))
         changes, left_out = _compared(borrowed, workspace, lead, found.values())
         left_out += [f"{path.removeprefix(lead)[:-1]}: another repository" for path in new if path.endswith("/")]
     name = f"{against} ({commit[:7]})" if commit and not commit.startswith(against) else commit[:7]
@@ -298,12 +298,12 @@ def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]
 
 
 def _compared(
-    borrowed: BorrowedRepository, workspace: Workspace, lead: str, found: Iterable[BlobPair]
+    borrowed: BorrowedRepository, workspace: Workspace, lead: str, found: Iterable[TreeDiffEntry]
 ) -> tuple[list[PathChange], list[str]]:
     """Return the changes with the content of both sides, and the paths that are left out, each with the reason."""
     limit = workspace.read_limit
     left_out: list[str] = []
-    kept: list[tuple[str, BlobPair, FileOrLink | None]] = []
+    kept: list[tuple[str, TreeDiffEntry, FileOrLink | None]] = []
     filtered = _filtered(borrowed, [each.path for each in found])
     disk = PosixFilesystem(workspace.root, limit)
     for pair in found:
@@ -363,8 +363,8 @@ _RAW = ("-r", "--raw", "-z", "--no-renames")
 
 
 @dataclass(slots=True)
-class RangeCommit:
-    """A commit of the range that is verified."""
+class CommitWithChanges:
+    """A commit with its author, trailers, and the changes that need a review."""
 
     name: str
     parents: Sequence[str]
@@ -374,11 +374,11 @@ class RangeCommit:
     """`NAME <EMAIL>`, as in the commit."""
     email: str
     subject: str
-    changes: Sequence[BlobPair] = field(default=())
+    changes: Sequence[TreeDiffEntry] = field(default=())
     """Changes that need a review; a path with merge conflicts occurs once for each parent that is compared."""
 
 
-def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[RangeCommit]:
+def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[CommitWithChanges]:
     """Return the commits that `tip` has and `base` has not, oldest first, with their changes.
 
     Args:
@@ -395,7 +395,7 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
     )
     values = parts.removesuffix("\0").split("\0") if parts else []
     commits = [
-        RangeCommit(name, parents.split(), trailers.split(" "), author, email, subject)
+        CommitWithChanges(name, parents.split(), trailers.split(" "), author, email, subject)
         for name, parents, trailers, author, email, subject in zip(
             *(values[at::_FIELDS] for at in range(_FIELDS)), strict=False
         )
@@ -417,12 +417,12 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
     return commits
 
 
-def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[BlobPair]:
+def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[TreeDiffEntry]:
     """Return the differences between two commits or trees, file by file; raises GitFailed."""
     return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW, before, after), _MAX_FILES)
 
 
-def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) -> None:
+def _read_changes(borrowed: BorrowedRepository, commits: Sequence[CommitWithChanges]) -> None:
     """Set the changes of commits that are not merges."""
     asked = "".join(f"{commit.name}\n" for commit in commits).encode()
     parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW, data=asked).split(b"\0")
@@ -436,7 +436,9 @@ def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) 
         commit.changes = parse_raw_diff(b"\0".join(parts[start:at]), _MAX_FILES)
 
 
-def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed: set[str]) -> Iterator[BlobPair]:
+def _changes_of_merge(
+    borrowed: BorrowedRepository, commit: CommitWithChanges, landed: set[str]
+) -> Iterator[TreeDiffEntry]:
     """Yield the differences of a merge from the result of git's own merge of its parents.
 
     For paths with conflicts, yield the differences from each parent that precedes the range, or from every parent if
@@ -453,7 +455,7 @@ def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed:
                     yield pair
 
 
-def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str, set[str]]:
+def _merged_tree(borrowed: BorrowedRepository, commit: CommitWithChanges) -> tuple[str, set[str]]:
     """Merge the parents of a merge commit with git, one after the other; return the tree and the conflicting
     paths.
     """

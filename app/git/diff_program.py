@@ -36,8 +36,8 @@ _NO_ID = "0" * 40
 
 
 @dataclass(frozen=True, slots=True)
-class DiffSides:
-    """A file before and after a change; None where it does not exist."""
+class ExternalDiffInput:
+    """The file that an external diff program compares, before and after a change; None where it does not exist."""
 
     path: str
     """Relative to the workspace."""
@@ -46,7 +46,7 @@ class DiffSides:
 
 
 @dataclass(frozen=True, slots=True)
-class DiffOutput:
+class ExternalDiffOutput:
     """Output of an external diff program."""
 
     output: str
@@ -88,8 +88,8 @@ def _absolute(environment: Mapping[str, str]) -> str:
 
 
 async def run_external_diff(
-    command: str, sides: DiffSides, *, width: int, dark: bool, environment: Mapping[str, str]
-) -> DiffOutput:
+    command: str, sides: ExternalDiffInput, *, width: int, dark: bool, environment: Mapping[str, str]
+) -> ExternalDiffOutput:
     """Run the program on a file as git would; return its output with escape sequences.
 
     Args:
@@ -117,18 +117,18 @@ async def run_external_diff(
                 end_process=partial(end_process_tree, marker=marker),
             )
     except (StartFailed, OSError) as error:
-        return DiffOutput("", f"`{command}` could not be run ({error}).")
+        return ExternalDiffOutput("", f"`{command}` could not be run ({error}).")
     output = kept.decode("utf-8", "replace")
     if ended.timed_out:
-        return DiffOutput(output, f"`{command}` was ended after {SECONDS:.0f} s.")
+        return ExternalDiffOutput(output, f"`{command}` was ended after {SECONDS:.0f} s.")
     if cut:
-        return DiffOutput(
+        return ExternalDiffOutput(
             output, f"`{command}` printed more than {MAX_DIFF_OUTPUT_BYTES >> 20} MB; the rest is left out."
         )
-    return DiffOutput(output, f"`{command}` ended with {ended.code}." if ended.code else "")
+    return ExternalDiffOutput(output, f"`{command}` ended with {ended.code}." if ended.code else "")
 
 
-def _laid_out(folder: Path, sides: DiffSides) -> tuple[Path, list[str]]:
+def _laid_out(folder: Path, sides: ExternalDiffInput) -> tuple[Path, list[str]]:
     """Write both sides to files; return the working folder of the program and its arguments."""
     here = folder / "here"
     here.mkdir()

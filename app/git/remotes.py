@@ -26,8 +26,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class FetchTarget:
-    """The source and reference of a fetch."""
+class FetchSource:
+    """The repository and the reference that a fetch reads."""
 
     url: str
     reference: str
@@ -38,13 +38,14 @@ class FetchTarget:
     """True for all commits that HEAD lacks, False for one commit."""
 
 
-def resolve_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
-    """Return the commit range of a reference, a range, a pull request's address, or a remote with a reference.
+def resolve_or_fetch_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
+    """Return the commit range that the user names; fetch it into the temporary repository if it is not here.
 
-    Commits that are missing locally are fetched into the temporary repository; the user's repository stays unchanged.
+    The user's repository stays unchanged.
 
     Args:
-        arguments: The user's input: one word, or a remote (a name or an address) and a reference.
+        arguments: A reference, a range or a pull request's address; or a remote (a name or an address) and a
+            reference.
 
     Raises:
         GitFailed: the range cannot be found or fetched; the message says what to do.
@@ -141,7 +142,7 @@ def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> Non
 _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
 
 
-def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
+def _of_page(borrowed: BorrowedRepository, name: str) -> FetchSource | None:
     """Return the fetch target for the web address of a pull request or commit; None for text that is no web address.
 
     Raises:
@@ -158,11 +159,11 @@ def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
                 _like_a_remote(borrowed, page.hostname or "", project)
                 or f"{page.scheme}://{page.netloc}/{project}.git"
             )
-            return FetchTarget(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
+            return FetchSource(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
     if found := _COMMIT_PAGE.fullmatch(page.path):
         project = found["project"].strip("/")
         url = _like_a_remote(borrowed, page.hostname or "", project) or f"{page.scheme}://{page.netloc}/{project}.git"
-        return FetchTarget(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
+        return FetchSource(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
     raise GitFailed(
         f"{name} is not the address of a pull request or a commit; name the repository and a reference: "
         "`--from URL REF`."
@@ -182,7 +183,7 @@ def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str
     return ""
 
 
-def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTarget:
+def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSource:
     """Return the fetch target for a reference of a remote.
 
     A short name is that of a proposal, a pull request or a branch.
@@ -199,10 +200,10 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTar
     else:
         reference = f"refs/heads/{name}"
     whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
-    return FetchTarget(remote_url(borrowed, remote), reference, f"{remote} {name}", whole)
+    return FetchSource(remote_url(borrowed, remote), reference, f"{remote} {name}", whole)
 
 
-def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
+def _fetch(borrowed: BorrowedRepository, wanted: FetchSource) -> str:
     """Fetch into the temporary repository; return the id of the fetched commit."""
     if head := borrowed.resolve_object_id("HEAD"):
         borrowed.add_reference("refs/heads/here", head)

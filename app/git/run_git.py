@@ -102,8 +102,8 @@ _SECONDS = 5.0
 
 
 @cache
-def read_commit_author(root: Path) -> str:
-    """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
+def read_git_author_identity(root: Path) -> str:
+    """Return `NAME <EMAIL>` that git would record as author in a folder; the account's name where git has none.
 
     The text is untrusted: escape it before it reaches a screen.
     """

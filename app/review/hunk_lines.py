@@ -18,7 +18,7 @@ Side = Literal["old", "new"]
 
 
 class HunkRange(NamedTuple):
-    """The lines of a part of a hunk."""
+    """The ranges of old and new lines of a part of a hunk."""
 
     old_start: int
     old_count: int
@@ -41,8 +41,8 @@ def removed_and_added_lines(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Seq
     )
 
 
-def side_text(diff: FileDiff, side: Side) -> Sequence[str]:
-    """Return the old or the new text of a file."""
+def diff_side_lines(diff: FileDiff, side: Side) -> Sequence[str]:
+    """Return the lines of the old or the new text of a file."""
     return diff.old if side == "old" else diff.new
 
 
@@ -52,15 +52,15 @@ def changed_line_index(hunk: Hunk, side: Side, line: int) -> int:
 
 
 def changed_line_at(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
-    """Return the changed line of a hunk with this index."""
+    """Return the side and number of the changed line with this index in its hunk."""
     if number < hunk.old_count:
         return "old", hunk.old_start + number
     return "new", hunk.new_start + number - hunk.old_count
 
 
-def proposed_text(diff: FileDiff, *, before: bool = False) -> str:
-    """Return the text that an approval would write; with `before`, the text that it replaces."""
-    lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
+def diff_side_text(diff: FileDiff, side: Side) -> str:
+    """Return the old or the new text of a file with its newlines."""
+    lines, ends = (diff.old, diff.old_final_newline) if side == "old" else (diff.new, diff.new_final_newline)
     return "\n".join(lines) + ("\n" if lines and ends else "")
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason
+from app.proposals.risk.change_summary import computed_summary, format_attention_reason, format_author_summary
 from app.proposals.risk.edited_file import sort_in_path_order
-from app.proposals.text.file_warnings import describe_facts, file_cautions
+from app.proposals.text.file_warnings import describe_file_cautions, describe_file_facts
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.hunk_lines import (
     add_evidence_reasons,
@@ -27,9 +27,9 @@ _NAMED_LINES = 10
 _NO_NEWLINE = "\\ No newline at the end"
 
 
-def proposal_head_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
+def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
-    words = author_summary(proposal)
+    words = format_author_summary(proposal)
     place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
     yield f"From {proposal.origin.description}."
@@ -46,10 +46,10 @@ def proposal_head_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]
     if not can_be_approved(proposal):
         reason = proposal.reason or "the files changed"
         yield f"It is {describe_review_state(proposal)} and cannot be approved: {reason}."
-        yield from conflict_lines(proposal)
+        yield from format_conflicts(proposal)
 
 
-def conflict_lines(proposal: Proposal) -> Iterator[str]:
+def format_conflicts(proposal: Proposal) -> Iterator[str]:
     """Yield each conflict of a stale proposal as `git merge-file --diff3` writes it."""
     for change in proposal.files:
         for conflict in change.conflicts:
@@ -63,7 +63,7 @@ def conflict_lines(proposal: Proposal) -> Iterator[str]:
             yield ">>>>>>> proposed"
 
 
-def check_result_lines(checked: ProposalChecks | None) -> Iterator[str]:
+def format_check_results(checked: ProposalChecks | None) -> Iterator[str]:
     """Yield the result of each check, with its failures."""
     if checked is None:
         return
@@ -81,22 +81,22 @@ def _result(result: CheckResult) -> str:
     return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
 
 
-def file_head_lines(diff: FileDiff, number: int, total: int) -> Iterator[str]:
+def format_file_head(diff: FileDiff, number: int, total: int) -> Iterator[str]:
     """Yield the head of a file, with the reasons to look at it, its cautions and its notes."""
     change = diff.change
     moved = f"{change.old_path} to " if change.old_path else ""
     yield f"File {number} of {total}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
     for reason in diff.reasons:
-        yield f"Reason: {format_reason(reason, change)}"
-    for words in (*change.warnings, *file_cautions(change)):
+        yield f"Reason: {format_attention_reason(reason, change)}"
+    for words in (*change.warnings, *describe_file_cautions(change)):
         yield f"Caution: {words}"
-    for words in describe_facts(change):
+    for words in describe_file_facts(change):
         yield f"Note: {words}"
     if not change.hunks and change.state is HunkState.PENDING:
         yield "Note: This file is decided with the proposal as a whole."
 
 
-def hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+def format_hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     """Yield a hunk with a sign before each line, and unchanged lines around it."""
     hunks = diff.change.hunks
     at = hunks.index(hunk)
@@ -115,7 +115,7 @@ def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bo
         yield _NO_NEWLINE
 
 
-def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+def format_hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
     if (found := state.evidence.get(proposal.id)) is not None and (mark := found.marks.get(hunk.id)) is not None:
@@ -132,7 +132,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
             yield f"Finding of {name}, line {finding.line}: {finding.text}{'' if finding.new else ' (before, too)'}"
-    for comment in state.review_drafts.remarks.get(proposal.id, ()):
+    for comment in state.feedback_drafts.remarks.get(proposal.id, ()):
         if comment.path == path and comment.line in hunk_line_numbers(hunk, comment.side):
             yield f"Your comment on line {comment.line + 1}: {comment.text}"
 
@@ -153,8 +153,8 @@ Answer = Literal["yes", "no", "later"]
 
 
 @dataclass
-class HunkWalk:
-    """The pending hunks of a proposal in reading order, with the user's answers."""
+class HunkByHunkReview:
+    """A review hunk by hunk: the pending hunks of a proposal in reading order, with the user's answers."""
 
     proposal: Proposal
     diffs: Sequence[FileDiff]
@@ -167,7 +167,7 @@ class HunkWalk:
     """The hunk that was printed last."""
 
     @classmethod
-    def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
+    def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkByHunkReview":
         """Return a walk from the beginning of a proposal."""
         return cls(proposal, sort_in_path_order(diffs, [diff.change.path for diff in diffs], proposal.order))
 
@@ -178,7 +178,7 @@ class HunkWalk:
             add_evidence_reasons(self.diffs, checked, found), key=lambda diff: not has_evidence_reason(diff)
         )
 
-    def copy_answers(self, before: "HunkWalk") -> None:
+    def copy_answers(self, before: "HunkByHunkReview") -> None:
         """Copy the answers to hunks of files whose base is still the same."""
         bases = {(change.path, change.base) for change in before.proposal.files}
         still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
@@ -211,7 +211,7 @@ class HunkWalk:
         """Return the hunks with this answer."""
         return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
 
-    def take_back_last_answer(self) -> bool:
+    def remove_last_answer(self) -> bool:
         """Remove the last answer; return whether there was one."""
         if self.answers:
             self.answers.popitem()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from app.images.image import Image
 
 
-class ReviewDecisions:
-    """Carries out decisions, with the user's feedback, and records the seen lines and check results with them.
+class ReviewDecisionService:
+    """Carries out the user's decisions with their feedback, and records what was seen and checked.
 
     Args:
         state: The review whose proposals are decided.
@@ -98,8 +98,8 @@ class ReviewDecisions:
         )
 
 
-class OutcomeText(NamedTuple):
-    """The text about the outcome of a decision."""
+class DecisionOutcomeText(NamedTuple):
+    """The message about the outcome of a decision, and the effect of undoing it."""
 
     text: str
     """For example `P1 written: a.py.`"""
@@ -107,39 +107,41 @@ class OutcomeText(NamedTuple):
     """What undo (after an undo: redo) does next, such as `undoes it`; empty if it does nothing."""
 
 
-def describe_approval(result: DecisionResult) -> OutcomeText:
+def describe_approval(result: DecisionResult) -> DecisionOutcomeText:
     """Return the text for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-    return OutcomeText(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
+    return DecisionOutcomeText(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
 
 
-def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeText:
+def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> DecisionOutcomeText:
     """Return the text for a denial of these hunks, or of all that were pending."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
-        return OutcomeText(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
+        return DecisionOutcomeText(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
-        return OutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
+        return DecisionOutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
     if proposal.state is ProposalState.APPLIED:
-        return OutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
-    return OutcomeText(f"{name} denied; nothing was written.", "reopens it")
+        return DecisionOutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
+    return DecisionOutcomeText(f"{name} denied; nothing was written.", "reopens it")
 
 
-def describe_undo(result: DecisionResult) -> OutcomeText:
+def describe_undo(result: DecisionResult) -> DecisionOutcomeText:
     """Return the text for an undone decision."""
     proposal, name = result.proposal, result.proposal.id
     hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:
         what = f"{hunks} of {name}" if hunks else name
-        return OutcomeText(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")
+        return DecisionOutcomeText(
+            f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else ""
+        )
     if result.denial and hunks:
-        return OutcomeText(f"Waiting again: {hunks} of {name}.")
+        return DecisionOutcomeText(f"Waiting again: {hunks} of {name}.")
     if result.denial:
-        return OutcomeText(f"{name} waits again. What you said stays said.", "denies it again")
-    return OutcomeText(f"{name} undone: {_paths(result)}.", "applies it again")
+        return DecisionOutcomeText(f"{name} waits again. What you said stays said.", "denies it again")
+    return DecisionOutcomeText(f"{name} undone: {_paths(result)}.", "applies it again")
 
 
 def _paths(result: DecisionResult) -> str:

@@ -14,11 +14,11 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
     DraftComment,
-    HunkChoices,
+    HunkExclusions,
     ReviewFeedback,
     UnfinishedReview,
     filter_pending_hunks,
-    move_comment,
+    move_comment_to_revision,
 )
 from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleCommand, allowable_forms
 from app.tools.base.contract import PermissionRequest
@@ -26,7 +26,7 @@ from app.tools.base.contract import PermissionRequest
 
 @dataclass(frozen=True, slots=True)
 class PermissionScopes:
-    """The forms that a permission can cover."""
+    """The forms of a command or tool call that a lasting permission can cover."""
 
     forms: tuple[CommandForm | McpToolForm, ...] = ()
     """The widest first, the exact command last; empty if only this one call can be allowed."""
@@ -47,7 +47,7 @@ def permission_scopes(permission_request: PermissionRequest) -> PermissionScopes
         return PermissionScopes(reason=f"it has {why}")
 
 
-class OpenPermissions:
+class OpenPermissionRequests:
     """Open permission requests, the oldest first."""
 
     def __init__(self) -> None:
@@ -72,8 +72,8 @@ class OpenPermissions:
             self._narrowed[key] = max(0, min(self._narrowed.get(key, 0) + step, most))
 
 
-class ReviewDraft:
-    """Unfinished feedback and comments, by item."""
+class FeedbackDrafts:
+    """Feedback and comments that the user has written but not sent, by item, and those that were sent."""
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
@@ -89,7 +89,7 @@ class ReviewDraft:
     def carry_over_comments(self, before: Proposal, after: Proposal) -> None:
         """Move comments with their lines after another hunk of the file was decided or edited."""
         if remarks := self.remarks.get(after.id):
-            remarks[:] = [move_comment(remark, before, after) for remark in remarks]
+            remarks[:] = [move_comment_to_revision(remark, before, after) for remark in remarks]
 
     def set_feedback(self, key: str, text: str) -> None:
         """Store unsent feedback; an empty text removes it."""
@@ -356,7 +356,7 @@ _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalSta
 
 @dataclass(slots=True)
 class ReviewState:
-    """The queue and the state of its items; not a widget."""
+    """The queue of a review, its shown item, and the user's unfinished work on each item; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
     """In the order of `order_by_urgency`."""
@@ -364,10 +364,10 @@ class ReviewState:
     """Decided proposals, the latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
     """The filter by origin."""
-    permissions: OpenPermissions = field(default_factory=OpenPermissions)
-    chosen: HunkChoices = field(default_factory=HunkChoices)
+    permissions: OpenPermissionRequests = field(default_factory=OpenPermissionRequests)
+    hunk_exclusions: HunkExclusions = field(default_factory=HunkExclusions)
     seen_tracker: SeenTracker = field(default_factory=SeenTracker)
-    review_drafts: ReviewDraft = field(default_factory=ReviewDraft)
+    feedback_drafts: FeedbackDrafts = field(default_factory=FeedbackDrafts)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
     evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
@@ -412,8 +412,8 @@ class ReviewState:
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
-                self.chosen.carry_over_exclusions(before, proposal)
-                self.review_drafts.carry_over_comments(before, proposal)
+                self.hunk_exclusions.carry_over_exclusions(before, proposal)
+                self.feedback_drafts.carry_over_comments(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
         self.waiting = order_by_urgency(item for item in known if item.state.is_pending)
@@ -432,7 +432,7 @@ class ReviewState:
         """Return whether another item must be shown."""
         if not shown.state.is_pending:
             return was_waiting or not self.is_picked_by_user
-        stays = attended or self.is_picked_by_user or bool(self.review_drafts.feedback_for(shown))
+        stays = attended or self.is_picked_by_user or bool(self.feedback_drafts.feedback_for(shown))
         return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
@@ -539,7 +539,7 @@ class ReviewState:
 
     def unseen_parts(self, proposal: Proposal) -> UnseenParts:
         """Return the chosen parts that were never on screen."""
-        return self.seen_tracker.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
+        return self.seen_tracker.unseen_parts(proposal, self.hunk_exclusions.excluded_from(proposal.id))
 
     @property
     def read_line_counts(self) -> tuple[int, int]:
@@ -571,25 +571,25 @@ class ReviewState:
         hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.seen_tracker.seen_lines(proposal)
         for part in parts:
             seen.copy_seen_lines(hunks[part.whole], part.hunk)
-        self.chosen.toggle_split_parts(proposal, parts, whole)
+        self.hunk_exclusions.toggle_split_parts(proposal, parts, whole)
 
     # State that survives a restart
 
     def unfinished_review(self, key: str) -> UnfinishedReview:
         """Return the unfinished review of a proposal."""
         return UnfinishedReview(
-            draft=self.review_drafts.drafts.get(key, ""),
-            remarks=tuple(self.review_drafts.remarks.get(key, ())),
-            left_out=tuple(sorted(self.chosen.excluded_from(key))),
-            answered=tuple(sorted(tick for tick in self.review_drafts.answered if tick.startswith(f"{key}/"))),
+            draft=self.feedback_drafts.drafts.get(key, ""),
+            remarks=tuple(self.feedback_drafts.remarks.get(key, ())),
+            left_out=tuple(sorted(self.hunk_exclusions.excluded_from(key))),
+            answered=tuple(sorted(tick for tick in self.feedback_drafts.answered if tick.startswith(f"{key}/"))),
         )
 
     def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
         """Restore an unfinished review after a restart; newer notes win."""
-        self.review_drafts.drafts.setdefault(key, notes.draft)
-        self.review_drafts.remarks.setdefault(key, list(notes.remarks))
-        self.chosen.left_out.setdefault(key, set(notes.left_out))
-        self.review_drafts.answered.update(notes.answered)
+        self.feedback_drafts.drafts.setdefault(key, notes.draft)
+        self.feedback_drafts.remarks.setdefault(key, list(notes.remarks))
+        self.hunk_exclusions.left_out.setdefault(key, set(notes.left_out))
+        self.feedback_drafts.answered.update(notes.answered)
 
 
 def _stale(proposal: Proposal) -> bool:

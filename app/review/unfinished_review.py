@@ -12,8 +12,8 @@ from app.tools.base.contract import escape_surrogates
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenPart:
-    """The part of a proposal that an approval would write."""
+class ApprovalSelection:
+    """The hunks of a proposal that an approval would write, and how much that is."""
 
     hunks: tuple[str, ...]
     """Ids of the chosen hunks."""
@@ -40,20 +40,20 @@ class ChosenPart:
         return None if self.is_all else self.hunks
 
 
-class HunkChoices:
-    """The user's choice among the hunks of all proposals."""
+class HunkExclusions:
+    """The hunks of each proposal that the user excludes from an approval."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, set[str]] = {}
         """Ids of excluded hunks, by proposal."""
-        self._latest: tuple[Proposal, frozenset[str], ChosenPart] | None = None
+        self._latest: tuple[Proposal, frozenset[str], ApprovalSelection] | None = None
         """The last result: each frame needs it several times, and a proposal may have thousands of hunks."""
 
     def excluded_from(self, key: str) -> frozenset[str]:
         """Return the excluded hunks of a proposal."""
         return frozenset(self.left_out.get(key, ()))
 
-    def chosen_part(self, proposal: Proposal) -> ChosenPart:
+    def approval_selection(self, proposal: Proposal) -> ApprovalSelection:
         """Return the part that an approval would write now."""
         out = self.excluded_from(proposal.id)
         if self._latest is None or self._latest[0] is not proposal or self._latest[1] != out:
@@ -97,17 +97,17 @@ class HunkChoices:
             out |= {identity for identity in ids if identity not in known}
 
 
-def _part(proposal: Proposal, out: frozenset[str]) -> ChosenPart:
+def _part(proposal: Proposal, out: frozenset[str]) -> ApprovalSelection:
     pending = filter_pending_hunks(proposal.hunks)
     chosen = [hunk for hunk in pending if hunk.id not in out]
     ids = tuple(hunk.id for hunk in chosen)
     if len(chosen) == len(pending):
-        return ChosenPart(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
+        return ApprovalSelection(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
     files = sum(
         1 for change in proposal.files if not out.issuperset(hunk.id for hunk in filter_pending_hunks(change.hunks))
     )
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
-    return ChosenPart(ids, len(pending), files, added, removed)
+    return ApprovalSelection(ids, len(pending), files, added, removed)
 
 
 def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
@@ -186,7 +186,7 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def move_comment(comment: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
+def move_comment_to_revision(comment: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
     """Return the comment at its line in the present proposal; unchanged if the line is not found."""
     old = next((change for change in before.files if change.path == comment.path), None)
     new = next((change for change in after.files if change.path == comment.path), None)
@@ -234,8 +234,8 @@ QUOTED_LINES = 3
 """Number of quoted lines above and below the commented one."""
 
 
-def add_quote(comment: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
-    """Return the comment with a quote of the shown lines around it."""
+def add_quoted_lines(comment: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
+    """Return the comment with the lines around it as a quote, as the diff shows them."""
     diff = next((diff for diff in diffs if diff.change.path == comment.path), None)
     return comment if diff is None else replace(comment, quote=quote_lines(diff, comment))
 

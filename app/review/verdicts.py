@@ -22,7 +22,7 @@ from app.text.quantities import format_count
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerbs:
-    """The words for one kind of proposal."""
+    """The words for the decisions on a proposal: one that is written on approval, or one that is on disk."""
 
     approve: str
     deny: str
@@ -156,14 +156,14 @@ def judge_approval(
         return ActionRefused("This compares two versions; go back to the diff to decide.")
     if not shown:
         return ActionRefused("The diff isn't on screen yet.")
-    part = state.chosen.chosen_part(proposal)
+    part = state.hunk_exclusions.approval_selection(proposal)
     if part.is_empty:
         return ActionRefused("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reproduced = proposal.is_reproduced and part.decided_hunks is None
         reasons.append(
-            describe_reproduced(proposal, unseen) if reproduced else describe_unseen_parts(proposal.id, unseen)
+            describe_reproduced_files(proposal, unseen) if reproduced else describe_unseen_parts(proposal.id, unseen)
         )
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
     if doubts:
@@ -172,7 +172,7 @@ def judge_approval(
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := describe_failed_checks(state, proposal.id):
         reasons.append(red)
-    if unfinished := state.review_drafts.describe_unsent(proposal, part.decided_hunks):
+    if unfinished := state.feedback_drafts.describe_unsent(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return ActionNeedsConfirmation(
@@ -190,7 +190,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
         if not can_be_approved(proposal):
             return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
-    if unfinished := state.review_drafts.describe_unsent(proposal):
+    if unfinished := state.feedback_drafts.describe_unsent(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return ActionNeedsConfirmation(
@@ -232,13 +232,17 @@ def _sentence(reasons: Sequence[str]) -> str:
 
 def judge_approve_all(state: ReviewState) -> Verdict:
     """Return the verdict of `approve all`: always a question, which names doubtful proposals and leaves them out."""
-    ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
+    ready = [
+        item
+        for item in state.waiting
+        if can_be_approved(item) and not state.hunk_exclusions.approval_selection(item).is_empty
+    ]
     if not ready:
         return ActionRefused("Nothing waits that can be approved.")
     safe = [item for item in ready if not _doubts(state, item)]
     doubtful = [item for item in ready if _doubts(state, item)]
-    added = sum(state.chosen.chosen_part(item).added for item in safe)
-    removed = sum(state.chosen.chosen_part(item).removed for item in safe)
+    added = sum(state.hunk_exclusions.approval_selection(item).added for item in safe)
+    removed = sum(state.hunk_exclusions.approval_selection(item).removed for item in safe)
     unseen = [describe_unseen_parts(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
     parts = []
     if safe:
@@ -254,7 +258,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
         [
             item.id
             for item in ready
-            if state.review_drafts.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)
+            if state.feedback_drafts.feedback_for(item, state.hunk_exclusions.approval_selection(item).decided_hunks)
         ]
     )
     return ActionNeedsConfirmation(
@@ -269,7 +273,7 @@ def judge_deny_all(state: ReviewState) -> Verdict:
         return ActionRefused("Nothing waits.")
     if len(ids) == 1:
         return judge_denial(state, state.waiting[0])
-    about = [item.id for item in state.waiting if state.review_drafts.feedback_for(item)]
+    about = [item.id for item in state.waiting if state.feedback_drafts.feedback_for(item)]
     said = _words_go_along(about)
     on_disk = [item.id for item in state.waiting if item.on_disk]
     taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
@@ -318,9 +322,10 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
-def describe_reproduced(proposal: Proposal, unseen: UnseenParts) -> str:
-    """Return for example `3 of 412 files of P9 were on screen; the rest is what make fmt gave twice, byte for
-    byte`.
+def describe_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
+    """Return how many files were seen of a proposal whose command gave the same result twice:
+
+    `3 of 412 files of P9 were on screen; the rest is what “make fmt” gave twice, byte for byte`.
     """
     seen = f"{len(proposal.files) - len(unseen.paths):,} of {format_count(len(proposal.files), 'file')}"
     command = " ".join(proposal.recipe.command.split()) if proposal.recipe else ""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from app.proposals.files.overlay import ContentStore
-from app.proposals.risk.read_reasons import ReadHistory, SeenBeforeEdit
+from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
 from app.storage.captured_edit_store import AgentRead, CapturedAgentTurn, CapturedEditStore
@@ -55,7 +55,7 @@ def find_agent_reads_before_proposal(
 
 def _file_reads(
     path: str, reads: Sequence[AgentRead], prompts: Sequence[str], earlier: Mapping[str, str]
-) -> SeenBeforeEdit:
+) -> FileReadHistory:
     """Return what is known about the reads of one file.
 
     Args:
@@ -65,18 +65,18 @@ def _file_reads(
         earlier: Texts of the file in earlier proposals of the session, by version.
     """
     if secret_reason(path):
-        return SeenBeforeEdit(pages=(("", "reads of what looks like a secret are not noted"),), is_known=True)
+        return FileReadHistory(pages=(("", "reads of what looks like a secret are not noted"),), is_known=True)
     reads_of_file = [read for read in reads if read.path == path]
     pages = [(read.version, read.words) for read in reads_of_file if read.kind == "read"]
     if any(read.kind == "attached" for read in reads_of_file):
         # The lines and the version are unknown.
-        return SeenBeforeEdit(pages=(*pages, ("", "shown by the agent itself")), is_known=True)
+        return FileReadHistory(pages=(*pages, ("", "shown by the agent itself")), is_known=True)
     name = path.rpartition("/")[2]
     mentions = [("", "named in your prompt")] if any(name in prompt for prompt in prompts) else []
     searched = [("", "found by a search")] if any(read.kind == "found" for read in reads_of_file) else []
     written = [("", "changed by an earlier proposal")] if earlier else []
     texts = [line for text in (*prompts, *earlier.values()) for line in text.splitlines()]
-    return SeenBeforeEdit(
+    return FileReadHistory(
         versions=frozenset((*earlier, *(read.version for read in reads_of_file if read.version))),
         pages=(*pages, *searched, *written, *mentions),
         texts=frozenset(stripped for line in texts if (stripped := line.strip())),

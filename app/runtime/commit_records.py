@@ -26,9 +26,9 @@ from app.attestation.signed_statement import (
     pre_authentication_encoding,
     sign,
 )
-from app.git.blobs import BlobPair, parse_raw_diff, read_checkout_contents, to_git_blob, to_git_mode
+from app.git.blobs import TreeDiffEntry, convert_to_git_blob, parse_raw_diff, read_checkout_contents, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed, read_commit_author
+from app.git.run_git import GitFailed, read_git_author_identity
 from app.proposals.decide.commit_trailers import (
     FileDecision,
     agent_and_model,
@@ -242,7 +242,7 @@ def to_signed_approval(
     files = [_make_signed_file(borrowed, f"{prefix}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(
-        reviewer=read_commit_author(runtime.workspace.root),
+        reviewer=read_git_author_identity(runtime.workspace.root),
         time=round(time.time()),
         result="approved",
         proposal=proposal.id,
@@ -301,7 +301,9 @@ def _make_signed_file(
 ) -> ReviewedFile:
     """Return a file in the signed form; `before` or `after` is None if the file does not exist then."""
     sides = [
-        (*to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
+        (*convert_to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link))
+        if leaf
+        else ("", b"", "")
         for leaf in (before, after)
     ]
     (base, old, base_mode), (result, new, result_mode) = sides
@@ -325,7 +327,7 @@ def _git_mode(recorded: str) -> str:
 
 
 def _find_decisions(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[BlobPair]
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[TreeDiffEntry]
 ) -> dict[str, list[FileDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
@@ -373,7 +375,7 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
 
 
 def _entries_since_parents(
-    changed: Sequence[BlobPair], decisions_by_path: Mapping[str, Sequence[FileDecision]]
+    changed: Sequence[TreeDiffEntry], decisions_by_path: Mapping[str, Sequence[FileDecision]]
 ) -> Iterator[DecisionRecordEntry]:
     """Yield the decisions between a commit's parents and the commit; older ones were signed with earlier commits."""
     for path, steps in decisions_by_path.items():

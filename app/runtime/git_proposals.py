@@ -8,8 +8,15 @@ from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import read_committed_policy
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, create_commit, read_range_changes, read_worktree_changes
-from app.git.remotes import PROPOSALS, default_remote, push_commit, push_notes, remote_url, resolve_commit_range
+from app.git.commits import CommitRangeChanges, create_commit, read_range_changes, read_worktree_changes
+from app.git.remotes import (
+    PROPOSALS,
+    default_remote,
+    push_commit,
+    push_notes,
+    remote_url,
+    resolve_or_fetch_commit_range,
+)
 from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import make_commit_message
 from app.proposals.values.decision_facts import RecordedCheckResult
@@ -80,7 +87,7 @@ def stage_commits(
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         commit_changes = read_range_changes(
-            borrowed, resolve_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
+            borrowed, resolve_or_fetch_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
         )
     if not commit_changes.changes:
         raise NothingToStage(f"{commit_changes.picked.name} changes nothing here.")
@@ -151,7 +158,7 @@ def describe_commit_approvals(runtime: OpenWorkspace, arguments: Sequence[str]) 
         arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
-        commit_range = resolve_commit_range(borrowed, list(arguments))
+        commit_range = resolve_or_fetch_commit_range(borrowed, list(arguments))
         head = borrowed.resolve_object_id("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [
@@ -162,7 +169,7 @@ def describe_commit_approvals(runtime: OpenWorkspace, arguments: Sequence[str]) 
     return []
 
 
-def _git_origin(changes: CommitChanges) -> str:
+def _git_origin(changes: CommitRangeChanges) -> str:
     """Return a description of the origin: the name, the commit and its authors."""
     tip = changes.picked.tip[:7]
     name = changes.picked.name if changes.picked.name.startswith(tip) else f"{changes.picked.name} ({tip})"

@@ -198,9 +198,9 @@ class OpenWorkspace:
 
     def _user_name(self) -> str:
         """Return the name of the user who decides."""
-        from app.git.run_git import read_commit_author
+        from app.git.run_git import read_git_author_identity
 
-        return read_commit_author(self.workspace.root)
+        return read_git_author_identity(self.workspace.root)
 
     def unread_limit(self) -> int:
         """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.
@@ -328,7 +328,7 @@ class OpenWorkspace:
         Raises ProposalError and StorageError.
         """
         from app.agent.read_history import find_reads_before_proposal
-        from app.proposals.risk.read_reasons import format_reads
+        from app.proposals.risk.read_reasons import format_read_history
         from app.runtime.agent_reads import find_agent_reads_before_proposal
 
         proposal = self.service.get(proposal_id)
@@ -337,7 +337,7 @@ class OpenWorkspace:
             history = find_reads_before_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         else:
             history = find_agent_reads_before_proposal(self.captured_edits, self.proposals, proposal_id, paths)
-        return format_reads(history, paths) if history is not None else ["This is not known of its author."]
+        return format_read_history(history, paths) if history is not None else ["This is not known of its author."]
 
     @property
     def recipes(self) -> "RecipeRunner":

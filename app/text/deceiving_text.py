@@ -16,7 +16,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_harmless, is_plain
+from app.text.safe_text import (
+    BIDI,
+    CONTROL,
+    IS_BLANK,
+    SHOWN,
+    SURROGATE,
+    escape_unsafe,
+    is_harmless_character,
+    is_plain,
+)
 
 _RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")
@@ -24,7 +33,7 @@ _IS_BIDI = re.compile(f"[{BIDI}]")
 
 
 @dataclass(frozen=True, slots=True)
-class DeceptiveText:
+class DeceptiveTextFindings:
     """Findings about characters that a reviewer cannot see or could misread."""
 
     control: int = 0
@@ -86,14 +95,14 @@ class DeceptiveText:
         return "They are shown as glyphs."
 
 
-def find_deceptive_characters(text: str) -> DeceptiveText:
+def find_deceptive_characters(text: str) -> DeceptiveTextFindings:
     """Find deceptive characters; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
-        return DeceptiveText()
+        return DeceptiveTextFindings()
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):
         character = match[0]
-        is_ordinary = is_harmless(match, "\t\n")
+        is_ordinary = is_harmless_character(match, "\t\n")
         if IS_BLANK.match(character):
             blank, spaces = blank + (not is_ordinary), spaces + is_ordinary
         elif is_ordinary or (character == "\r" and text[match.end() : match.end() + 1] in ("\n", "")):
@@ -104,15 +113,15 @@ def find_deceptive_characters(text: str) -> DeceptiveText:
             control += 1
         else:
             invisible += 1
-    lookalikes = tuple(dict.fromkeys(text[start:end] for start, end in find_lookalikes(text)))
+    lookalikes = tuple(dict.fromkeys(text[start:end] for start, end in find_ascii_lookalikes(text)))
     reordered, harmless_lines = _count_rtl_lines(text)
-    return DeceptiveText(control, bidi, invisible, lookalikes, blank, reordered, harmless_lines, spaces)
+    return DeceptiveTextFindings(control, bidi, invisible, lookalikes, blank, reordered, harmless_lines, spaces)
 
 
-def merge_deceptive_texts(parts: Iterable[DeceptiveText]) -> DeceptiveText:
+def merge_deceptive_text_findings(parts: Iterable[DeceptiveTextFindings]) -> DeceptiveTextFindings:
     """Merge the findings of several texts."""
     findings = list(parts)
-    return DeceptiveText(
+    return DeceptiveTextFindings(
         sum(part.control for part in findings),
         sum(part.bidi for part in findings),
         sum(part.invisible for part in findings),
@@ -189,7 +198,7 @@ def _ends_in_quotes(code: str) -> bool:
 
 def _describe_lookalike(word: str) -> str:
     """Return a lookalike word with its ASCII reading."""
-    reading = ascii_reading(word)
+    reading = read_lookalike_as_ascii(word)
     return f"{escape_unsafe(word, keep='')} (not {reading})" if reading != word else escape_unsafe(word, keep="")
 
 
@@ -257,7 +266,7 @@ _INVISIBLE_FOLDS = ("", "<wide>", "<font>", "<compat>")
 """Kinds of decomposition that readers cannot see, unlike a superscript."""
 
 
-def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
+def find_ascii_lookalikes(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of words and signs that look like others in ASCII, in order of the text."""
     start = 0
     for line in text.split("\n"):
@@ -267,8 +276,8 @@ def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
         start += len(line) + 1
 
 
-def ascii_reading(word: str) -> str:
-    """Return the ASCII text that a lookalike is read as."""
+def read_lookalike_as_ascii(word: str) -> str:
+    """Return the ASCII text as which a reader takes a lookalike word."""
     letters = (_LETTER_READINGS.get(letter) or _SIGN_READINGS.get(letter, letter) for letter in word)
     return unicodedata.normalize("NFKC", "".join(letters))
 

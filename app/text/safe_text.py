@@ -71,14 +71,14 @@ def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
     """
     if (text.isascii() and is_plain(text, keep=keep)) or SHOWN.search(text) is None:
         return text
-    return SHOWN.sub(lambda match: match[0] if is_harmless(match, keep) else _glyph_for(match[0]), text)
+    return SHOWN.sub(lambda match: match[0] if is_harmless_character(match, keep) else _glyph_for(match[0]), text)
 
 
 def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
     """Return the text without unsafe characters; `keep` as in `escape_unsafe`."""
     if is_plain(text, keep=keep):
         return text
-    return _UNSAFE.sub(lambda match: match[0] if is_harmless(match, keep) else "", text)
+    return _UNSAFE.sub(lambda match: match[0] if is_harmless_character(match, keep) else "", text)
 
 
 def is_plain(text: str, *, keep: str = "\t\n") -> bool:
@@ -89,7 +89,7 @@ def is_plain(text: str, *, keep: str = "\t\n") -> bool:
     return _UNSAFE.search(text) is None
 
 
-def is_harmless(match: re.Match[str], keep: str) -> bool:
+def is_harmless_character(match: re.Match[str], keep: str) -> bool:
     """Return whether a matched character is harmless in its place: a kept tab or newline, a typographic space, or a
     joiner or emoji style that a script or emoji needs."""
     character = match[0]

@@ -9,7 +9,7 @@ from typing import cast
 from app.proposals.files.file_changes import make_file_change, next_hunk_number
 from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import defined_names
-from app.proposals.risk.read_reasons import ReadHistory, SeenBeforeEdit
+from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
@@ -76,7 +76,7 @@ def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: b
     The author had read only the files that the commit changes. A search for each changed name had matches in other
     files. With `stale`, the author had read the versions before the last change of each file.
     """
-    files: dict[str, SeenBeforeEdit] = {}
+    files: dict[str, FileReadHistory] = {}
     searches: dict[str, tuple[str, ...]] = {}
     for change in proposal.files:
         if (text := commit.files[change.path][0]) is None or change.base is None:
@@ -94,7 +94,7 @@ def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: b
             before = _git(repository, "show", f"{names[-1]}:{change.path}").decode("utf-8", "replace")
             text, version = before, version if before == text else "another"
         shown = frozenset(stripped for line in text.splitlines() if (stripped := line.strip()))
-        files[change.path] = SeenBeforeEdit(frozenset({version}), ((version, "all"),), shown, is_known=True)
+        files[change.path] = FileReadHistory(frozenset({version}), ((version, "all"),), shown, is_known=True)
     return ReadHistory(files=files, read_paths=frozenset(files), searches=searches, edited=frozenset(commit.files))
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason, summarize_command
+from app.proposals.risk.change_summary import (
+    computed_summary,
+    default_command_summary,
+    format_attention_reason,
+    format_author_summary,
+)
 from app.proposals.risk.edited_file import LexingBudget, blank_strings_and_comments
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
@@ -186,14 +191,14 @@ def test_summary_of_one_file_without_reasons_is_empty() -> None:
         (OriginKind.MODEL, "Edit a.txt", ""),
         (OriginKind.PATCH, "Mend it", ""),
         (OriginKind.COMMAND, "Format all", "The model says: Format all"),
-        (OriginKind.COMMAND, summarize_command("ruff  format"), "Command: ruff  format"),
-        (OriginKind.MODEL, summarize_command("ruff format"), "The model says: Command: ruff format"),
+        (OriginKind.COMMAND, default_command_summary("ruff  format"), "Command: ruff  format"),
+        (OriginKind.MODEL, default_command_summary("ruff format"), "The model says: Command: ruff format"),
     ],
 )
 def test_author_summary_names_its_source(kind: OriginKind, summary: str, expected: str) -> None:
     proposal = as_proposal({"a.txt": ("a\n", "b\n")})
     assert (
-        author_summary(proposal.model_copy(update={"summary": summary, "origin": ProposalOrigin(kind=kind)}))
+        format_author_summary(proposal.model_copy(update={"summary": summary, "origin": ProposalOrigin(kind=kind)}))
         == expected
     )
 
@@ -211,10 +216,10 @@ def test_computed_summary_is_one_line() -> None:
 def test_reason_names_current_line_numbers() -> None:
     proposal = as_proposal({"a.py": ("x = 1\n", "x = 1\ny = eval(text)\n")})
     (reason,), (change,) = proposal.reasons, proposal.files
-    assert format_reason(reason, change) == "Adds eval, which runs code (line 2)."
+    assert format_attention_reason(reason, change) == "Adds eval, which runs code (line 2)."
     moved = [hunk.model_copy(update={"new_start": hunk.new_start + 10}) for hunk in change.hunks]
-    assert "(line 12)" in format_reason(reason, change.model_copy(update={"hunks": tuple(moved)}))
-    assert format_reason(reason, change.model_copy(update={"hunks": ()})) == "Adds eval, which runs code."
+    assert "(line 12)" in format_attention_reason(reason, change.model_copy(update={"hunks": tuple(moved)}))
+    assert format_attention_reason(reason, change.model_copy(update={"hunks": ()})) == "Adds eval, which runs code."
 
 
 def test_inexact_match_has_a_reason() -> None:

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Sequence
 
 from app.proposals.text.document import Document
-from app.proposals.text.file_warnings import find_deceptive_parts
+from app.proposals.text.file_warnings import describe_deceptive_text
 from app.proposals.values.models import (
     EditMatch,
     FileChange,
@@ -156,7 +156,7 @@ def file_diff(
         removed=sum(hunk.old_count for hunk in found),
         matches=(EditMatch(rung=rung, line=found[0].old_start + 1),) if found else (),
     )
-    warnings, mentions = find_deceptive_parts(path, Document((new or "").encode("utf-8", "surrogatepass")), found)
+    warnings, mentions = describe_deceptive_text(path, Document((new or "").encode("utf-8", "surrogatepass")), found)
     change = change.model_copy(update={"warnings": warnings, "mentions": mentions} | facts)
     return FileDiff(
         change=change,

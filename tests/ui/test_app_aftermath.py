@@ -151,7 +151,7 @@ async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: W
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
         await run.see("P1 is superseded already")
-        assert review.state.review_drafts.drafts["P1"] == "Say Ahoy"
+        assert review.state.feedback_drafts.drafts["P1"] == "Say Ahoy"
         await run.app.show_proposals()
         await run.painted()
         assert review.has_review_focus
@@ -220,8 +220,8 @@ async def test_unsent_words_ticks_and_choices_of_hunks_survive_a_restart(tmp_pat
         review = run.app.workbench.review
         await run.see("P1", "saved")
         assert in_composer(run)
-        assert sorted(remark.text for remark in review.state.review_drafts.remarks["P1"]) == ["aside", "saved"]
-        assert review.state.review_drafts.drafts["P1"] == "Say Ahoy"
+        assert sorted(remark.text for remark in review.state.feedback_drafts.remarks["P1"]) == ["aside", "saved"]
+        assert review.state.feedback_drafts.drafts["P1"] == "Say Ahoy"
         server.call(*edit(new="'Ahoy '"))
         server.say("Better?")
         await run.review()
@@ -257,7 +257,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
     async with running(tmp_path, server, resume=True) as run:
         await run.pilot.press("f4")
         await run.until(lambda: run.reviewed, "the review")
-        sent = run.app.workbench.review.state.review_drafts.sent
+        sent = run.app.workbench.review.state.feedback_drafts.sent
         await run.until(lambda: "P1" in sent, "the comments")
         assert sent["P1"] == (first, second)
 

@@ -115,7 +115,7 @@ def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -
     state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     state = state_with_stale(attended=False)
-    state.review_drafts.set_feedback("P1", "Do it anew.")
+    state.feedback_drafts.set_feedback("P1", "Do it anew.")
     state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     picked = ReviewState()
@@ -130,8 +130,8 @@ def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     value, _ = retry_proposal()
     state = ReviewState(waiting=[value], current="P1")
     for number in toggles:
-        state.chosen.toggle(value, [value.hunks[number % len(value.hunks)]])
-    choice = state.chosen.chosen_part(value)
+        state.hunk_exclusions.toggle(value, [value.hunks[number % len(value.hunks)]])
+    choice = state.hunk_exclusions.approval_selection(value)
     left = [
         hunk for number, hunk in enumerate(value.hunks) if [n % len(value.hunks) for n in toggles].count(number) % 2
     ]
@@ -146,11 +146,11 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     hunks = (change.hunks[0].model_copy(update={"state": HunkState.DENIED}), *change.hunks[1:])
     partly = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}), value.files[1])})
     state = ReviewState(waiting=[partly])
-    state.chosen.toggle(partly, [hunks[0]])
-    assert state.chosen.chosen_part(partly).total == len(value.hunks) - 1
-    assert state.chosen.chosen_part(partly).is_all
+    state.hunk_exclusions.toggle(partly, [hunks[0]])
+    assert state.hunk_exclusions.approval_selection(partly).total == len(value.hunks) - 1
+    assert state.hunk_exclusions.approval_selection(partly).is_all
     state.restore_notes("P1", UnfinishedReview(left_out=(hunks[1].id,)))
-    assert state.chosen.chosen_part(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), (
+    assert state.hunk_exclusions.approval_selection(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), (
         "nothing was chosen since"
     )
 
@@ -160,7 +160,7 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     state = seen(ReviewState(), value)
     state.update_proposals([value])
     assert "2 files" in current_item_lines(state, str)[0].plain
-    state.chosen.toggle(value, value.files[1].hunks)
+    state.hunk_exclusions.toggle(value, value.files[1].hunks)
     assert "1 file " in f"{current_item_lines(state, str)[0].plain} "
     state.update_proposals(
         [proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)])]
@@ -178,7 +178,7 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
     )
     value = proposal("P1", [file_diff("b.py", "a\n", "b\n")], state=ProposalState.PARTLY_APPROVED)
     value = value.model_copy(update={"files": (landed, *value.files)})
-    choice = ReviewState().chosen.chosen_part(value)
+    choice = ReviewState().hunk_exclusions.approval_selection(value)
     assert (choice.files, choice.added, choice.removed) == (1, 1, 1)
     assert (value.added, value.removed) == (1, 1)
     decided = value.model_copy(
@@ -317,14 +317,14 @@ def test_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     value, _ = retry_proposal()
     state = ReviewState()
     state.update_proposals([value])
-    state.chosen.toggle(value, [value.hunks[0]])
+    state.hunk_exclusions.toggle(value, [value.hunks[0]])
     change = value.files[0]
     joined = change.hunks[0].model_copy(update={"id": "joined"})
     files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
     after = value.model_copy(update={"files": files, "revision": 2})
     state.update_proposals([after])
-    assert "joined" not in state.chosen.chosen_part(after).hunks
-    assert len(state.chosen.chosen_part(after).hunks) == len(value.hunks) - 1
+    assert "joined" not in state.hunk_exclusions.approval_selection(after).hunks
+    assert len(state.hunk_exclusions.approval_selection(after).hunks) == len(value.hunks) - 1
 
 
 def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> None:
@@ -339,11 +339,11 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     state = ReviewState(waiting=[value], current="P1")
     state.seen_tracker.seen_lines(value).mark_seen(hunk, 1)
     state.select_split_parts(value, parts, ())
-    assert state.chosen.left_out["P1"] == {"y"}
+    assert state.hunk_exclusions.left_out["P1"] == {"y"}
     assert [state.seen_tracker.seen_lines(value).is_seen(piece, 0) for piece in pieces] == [False, True]
-    state.chosen.left_out["P1"] = {hunk.id}
+    state.hunk_exclusions.left_out["P1"] = {hunk.id}
     state.select_split_parts(value, parts, ())
-    assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
+    assert state.hunk_exclusions.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
 
 
 def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
@@ -427,9 +427,9 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
         ("Do.", " with your words"),
     ):
         if isinstance(begun, DraftComment):
-            state.review_drafts.set_comment(value, begun)
+            state.feedback_drafts.set_comment(value, begun)
         elif begun:
-            state.review_drafts.set_feedback("P1", begun)
+            state.feedback_drafts.set_feedback("P1", begun)
         assert f"deny{said} " in current_item_lines(state, str)[-1].plain
 
 

@@ -258,7 +258,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: the feedback would reach nobody." in app.text()
-        assert app.review.ask_panel.is_writing and app.review.state.review_drafts.drafts == {}
+        assert app.review.ask_panel.is_writing and app.review.state.feedback_drafts.drafts == {}
         app.review.ask_panel.handle_update(
             EventRecorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?"))
         )

@@ -335,7 +335,7 @@ async def test_each_key_of_a_read_goes_where_the_focus_is_then(
         await run.review()
         hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
         await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
-        assert [remark.text for remark in review.state.review_drafts.remarks["P1"]] == ["say why"]
+        assert [remark.text for remark in review.state.feedback_drafts.remarks["P1"]] == ["say why"]
         assert review.view.cursor.number == 0
         # Words read together with their key are kept.
         await run.review()
@@ -374,7 +374,7 @@ async def test_characters_that_came_together_decide_nothing(tmp_path: Path, serv
         for text in ("yes please", "no", "jjy", "Yarn", " x", "undo", "y\r"):
             await run.review()
             review = run.app.workbench.review
-            chosen = review.state.chosen.chosen_part(run.proposals[0]).hunks
+            chosen = review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks
             run.app.workbench.composer.draft = ""
             hand_in(run.app, *("enter" if one == "\r" else one for one in text))
             await run.see("Several keys came at once")
@@ -383,7 +383,7 @@ async def test_characters_that_came_together_decide_nothing(tmp_path: Path, serv
             await run.until(lambda: run.app.workbench.composer.draft.endswith("done"), "the words")
             assert run.file == FILE, text
             assert [one.state for one in run.proposals] == [ProposalState.PENDING], text
-            assert review.state.chosen.chosen_part(run.proposals[0]).hunks == chosen, text
+            assert review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks == chosen, text
             await run.until(lambda: "Several keys came at once" not in run.text, "the picture without it")
         await run.pilot.press("f3")
         await run.review()

@@ -52,7 +52,7 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
         assert review.view.cursor.row == review.view.layout_rows.row_at(review.view.cursor.number)
-        chosen = review.state.chosen.chosen_part(run.proposals[0])
+        chosen = review.state.hunk_exclusions.approval_selection(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(run.can_decide, "the moment to decide")
         while review.state.unseen_parts(run.proposals[0]):
@@ -64,8 +64,12 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         await run.until(lambda: run.file != before, "the file")
         assert run.file == NEW.replace("    check(name)\n", "")
         assert run.proposals[0].state is ProposalState.PARTLY_APPROVED
-        await run.until(lambda: review.state.chosen.chosen_part(run.proposals[0]).total == 1, "the rest")
-        assert review.state.chosen.chosen_part(run.proposals[0]).hunks == (), "what was taken out stays out"
+        await run.until(
+            lambda: review.state.hunk_exclusions.approval_selection(run.proposals[0]).total == 1, "the rest"
+        )
+        assert review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks == (), (
+            "what was taken out stays out"
+        )
         await run.pilot.press("f2")
         await run.say("go on")
         (told,) = [said for said in of_role(server.last, "system") if "in part" in said]
@@ -105,7 +109,7 @@ async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well()
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
         await pilot.press("space")
         assert app.wishes == [] and app.posted == []
-        assert app.review.state.chosen.left_out["P1"] == {diffs[0].change.hunks[0].id}
+        assert app.review.state.hunk_exclusions.left_out["P1"] == {diffs[0].change.hunks[0].id}
         await app.pass_grace()
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first))}
         await pilot.press("space")

@@ -165,14 +165,14 @@ async def test_t_takes_all_hunks_of_the_file_a_click_toggles_one_and_x_denies_it
     async with reviewing(item) as (app, pilot):
         # T takes all hunks of the file.
         await pilot.press("t")
-        assert app.review.state.chosen.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
+        assert app.review.state.hunk_exclusions.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
         await app.pass_grace()
         await pilot.press("t")
-        assert not app.review.state.chosen.left_out["P1"]
+        assert not app.review.state.hunk_exclusions.left_out["P1"]
         # A click on the mark toggles the hunk.
         line = app.review.view.layout_rows.first_line_of_row(app.review.view.layout_rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
-        assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
+        assert app.review.state.hunk_exclusions.left_out["P1"] == {item[0].hunks[1].id}
         # X denies one hunk.
         await app.pass_grace()
         await pilot.press("g", *["right_square_bracket"] * 2, "x")
@@ -382,7 +382,7 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
     )
     async with reviewing((partly, diffs)) as (app, pilot):
         await pilot.press("space")
-        assert not app.review.state.chosen.left_out.get("P1")
+        assert not app.review.state.hunk_exclusions.left_out.get("P1")
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 

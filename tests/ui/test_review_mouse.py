@@ -55,7 +55,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
         for button in (2, 3):
             for spot in (place(app, "deny"), mark):
                 await slide(pilot, spot, spot, button=button)
-            assert app.posted == [] and not app.review.state.chosen.left_out.get("P1"), button
+            assert app.posted == [] and not app.review.state.hunk_exclusions.left_out.get("P1"), button
         await app.pass_grace()
         await slide(pilot, spot := place(app, "deny"), spot)
         assert app.posted == [review_messages.Deny("P1")]
@@ -79,10 +79,10 @@ async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_i
             view.layout_rows.first_line_of_row(number) for number in view.layout_rows.landmarks.hunks[:2]
         )
         await slide(pilot, top + Offset(0, first), top + Offset(0, second))
-        assert not app.review.state.chosen.left_out.get("P1")
+        assert not app.review.state.hunk_exclusions.left_out.get("P1")
         # A hand that trembles on the mark itself still means it.
         await slide(pilot, top + Offset(1, second), top + Offset(0, second))
-        assert len(app.review.state.chosen.left_out["P1"]) == 1
+        assert len(app.review.state.hunk_exclusions.left_out["P1"]) == 1
         # A key hint is pressed where the button goes down and up again.
         await ready(pilot)
         await pilot.click(offset=place(app, "request changes"))
@@ -106,7 +106,7 @@ async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_i
         await slide(pilot, spot := place(app, "why"), spot)
         assert comment.is_open
         await pilot.press("exclamation_mark", "ctrl+s")
-        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why!"]
+        assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["why!"]
 
 
 async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None:
@@ -207,7 +207,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0])
         await app.pass_grace()
         await pilot.press("space", "t", "x", "y")
-        assert not app.review.state.chosen.left_out.get("P1") and app.posted == [], "nor decided on by key"
+        assert not app.review.state.hunk_exclusions.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
         assert not app.query_one("#comment", WritingField).is_open
         await slide(pilot, spot := place(app, "back to P1"), spot)

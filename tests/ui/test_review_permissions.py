@@ -81,7 +81,7 @@ async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
         assert app.review.state.current == "P1"
         await pilot.press("escape")
         assert app.review.state.permission_request is COMMAND
-        assert app.review.state.review_drafts.drafts["P1"] == "hm"
+        assert app.review.state.feedback_drafts.drafts["P1"] == "hm"
 
 
 @pytest.mark.parametrize("left_open", [False, True])

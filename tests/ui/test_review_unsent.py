@@ -72,7 +72,7 @@ async def test_comments_go_with_the_decision() -> None:
             assert isinstance(decided, review_messages.Approve | review_messages.Deny) and type(decided) is kind
             (comment,) = decided.feedback.comments
             assert comment.text == "w" and "+2" in comment.quote
-            assert app.review.state.review_drafts.feedback_for(app.proposals[name]) == ReviewFeedback(), "once"
+            assert app.review.state.feedback_drafts.feedback_for(app.proposals[name]) == ReviewFeedback(), "once"
 
 
 async def test_unsent_words_ask_before_they_go_along() -> None:
@@ -97,7 +97,7 @@ async def test_unsent_words_ask_before_they_go_along() -> None:
             assert "our unsent words go with it to the model, “hm”" in app.text()
             await pilot.press("escape")
             assert app.review.verdict_handler.question is None
-            assert app.review.state.review_drafts.describe_unsent(app.proposals[name]) == ["hm"]
+            assert app.review.state.feedback_drafts.describe_unsent(app.proposals[name]) == ["hm"]
             await app.pass_grace()
             await pilot.press(key)
             await app.pass_grace()
@@ -108,7 +108,7 @@ async def test_unsent_words_ask_before_they_go_along() -> None:
             assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
             await pilot.pause()
             assert not app.review.is_writing
-            assert app.review.state.review_drafts.describe_unsent(app.proposals[name]) == []
+            assert app.review.state.feedback_drafts.describe_unsent(app.proposals[name]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:
@@ -122,7 +122,7 @@ async def test_more_words_take_the_question_away() -> None:
         app.review.feedback_field.query_one(TextArea).focus()
         await pilot.press("m")
         assert app.review.verdict_handler.question is None
-        assert app.review.state.review_drafts.drafts["P1"] == "hmm"
+        assert app.review.state.feedback_drafts.drafts["P1"] == "hmm"
 
 
 async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:
@@ -137,7 +137,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
         assert [comment.text for comment in denied.feedback.comments] == ["b"]
-        left = app.review.state.review_drafts.feedback_for(app.proposals["P1"])
+        left = app.review.state.feedback_drafts.feedback_for(app.proposals["P1"])
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from textual.widgets import TextArea
 
 from app.proposals.decide.comment_follow_up import CommentedLineChange
-from app.proposals.risk.change_summary import summarize_command
+from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -123,9 +123,9 @@ async def test_a_comment_can_be_changed_and_taken_back_and_is_sent_with_a_quote(
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s")
         await pilot.press("c", "b", "ctrl+s")
-        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["ab"]
+        assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["ab"]
         await pilot.press("c", "backspace", "backspace", "ctrl+s")
-        assert app.review.state.review_drafts.remarks["P1"] == []
+        assert app.review.state.feedback_drafts.remarks["P1"] == []
         # Comments are shown under their line and sent with a quote.
         await ready(pilot)
         await pilot.press("j", "c")
@@ -238,7 +238,7 @@ async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
 
 async def test_command_summary_is_not_shown_as_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
-    ran = summarize_command("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
+    ran = default_command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": ProposalOrigin(kind=OriginKind.COMMAND)})
     async with reviewing((value, diffs)) as (app, _pilot):
         assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in app.text()
@@ -281,7 +281,7 @@ async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_o
         app.post_message(BurstKey("enter", None))
         await pilot.pause()
         await pilot.press(*"so", "enter")
-        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why?\nso"]
+        assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["why?\nso"]
         assert app.focused is app.review.view
         await pilot.press("y")
         assert app.posted == [], "who writes on decides nothing"

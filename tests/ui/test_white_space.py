@@ -98,13 +98,15 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         await pilot.press("right_square_bracket")
         assert isinstance(view.cursor.row, SpaceRow)
         await pilot.press("space")
-        assert app.review.state.chosen.excluded_from("P1") == {second.id}
+        assert app.review.state.hunk_exclusions.excluded_from("P1") == {second.id}
         assert "○› " in app.text()
         await pilot.press("space")
-        assert not app.review.state.chosen.excluded_from("P1")
+        assert not app.review.state.hunk_exclusions.excluded_from("P1")
         row = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y
         await pilot.click("DiffView", offset=(0, row))
-        assert app.review.state.chosen.excluded_from("P1") == {second.id}, "a click on its state does the same"
+        assert app.review.state.hunk_exclusions.excluded_from("P1") == {second.id}, (
+            "a click on its state does the same"
+        )
         await pilot.press("enter")
         assert view.cursor.hunk == second
         assert "z()" in app.text() and "hunk 2:" not in app.text()

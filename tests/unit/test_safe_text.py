@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.patch.patching import scan_patch
+from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.proposal_errors import EditRefused
-from app.text.deceiving_text import find_deceptive_characters, find_lookalikes
+from app.text.deceiving_text import find_ascii_lookalikes, find_deceptive_characters
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 from app.workspace.secrets import secret_reason
@@ -224,7 +224,7 @@ def test_lookalike_words_are_named(line: str, words: list[str]) -> None:
     findings = find_deceptive_characters(f"ok\n{line}\nfine")
     assert list(findings.lookalikes) == words
     assert findings
-    spans = list(find_lookalikes(line))
+    spans = list(find_ascii_lookalikes(line))
     assert list(dict.fromkeys(line[start:end] for start, end in spans)) == words
 
 
@@ -292,7 +292,7 @@ def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
 
 @given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
 def test_the_places_are_those_of_the_words(text: str) -> None:
-    found = [text[start:end] for start, end in find_lookalikes(text)]
+    found = [text[start:end] for start, end in find_ascii_lookalikes(text)]
     assert tuple(dict.fromkeys(found)) == find_deceptive_characters(text).lookalikes
 
 
@@ -301,7 +301,7 @@ SIZE = 300_000
 
 def scanned(text: str) -> None:
     with suppress(EditRefused):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 TEXTS: dict[str, Callable[[], object]] = {

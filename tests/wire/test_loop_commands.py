@@ -11,7 +11,7 @@ import pytest
 from app.agent.updates import CommandOutput, PermissionRequested, Update
 from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.text.file_warnings import describe_facts
+from app.proposals.text.file_warnings import describe_file_facts
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.unit.tools.processes import running
 from tests.waiting import MAX_WAIT_SECONDS
@@ -177,7 +177,7 @@ async def test_a_large_file_changed_by_a_command_is_staged_and_undone(server: Wi
         await on.say("Make it large")
         assert "greet.py  deleted" in asked[1].detail and "new.bin  21.0 MB" in asked[1].detail
         (proposal,) = on.runtime.service.pending()
-        facts = {each.path: " ".join(describe_facts(each)) for each in proposal.files}
+        facts = {each.path: " ".join(describe_file_facts(each)) for each in proposal.files}
         assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]
         assert [len(each.old) + len(each.new) for each in on.runtime.service.file_diffs(proposal.id)][1:] == [0, 0]
         server.turn(calls=[("read_file", {"path": "large.txt"})])

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.agent.read_history import find_reads_before_proposal
-from app.proposals.risk.change_summary import format_reason
-from app.proposals.risk.read_reasons import format_reads
+from app.proposals.risk.change_summary import format_attention_reason
+from app.proposals.risk.read_reasons import format_read_history
 from app.proposals.values.models import Proposal
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.server import WireServer
@@ -53,7 +53,9 @@ def latest(on: Bench) -> Proposal:
 def reasons(on: Bench) -> list[str]:
     proposal = latest(on)
     changes = {change.path: change for change in proposal.files}
-    return [format_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_from_read_history]
+    return [
+        format_attention_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_from_read_history
+    ]
 
 
 async def test_an_edit_of_an_unread_file_is_marked(server: WireServer, root: Path) -> None:
@@ -126,7 +128,7 @@ async def test_a_changed_definition_names_unread_uses_that_were_found(server: Wi
         assert history is not None
         version = on.runtime.service.get("P1").files[0].base
         assert version is not None
-        assert format_reads(history, ["parse.py"]) == [
+        assert format_read_history(history, ["parse.py"]) == [
             "You asked: Add strict",
             f"parse.py: 45 lines at version {version.sha256[:12]}",
             "Also read: client.py",

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
-from app.proposals.text.line_comparison import Pair, is_paired_in_order, pair_lines
+from app.proposals.text.line_comparison import Pair, is_paired_line_by_line, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
 from widgets.diff.diff_layout import DiffLayout
@@ -253,7 +253,7 @@ class _SegmentBuilder:
             yield whole.slice_rows(start, whole.rows - start)
 
     def _aligned_lines(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
-        if is_paired_in_order(hunk.old_count, hunk.new_count):
+        if is_paired_line_by_line(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*removed_and_added_lines(self.diffs[file], hunk))
 

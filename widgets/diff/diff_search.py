@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import Side, side_text
+from app.review.hunk_lines import Side, diff_side_lines
 from widgets.common.text_view import find_smartcase_matches
 from widgets.diff.diff_cursor import DiffCursor, DiffViewAccess
 from widgets.diff.diff_model import DiffModel
@@ -155,7 +155,7 @@ def find_matches(
 def _count_occurrences(diffs: Sequence[FileDiff], matches: Sequence[SearchMatch], query: str) -> int:
     """Return the number of occurrences on the matching lines."""
     return sum(
-        len(find_smartcase_matches(side_text(diffs[match.line.file], match.line.side)[match.line.line], query))
+        len(find_smartcase_matches(diff_side_lines(diffs[match.line.file], match.line.side)[match.line.line], query))
         for match in matches
     )
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from app.proposals.risk.change_summary import format_reason
-from app.proposals.text.file_warnings import describe_facts, describe_mode_change, file_cautions
+from app.proposals.risk.change_summary import format_attention_reason
+from app.proposals.text.file_warnings import describe_file_cautions, describe_file_facts, describe_mode_change
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import (
     Conflict,
@@ -73,10 +73,10 @@ def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
     change = diff.change
     for reason in diff.reasons:
         if reason.kind not in _REASONS_WITH_CAUTION:
-            yield NoteRow(file, format_reason(reason, change), "warning" if reason.kind.is_risk else "note")
-    for text in describe_facts(change):
+            yield NoteRow(file, format_attention_reason(reason, change), "warning" if reason.kind.is_risk else "note")
+    for text in describe_file_facts(change):
         yield NoteRow(file, text, "note")
-    for text in file_cautions(change):
+    for text in describe_file_cautions(change):
         yield NoteRow(file, text, "warning")
     for conflict in change.conflicts:
         yield from _conflict_notes(file, conflict)

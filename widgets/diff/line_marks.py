@@ -12,19 +12,19 @@ from app.proposals.text.line_comparison import (
     changed_words,
     common_prefix_and_suffix,
     differ_only_in_space,
-    is_paired_in_order,
+    is_paired_line_by_line,
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import (
     HunkRange,
     Side,
+    diff_side_lines,
     hunk_line_numbers,
     removed_and_added_lines,
-    side_text,
     uncovered_line_numbers,
 )
-from app.text.deceiving_text import find_lookalikes
+from app.text.deceiving_text import find_ascii_lookalikes
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache
 
@@ -275,7 +275,7 @@ class LineMarks:
     def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """Return the line of the other side that a changed line is compared with; None if there is none."""
         changed_hunk = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and is_paired_in_order(changed_hunk.old_count, changed_hunk.new_count):
+        if (file, hunk) not in self._parts and is_paired_line_by_line(changed_hunk.old_count, changed_hunk.new_count):
             own_lines, other_lines = (
                 hunk_line_numbers(changed_hunk, side),
                 hunk_line_numbers(changed_hunk, "new" if side == "old" else "old"),
@@ -317,7 +317,7 @@ class LineMarks:
         return tuple(span for span in (before if line.side == "old" else after) if own_text[slice(*span)].strip())
 
     def _line_text(self, line: SourceLine) -> str:
-        return side_text(self._diffs[line.file], line.side)[line.line]
+        return diff_side_lines(self._diffs[line.file], line.side)[line.line]
 
 
 @recent_results_cache(2048)
@@ -368,6 +368,6 @@ def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> li
     search_start = max(0, start - _MAX_WORD_CHARACTERS)
     spans += (
         (shown.drawn_index(search_start + begin), shown.drawn_index(search_start + stop))
-        for begin, stop in find_lookalikes(line[search_start : end + _MAX_WORD_CHARACTERS])
+        for begin, stop in find_ascii_lookalikes(line[search_start : end + _MAX_WORD_CHARACTERS])
     )
     return [span for span in spans if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

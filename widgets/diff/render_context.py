@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
-from app.review.hunk_lines import Side, side_text
+from app.review.hunk_lines import Side, diff_side_lines
 from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment, SourceLine
 from widgets.diff.display_cells import (
     DisplayText,
@@ -119,7 +119,7 @@ class RenderContext:
 
     def line_text(self, file: int, side: Side, number: int) -> str:
         """Return a line of source."""
-        return side_text(self.diffs[file], side)[number]
+        return diff_side_lines(self.diffs[file], side)[number]
 
     def fits_on_one_row(self, line: str) -> bool:
         """Return whether a fast check shows that a line fits on one terminal line."""

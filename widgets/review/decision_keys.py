@@ -173,7 +173,9 @@ def current_key_title(
         return ""
     if action in _APPROVING_ACTIONS or (action in _DENYING_ACTIONS and proposal.on_disk):
         is_possible = can_be_approved(proposal) and not comparing
-        is_possible = is_possible and (action in _DENYING_ACTIONS or not state.chosen.chosen_part(proposal).is_empty)
+        is_possible = is_possible and (
+            action in _DENYING_ACTIONS or not state.hunk_exclusions.approval_selection(proposal).is_empty
+        )
         if not is_possible:
             return None
     if action == "edit" and proposal.state is ProposalState.STALE:
@@ -366,7 +368,7 @@ class VerdictHandler:
         self._host.redraw()
 
     def _make_approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
-        hunks = self._state.chosen.chosen_part(proposal).decided_hunks
+        hunks = self._state.hunk_exclusions.approval_selection(proposal).decided_hunks
         feedback = self._collect_feedback(proposal.id, hunks)
         return review_messages.Approve(proposal.id, proposal.revision, hunks, feedback, go_on)
 

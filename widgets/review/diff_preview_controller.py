@@ -7,7 +7,7 @@ from textual.content import Content
 
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.risk.edited_file import sort_in_path_order
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.decision_facts import HunkTestVerdict
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
@@ -157,13 +157,13 @@ class DiffPreviewController:
 
     def mark_left_out_hunks(self) -> None:
         """Mark the hunks that an approval would not write."""
-        self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
+        self._view.set_left_out(self._state.hunk_exclusions.excluded_from(self._state.current))
 
     def mark_chosen_hunks(self) -> None:
         """Mark the excluded hunks and show the comments, drafts and findings."""
         if self._state.proposal is not None and self._view.diffs:
             self.mark_left_out_hunks()
-            comments = self._state.review_drafts.remarks.get(self._state.current, ())
+            comments = self._state.feedback_drafts.remarks.get(self._state.current, ())
             self._pane.set_comments(
                 comments_in_diffs((comment for comment in comments if not comment.draft), self._view.diffs)
             )
@@ -194,13 +194,13 @@ class DiffPreviewController:
 
     def restore_drafts(self, key: str) -> None:
         """Show the unsaved comments of a proposal."""
-        comments = self._state.review_drafts.remarks.get(key, ())
+        comments = self._state.feedback_drafts.remarks.get(key, ())
         self._pane.set_drafts(comments_in_diffs((comment for comment in comments if comment.draft), self._view.diffs))
 
     def request_follow_ups(self) -> None:
         """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
-        if proposal is not None and (comments := self._state.review_drafts.sent.get(proposal.supersedes)):
+        if proposal is not None and (comments := self._state.feedback_drafts.sent.get(proposal.supersedes)):
             self._host.post_message(FollowUpsWanted(proposal.id, comments))
 
     @property
@@ -244,7 +244,7 @@ def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDif
         return []
     marks = []
     for file, diff in enumerate(diffs):
-        for hunk in filter(has_effect, diff.change.hunks):
+        for hunk in filter(has_changed_lines, diff.change.hunks):
             if (mark := evidence.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
                 marks.append(DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "untold")))

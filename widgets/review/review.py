@@ -247,13 +247,13 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that were sent with the denial of a proposal; the next version lists them."""
-        self.state.review_drafts.sent[proposal_id] = tuple(comments)
+        self.state.feedback_drafts.sent[proposal_id] = tuple(comments)
         self.preview.request_follow_ups()
         self.preview.show_notes()
 
     def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentedLineChange]) -> None:
         """Take the effects of a proposal on the comments on its previous version."""
-        self.state.review_drafts.answers[proposal_id] = tuple(answers)
+        self.state.feedback_drafts.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
 
@@ -399,7 +399,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
         shown_item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         is_diff_shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
-        chosen_hunks = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
+        chosen_hunks = state.hunk_exclusions.approval_selection(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.set_subject(shown_item)
         changed = self.readiness.guard.set_subject((shown_item, is_diff_shown, chosen_hunks, state.form, question))
         if changed or not state.queue_number(state.current):
@@ -542,7 +542,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if event.key == AUTHOR_TEXT_KEY:
             self.preview.toggle_description()
             return
-        self.state.review_drafts.answered ^= {event.key}
+        self.state.feedback_drafts.answered ^= {event.key}
         self.text_controller.save_text(event.key.partition("/")[0])
         self.preview.show_notes()
 
@@ -651,7 +651,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def _append_to_feedback_draft(self, proposal: Proposal, text: str) -> None:
         """Append a text to the feedback draft, unless the draft contains it, and open the field."""
-        draft = self.state.review_drafts.drafts.get(proposal.id, "").rstrip()
+        draft = self.state.feedback_drafts.drafts.get(proposal.id, "").rstrip()
         if text not in draft:
             self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (draft, text))))
         self.text_controller.open_feedback_field()
@@ -897,7 +897,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if proposal is None or not self._accepts_key(self.readiness.choice_guard):
             return
         self.show_notice("")
-        self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
+        self.state.hunk_exclusions.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
         self.text_controller.save_text(proposal.id)
         self.preview.mark_left_out_hunks()
         self.redraw()
@@ -996,7 +996,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
             self.text_controller.close_field(key)
-        elif not self.state.review_drafts.feedback_for(proposal):
+        elif not self.state.feedback_drafts.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
             elif not self.verdict_handler.refuse_if_busy(proposal):

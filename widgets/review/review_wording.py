@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.style import Style
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.proposals.text.file_warnings import describe_match
+from app.proposals.text.file_warnings import describe_match_level
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
@@ -86,7 +86,7 @@ def format_change_counts(added: int, removed: int) -> Content:
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """Return the queue row of a proposal; facts come before the summary, because the end may be cut."""
     glyph, colour = state_glyph(proposal)
-    part = state.chosen.chosen_part(proposal)
+    part = state.hunk_exclusions.approval_selection(proposal)
     title_style = "" if proposal.state.is_pending else QUIET_STYLE
     counts = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
@@ -117,20 +117,20 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
         facts.append(Content(f"v{proposal.version}"))
     if proposal.superseded_by:
         facts.append(Content(f"→ {proposal.superseded_by}"))
-    part = state.chosen.chosen_part(proposal)
+    part = state.hunk_exclusions.approval_selection(proposal)
     if proposal.state.is_pending and not part.is_all:
         facts.append(Content.styled(f"{len(part.hunks)} of {part.total} hunks", "$text-warning"))
     for rung in {
         match.rung: None for change in proposal.files for match in change.matches if not match.rung.is_exact
     }:
-        facts.append(Content.styled(f"found {describe_match(rung)}", "$text-warning"))
+        facts.append(Content.styled(f"found {describe_match_level(rung)}", "$text-warning"))
     if any(change.edited for change in proposal.files):
         facts.append(Content.styled("changed by you", "$text-accent"))
     if any(change.rebased for change in proposal.files):
         facts.append(Content.styled("re-based", "$text-warning"))
     if any(hunk.repeat_of for hunk in proposal.hunks):
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
-    if comments := state.review_drafts.remarks.get(proposal.id):
+    if comments := state.feedback_drafts.remarks.get(proposal.id):
         facts.append(Content.styled(format_count(len(comments), "comment"), "$text-accent"))
     if reason and proposal.reason:
         facts.append(safe_content(proposal.reason))
@@ -229,7 +229,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space
     if not can_be_approved(proposal):
         reason = safe_content(proposal.reason or "the files changed on disk")
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), reason))
-    elif state.chosen.chosen_part(proposal).is_empty:
+    elif state.hunk_exclusions.approval_selection(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
     keys = (
         _permission_chip(state, key, space)
@@ -264,7 +264,7 @@ def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ")
 
 def _proposal_facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
-    part = state.chosen.chosen_part(proposal)
+    part = state.hunk_exclusions.approval_selection(proposal)
     facts = (
         []
         if space.listed
@@ -287,7 +287,7 @@ def _proposal_facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, spac
 
 def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
     """Return the keys that decide on a proposal, with their labels."""
-    part = state.chosen.chosen_part(proposal)
+    part = state.hunk_exclusions.approval_selection(proposal)
     verb = decision_verbs(proposal)
     deny = ("deny", f"{verb.deny}{_feedback_phrase(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
@@ -315,7 +315,7 @@ def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) ->
 
 def _feedback_phrase(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """Return a phrase about the feedback that will be sent with the decision; empty if there is none."""
-    feedback = state.review_drafts.feedback_for(proposal, hunks)
+    feedback = state.feedback_drafts.feedback_for(proposal, hunks)
     if feedback.feedback.strip():
         return " with your words"
     return f" with {format_count(len(feedback.comments), 'comment')}" if feedback.comments else ""

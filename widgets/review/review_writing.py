@@ -8,11 +8,11 @@ from textual.content import Content
 
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentedLineChange
-from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
+from app.proposals.risk.change_summary import computed_summary, format_author_summary, risk_summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
-from app.review.hunk_lines import side_text
+from app.review.hunk_lines import diff_side_lines
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
+from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quoted_lines
 from app.review.verdicts import can_ask_model_again
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
@@ -43,7 +43,7 @@ def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff
     located = []
     for comment in comments:
         file = files.get(comment.path)
-        if file is not None and comment.line < len(side_text(diffs[file], comment.side)):
+        if file is not None and comment.line < len(diff_side_lines(diffs[file], comment.side)):
             located.append(DiffComment(SourceLine(file, comment.side, comment.line), comment.text))
     return located
 
@@ -58,9 +58,9 @@ def notes_above_diff(
         proposal: The shown proposal.
         description: How to show the author's description; empty if the approval pane shows all of it.
     """
-    line = author_summary(proposal) if description else ""
+    line = format_author_summary(proposal) if description else ""
     notes = [
-        *([NoteRow(-1, computed_summary(proposal), "plain")] if summary_clauses(proposal) else []),
+        *([NoteRow(-1, computed_summary(proposal), "plain")] if risk_summary_clauses(proposal) else []),
         *([NoteRow(-1, line, description, AUTHOR_TEXT_KEY)] if description and line else []),
         *(
             NoteRow(
@@ -74,17 +74,17 @@ def notes_above_diff(
 
 def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """Return the comments on the previous version; the user can mark each as answered."""
-    comments = state.review_drafts.sent.get(proposal.supersedes, ())
+    comments = state.feedback_drafts.sent.get(proposal.supersedes, ())
     if not comments:
         return []
     keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
-    open_count = sum(key not in state.review_drafts.answered for key in keys)
+    open_count = sum(key not in state.feedback_drafts.answered for key in keys)
     rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
-    answers = state.review_drafts.answers.get(proposal.id, ())
+    answers = state.feedback_drafts.answers.get(proposal.id, ())
     for number, (key, comment) in enumerate(zip(keys, comments, strict=True)):
         text = " ".join(comment.text.split())
         effect = _FOLLOW_UP_PHRASES[answers[number]].format(proposal.version) if number < len(answers) else ""
-        level: Literal["done", "open"] = "done" if key in state.review_drafts.answered else "open"
+        level: Literal["done", "open"] = "done" if key in state.feedback_drafts.answered else "open"
         rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {effect}{text}", level, key))
     return rows
 
@@ -147,11 +147,11 @@ class UnsentReviewTexts:
     def open_feedback_field(self) -> bool:
         """Open the field for feedback on the shown item; return whether it is open."""
         key = self._state.current
-        draft = self._state.review_drafts.drafts.get(key, "")
+        draft = self._state.feedback_drafts.drafts.get(key, "")
         if self._state.permission_request is not None:
             self._field.open_for_permission_request(key, self._state.permission_request, draft)
         elif (proposal := self._state.proposal) is not None and proposal.state.is_pending:
-            self._field.open_for_proposal(proposal, self._state.review_drafts.remarks.get(key, ()), draft)
+            self._field.open_for_proposal(proposal, self._state.feedback_drafts.remarks.get(key, ()), draft)
         return self._field.is_open
 
     def save_text(self, key: str) -> None:
@@ -161,7 +161,7 @@ class UnsentReviewTexts:
 
     def save_draft(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
-        self._state.review_drafts.set_feedback(key, text)
+        self._state.feedback_drafts.set_feedback(key, text)
         self.save_text(key)
 
     def apply_comment(self, event: DiffPane.CommentEdited, diffs: tuple[FileDiff, ...]) -> None:
@@ -172,8 +172,8 @@ class UnsentReviewTexts:
             return
         comment = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
-            comment = add_quote(comment, diffs)
-        self._state.review_drafts.set_comment(proposal, comment)
+            comment = add_quoted_lines(comment, diffs)
+        self._state.feedback_drafts.set_comment(proposal, comment)
         self.save_text(proposal.id)
         self.release_orphaned_feedback()
 
@@ -182,7 +182,7 @@ class UnsentReviewTexts:
 
         Close the fields whose text is returned.
         """
-        drafts, proposal = self._state.review_drafts, self._state.get(key)
+        drafts, proposal = self._state.feedback_drafts, self._state.get(key)
         feedback = (
             ReviewFeedback(drafts.drafts.pop(key, "")) if proposal is None else drafts.pop_feedback(proposal, hunks)
         )
@@ -203,33 +203,33 @@ class UnsentReviewTexts:
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Clear the feedback draft: it is recorded in the log."""
-        self._state.review_drafts.mark_sent(key, feedback)
+        self._state.feedback_drafts.mark_sent(key, feedback)
         self.save_text(key)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision, because it was not sent."""
-        self._state.review_drafts.restore(key, feedback)
+        self._state.feedback_drafts.restore(key, feedback)
         self.save_text(key)
 
     def release_orphaned_feedback(self) -> None:
         """Send feedback on proposals that are no longer pending to the composer, unless the user is editing it."""
-        review_drafts = self._state.review_drafts
-        for key in {*review_drafts.drafts, *review_drafts.remarks}:
+        feedback_drafts = self._state.feedback_drafts
+        for key in {*feedback_drafts.drafts, *feedback_drafts.remarks}:
             proposal = self._state.get(key)
             if proposal is not None and not proposal.state.is_pending and not self._is_writing_about(key):
-                self._send_to_composer(review_drafts.pop_feedback(proposal).text)
+                self._send_to_composer(feedback_drafts.pop_feedback(proposal).text)
                 self.save_text(key)
 
     def close_field(self, key: str) -> None:
         """Handle the closed field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
-            self._send_to_composer(self._state.review_drafts.drafts.pop(key, ""))
+            self._send_to_composer(self._state.feedback_drafts.drafts.pop(key, ""))
         self.release_orphaned_feedback()
 
     def end_permission(self, key: str) -> None:
         """Move the text about a closed permission request to the composer; keep it while the field is open."""
         if not (self._field.is_open and self._field.subject == key):
-            self._send_to_composer(self._state.review_drafts.drafts.pop(key, ""))
+            self._send_to_composer(self._state.feedback_drafts.drafts.pop(key, ""))
 
     def _send_to_composer(self, text: str) -> None:
         """Send text without a subject to the composer."""

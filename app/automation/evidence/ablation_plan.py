@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.risk.edited_file import is_generated, is_prose, is_test, manifest_of_lock_file
-from app.proposals.risk.risk_reasons import find_test_names_in
-from app.proposals.text.hunks import has_effect
+from app.proposals.risk.risk_reasons import find_test_names
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 
 _COMMENT = re.compile(r"\s*(?:$|#|//|/\*|\*|--\s|<!--)")
@@ -72,7 +72,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
         hunks = [
             hunk
             for hunk in diff.change.hunks
-            if hunk.state is HunkState.PENDING and has_effect(hunk) and hunk.id in chosen
+            if hunk.state is HunkState.PENDING and has_changed_lines(hunk) and hunk.id in chosen
         ]
         if not hunks or is_prose(path) or manifest_of_lock_file(path) or is_generated(path, diff.old):
             continue
@@ -91,7 +91,7 @@ def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], left_out: Collecti
     """Return the proposed text of a file, with all of these hunks except those that are `left_out`."""
     lines: list[str] = []
     at = 0
-    for hunk in sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start):
+    for hunk in sorted(filter(has_changed_lines, hunks), key=lambda hunk: hunk.old_start):
         lines += diff.old[at : hunk.old_start]
         at = hunk.old_start + hunk.old_count
         if hunk.id in left_out:
@@ -169,7 +169,7 @@ def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkWithTe
         if places is not None:
             found = [test for test, place in places if place.start < lines.stop and lines.start < place.stop]
         else:
-            found = find_test_names_in(diff.new[lines.start : lines.stop])
+            found = find_test_names(diff.new[lines.start : lines.stop])
         if found:
             yield HunkWithTests(path, hunk, tuple(dict.fromkeys(found)))
 

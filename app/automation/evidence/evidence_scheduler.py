@@ -13,7 +13,7 @@ from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 
-HunkChoices = tuple[str, ...] | None
+HunkExclusions = tuple[str, ...] | None
 _TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
@@ -22,7 +22,7 @@ class _Followed:
     """The evidence about one proposal with some hunks chosen."""
 
     revision: int
-    chosen: HunkChoices
+    chosen: HunkExclusions
     found: ProposalEvidence
     task: asyncio.Task[None] | None = None
 
@@ -47,7 +47,7 @@ class EvidenceScheduler:
     runner: EvidenceRunner
     configured: Callable[[], tuple[CheckTable, ...]]
     seconds: Callable[[], float]
-    chosen: Callable[[Proposal], HunkChoices]
+    chosen: Callable[[Proposal], HunkExclusions]
     publish: Callable[[ProposalEvidence], None]
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     _followed: dict[str, _Followed] = field(default_factory=dict, init=False)

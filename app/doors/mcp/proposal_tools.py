@@ -29,7 +29,7 @@ from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import raw_lines
+from app.proposals.text.hunks import split_document_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import format_proposal_ids
@@ -282,7 +282,7 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     except FileNotFoundError:
         disk = b""
     after = Document(file.content)
-    changes = diff_lines(raw_lines(disk), raw_lines(file.content))
+    changes = diff_lines(split_document_lines(disk), split_document_lines(file.content))
     numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
     if after.is_binary or not numbers:
         return note

@@ -12,7 +12,7 @@ from enum import StrEnum
 from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_unicode_form
-from app.proposals.locate.carry_over import encode_content
+from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
@@ -41,7 +41,7 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
             f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
         )
     try:
-        data = encode_content(Document(contents.get(change.result)), text)
+        data = encode_new_content(Document(contents.get(change.result)), text)
     except EditRefused as error:
         raise InvalidUserText(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
@@ -480,7 +480,7 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
         else:
             mode = current.mode | (sides.proposed.mode & 0o111 if sides.proposed else 0)
     try:
-        return contents.add(encode_content(written, text), mode)
+        return contents.add(encode_new_content(written, text), mode)
     except EditRefused as error:
         raise InvalidUserText(f"{sides.change.path} was not changed: {error.fact}") from error
 

@@ -15,9 +15,9 @@ from app.proposals.text.hunks import (
     Lines,
     apply_hunks_to_lines,
     format_hunk_header,
-    has_effect,
-    raw_lines,
-    with_state_of_pending,
+    has_changed_lines,
+    set_state_of_pending_hunks,
+    split_document_lines,
 )
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
@@ -150,7 +150,7 @@ def plan_approval(
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
-        hunks = with_state_of_pending(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
             landed = change.model_copy(
@@ -188,7 +188,7 @@ def plan_denial(
                 removed=sum(hunk.old_count for hunk in denied),
             )
         )
-        hunks = with_state_of_pending(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
@@ -286,8 +286,8 @@ def _denied_part(
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """Return the base with the chosen pending hunks applied."""
-    pending = [hunk for hunk in pending_hunks(change) if has_effect(hunk)]
-    base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
+    pending = [hunk for hunk in pending_hunks(change) if has_changed_lines(hunk)]
+    base, result = split_document_lines(contents.get(change.base)), split_document_lines(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
     return contents.add(b"".join(apply_hunks_to_lines(base, result, pending, chosen)), mode)
 
@@ -323,7 +323,7 @@ def _on_disk(
 
 
 def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
-    before, after = raw_lines(old), raw_lines(new)
+    before, after = split_document_lines(old), split_document_lines(new)
     return [
         (
             before[max(change.old_start - _CONTEXT, 0) : change.old_start],

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.proposals.files.overlay import ContentStore
-from app.proposals.patch.names import NO_FILE, quote_name
+from app.proposals.patch.diff_header_names import NO_FILE, quote_git_path
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import (
     Document,
     decode_surrogateescape,
-    display_both_texts,
+    display_lines_for_diff,
     encode_surrogateescape,
     split_lines,
 )
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.pending_paths import is_undecided
@@ -155,7 +155,7 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def _name(path: str) -> bytes:
-    return encode_surrogateescape(quote_name(path))
+    return encode_surrogateescape(quote_git_path(path))
 
 
 def _header(mark: bytes, path: str) -> bytes:
@@ -304,7 +304,7 @@ def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable
     if change.binary or change.involves_link:
         return FileDiff(change=change, old=(), new=(), reasons=own)
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
-    old_lines, new_lines = display_both_texts(old, new)
+    old_lines, new_lines = display_lines_for_diff(old, new)
     return FileDiff(
         change=change,
         old=old_lines,
@@ -342,5 +342,5 @@ def _changes(change: FileChange) -> list[LineChange] | None:
     return [
         LineChange(hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_start, hunk.new_start + hunk.new_count)
         for hunk in change.hunks
-        if has_effect(hunk)
+        if has_changed_lines(hunk)
     ]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.locate.carry_over import EditScriptLine, LineOperation
-from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, has_blob_id
+from app.proposals.locate.edit_script import EditScriptLine, LineOperation
+from app.proposals.patch.parsed_patch import FilePatch, ParsedPatch, PatchHunk, has_blob_id
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import change_result_set, make_file_changes
@@ -65,13 +65,17 @@ def reverse_file_patch(part: FilePatch) -> FilePatch:
         new_mode=part.old_mode,
         old_blob=part.new_blob,
         new_blob="",
-        spelled_out=True,
+        shows_deleted_lines=True,
     )
 
 
 def _reversed_hunk(hunk: PatchHunk) -> PatchHunk:
     return replace(
-        hunk, lines=tuple(_in_order(hunk.lines)), old_start=hunk.new_start, new_start=hunk.old_start, unended=False
+        hunk,
+        lines=tuple(_in_order(hunk.lines)),
+        old_start=hunk.new_start,
+        new_start=hunk.old_start,
+        may_end_mid_line=False,
     )
 
 
@@ -80,12 +84,12 @@ def _in_order(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
     found: list[EditScriptLine] = []
     run: list[EditScriptLine] = []
     for line in lines:
-        if line.step is LineOperation.KEEP:
-            found += [*sorted(run, key=lambda each: each.step is LineOperation.INSERT), line]
+        if line.operation is LineOperation.KEEP:
+            found += [*sorted(run, key=lambda each: each.operation is LineOperation.INSERT), line]
             run = []
         else:
-            run.append(replace(line, step=_OTHER_STEP[line.step]))
-    return found + sorted(run, key=lambda each: each.step is LineOperation.INSERT)
+            run.append(replace(line, operation=_OTHER_STEP[line.operation]))
+    return found + sorted(run, key=lambda each: each.operation is LineOperation.INSERT)
 
 
 def _holds(draft: Draft, part: FilePatch) -> bool:
@@ -128,7 +132,7 @@ def apply_patch_text(
         PatchRefused: the text is not a patch, does not fit the files, or was staged before.
     """
     try:
-        patch = draft.parse_patch(text, folder, whole=False)
+        patch = draft.parse_patch(text, folder, is_complete=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.

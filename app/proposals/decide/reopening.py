@@ -22,7 +22,7 @@ from app.proposals.files.filesystem import make_file_version
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition, effective_records
 from app.proposals.stack.rebase import merge_bytes
-from app.proposals.text.hunks import has_effect, with_state_of_pending
+from app.proposals.text.hunks import has_changed_lines, set_state_of_pending_hunks
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import (
     FileChange,
@@ -139,7 +139,7 @@ def reopen_denied(proposal: Proposal) -> Proposal:
                 "state": HunkState.PENDING,
                 "hunks": tuple(
                     hunk.model_copy(update={"state": HunkState.PENDING})
-                    if hunk.state is HunkState.DENIED and has_effect(hunk)
+                    if hunk.state is HunkState.DENIED and has_changed_lines(hunk)
                     else hunk
                     for hunk in change.hunks
                 ),
@@ -246,7 +246,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         left = change.result if covers else apply_hunks(contents, change, choice.hunks)
-        hunks = with_state_of_pending(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
@@ -277,7 +277,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
         outcome.files.append(_stat(contents, change, result, change.result))
-        hunks = with_state_of_pending(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, change.base))}
         if not covers:
             moved = {

@@ -10,7 +10,7 @@ from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version, read_pending_files
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileChange, FileVersion, Proposal
 from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
@@ -105,7 +105,7 @@ def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[HunkLin
     """Return the chosen hunks of a file that contains the base with only these applied."""
     found, moved_by = [], 0
     for hunk in decision_outcomes.pending_hunks(change):
-        if hunk.id in chosen and has_effect(hunk):
+        if hunk.id in chosen and has_changed_lines(hunk):
             found.append(HunkLineRange(hunk.id, hunk.old_start + moved_by, hunk.new_count))
             moved_by += hunk.new_count - hunk.old_count
     return tuple(found)

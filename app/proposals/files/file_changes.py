@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import MAX_BYTES, Document, decode_surrogateescape
-from app.proposals.text.file_warnings import find_deceptive_parts
+from app.proposals.text.file_warnings import describe_deceptive_text
 from app.proposals.text.hunks import (
     FileComparison,
     apply_hunks_to_lines,
     compare_contents,
     mark_hunks_decided,
-    raw_lines,
-    with_state_of_pending,
+    set_state_of_pending_hunks,
+    split_document_lines,
 )
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
@@ -90,10 +90,10 @@ def decide_hunks(
     """
     hunks = mark_hunks_decided(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
-    base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
+    base, result = split_document_lines(contents.get(change.base)), split_document_lines(contents.get(change.result))
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # Part of a hunk got a newline, because other lines now follow its last one.
-        previous = with_state_of_pending(change.hunks, state, chosen)
+        previous = set_state_of_pending_hunks(change.hunks, state, chosen)
         return recompute_hunks(contents, change, next_number=next_number, previous=previous)
     counts = {
         "added": sum(hunk.new_count for hunk in pending),
@@ -105,7 +105,7 @@ def decide_hunks(
 def _with_hunks(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
     """Return the change with these hunks, and with warnings about deceptive text in hunks of this state."""
     found = [hunk for hunk in hunks if hunk.state is state]
-    warnings, mentions = find_deceptive_parts(change.path, Document(contents.get(change.result)), found)
+    warnings, mentions = describe_deceptive_text(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
 
 

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_indent_shift, fold_spacing
-from app.proposals.text.line_comparison import has_similarity
+from app.proposals.locate.line_index import BLANKS, BlockPlace, LineIndex, find_indent_shift, normalize_spacing
+from app.proposals.text.line_comparison import are_similar_lines
 from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
@@ -35,11 +35,11 @@ _CANDIDATES = 6
 _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
-def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
+def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
     """Return the places where the block can be aligned, without overlaps; `removed` are the lines that the edit
     deletes.
     """
-    wanted = [fold_spacing(line) for line in block]
+    wanted = [normalize_spacing(line) for line in block]
     solid = [line for line in wanted if line]
     if len(solid) < MIN_ALIGNED_LINES or len(block) > MAX_ALIGNED_LINES:
         return []
@@ -48,7 +48,7 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
     scored: list[tuple[int, BlockPlace]] = []
-    for offset in find_likely_offsets(index, wanted, slack):
+    for offset in find_likely_block_starts(index, wanted, slack):
         found = _align(index, block, wanted, removed, max(0, offset - slack), offset + len(block) + slack)
         if found is not None:
             scored.append(found)
@@ -60,7 +60,9 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
     return result
 
 
-def find_likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES) -> list[int]:
+def find_likely_block_starts(
+    index: LineIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES
+) -> list[int]:
     """Return the lines (from 0) at which the block may begin, those with most votes first; `wanted` are folded
     lines.
     """
@@ -71,10 +73,10 @@ def find_likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, lim
         if key and len(occurrences) <= _RARE:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
-    return select_most_voted(votes, slack, limit)
+    return select_offsets_with_most_votes(votes, slack, limit)
 
 
-def select_most_voted(votes: Counter[int], slack: int, limit: int) -> list[int]:
+def select_offsets_with_most_votes(votes: Counter[int], slack: int, limit: int) -> list[int]:
     """Return the offsets with most votes, each more than `slack` away from the others."""
 
     def apart() -> Iterator[int]:
@@ -88,7 +90,7 @@ def select_most_voted(votes: Counter[int], slack: int, limit: int) -> list[int]:
 
 
 def _align(
-    index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
+    index: LineIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
 ) -> tuple[int, BlockPlace] | None:
     """Return the best alignment of the block within lines `low` to `high`, with its score; None if it is not good
     enough.
@@ -164,7 +166,7 @@ def _gain(line: str, key: str, *, fixed: bool) -> int:
         return _EQUAL if line else _EQUAL_BLANK
     if fixed or not line or not key:
         return 0
-    return _ALIKE if has_similarity(line, key, LINE_SIMILARITY) else 0
+    return _ALIKE if are_similar_lines(line, key, LINE_SIMILARITY) else 0
 
 
 SHOWN_PLACES = 5
@@ -178,7 +180,7 @@ _MAX_OCCURRENCES = 60
 _SHOWN_CANDIDATES = 3
 
 
-def format_numbered_lines(index: TextIndex, start: int, end: int) -> str:
+def format_numbered_lines(index: LineIndex, start: int, end: int) -> str:
     """Return the lines from `start` to `end` (from 0), each with its number."""
     start, end = max(0, start), min(end, len(index.texts))
     return "\n".join(f"{at + 1:>6}|{_clipped(index.texts[at])}" for at in range(start, end))
@@ -188,7 +190,7 @@ def _clipped(line: str) -> str:
     return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line)} characters)"
 
 
-def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
+def describe_places(index: LineIndex, spans: Sequence[tuple[int, int]]) -> str:
     """Return the line numbers of the places (spans of lines from 0), and the first places with their surroundings."""
     numbers = ", ".join(str(start + 1) for start, _ in spans[:SHOWN_PLACES])
     more = f" and {len(spans) - SHOWN_PLACES} more" if len(spans) > SHOWN_PLACES else ""
@@ -199,7 +201,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
     return f"lines {numbers}{more}.\n" + "\n".join(shown)
 
 
-def describe_nearest_text(index: TextIndex, block: Sequence[str]) -> str:
+def describe_nearest_text(index: LineIndex, block: Sequence[str]) -> str:
     """Return the text of the file that is most like the block, with line numbers and the first line that differs."""
     if not index.texts:
         return "The file is empty."
@@ -226,7 +228,7 @@ def _visible(line: str) -> str:
     return _clipped(head.translate(marks) + body.replace("\t", "→") + tail.translate(marks)) or "(empty line)"
 
 
-def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
+def _first_difference(index: LineIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
     """Return the first line of the block that differs from the file, and the line of the file there; None if all
     match.
     """
@@ -236,21 +238,25 @@ def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tup
     return None, None
 
 
-def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
-    wanted = [fold_spacing(line) for line in block]
+def _nearest_start(index: LineIndex, block: Sequence[str]) -> int | None:
+    wanted = [normalize_spacing(line) for line in block]
     slack = max(1, len(block) // 5)
-    offsets = find_likely_offsets(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(index, block, slack)
+    offsets = find_likely_block_starts(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(
+        index, block, slack
+    )
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
     keys = index.compared_lines(MatchLevel.SPACING)
 
     def likeness(offset: int) -> int:
         pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))
-        return sum(2 if ours == theirs else 1 if has_similarity(ours, theirs, 0.6) else 0 for ours, theirs in pairs)
+        return sum(
+            2 if ours == theirs else 1 if are_similar_lines(ours, theirs, 0.6) else 0 for ours, theirs in pairs
+        )
 
     return max(offsets, key=likeness, default=None)
 
 
-def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> list[int]:
+def _offsets_by_words(index: LineIndex, block: Sequence[str], slack: int) -> list[int]:
     """Return the lines where the block may begin, by the words it shares with the file; rare words count more."""
     text = index.document.text
     votes: Counter[int] = Counter()
@@ -263,7 +269,7 @@ def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> lis
         if len(hits) <= _MAX_OCCURRENCES:
             for hit in hits:
                 votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
-    return select_most_voted(votes, slack, _SHOWN_CANDIDATES)
+    return select_offsets_with_most_votes(votes, slack, _SHOWN_CANDIDATES)
 
 
 def _hits(text: str, word: str) -> list[int]:

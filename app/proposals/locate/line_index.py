@@ -33,14 +33,14 @@ def strip_trailing_space(line: str) -> str:
     return line.rstrip(BLANKS)
 
 
-def strip_blanks(line: str) -> str:
+def strip_surrounding_whitespace(line: str) -> str:
     """Return the line as `MatchLevel.INDENTATION` compares it: without blanks at its ends; indentation is checked
     apart.
     """
     return line.strip(BLANKS)
 
 
-def fold_spacing(line: str) -> str:
+def normalize_spacing(line: str) -> str:
     """Return the line as `MatchLevel.SPACING` compares it: look-alike characters replaced, each run of space as
     one.
     """
@@ -158,8 +158,8 @@ def indentation_unit(lines: Iterable[str]) -> int:
 
 _KEYS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: strip_trailing_space,
-    MatchLevel.INDENTATION: strip_blanks,
-    MatchLevel.SPACING: fold_spacing,
+    MatchLevel.INDENTATION: strip_surrounding_whitespace,
+    MatchLevel.SPACING: normalize_spacing,
 }
 
 
@@ -167,7 +167,7 @@ _KEYS: dict[MatchLevel, Callable[[str], str]] = {
 class BlockPlace:
     """Place of a block of lines in the file."""
 
-    rung: MatchLevel
+    level: MatchLevel
     start: int
     """First line, from 0."""
     end: int
@@ -179,7 +179,7 @@ class BlockPlace:
     """Lines of the block that are only similar to their line in the file."""
 
 
-class TextIndex:
+class LineIndex:
     """The lines of a document as each level compares them; computed when needed, shared by all edits of a call."""
 
     def __init__(self, document: Document) -> None:
@@ -188,21 +188,21 @@ class TextIndex:
         self._keys: dict[MatchLevel, Sequence[str]] = {MatchLevel.EXACT: self.texts}
         self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
 
-    def compared_lines(self, rung: MatchLevel) -> Sequence[str]:
+    def compared_lines(self, level: MatchLevel) -> Sequence[str]:
         """Return the compared form of each line on this level."""
-        if rung not in self._keys:
-            key = _KEYS[rung]
-            self._keys[rung] = [key(text) for text in self.texts]
-        return self._keys[rung]
+        if level not in self._keys:
+            key = _KEYS[level]
+            self._keys[level] = [key(text) for text in self.texts]
+        return self._keys[level]
 
-    def positions_by_line(self, rung: MatchLevel) -> dict[str, list[int]]:
+    def positions_by_line(self, level: MatchLevel) -> dict[str, list[int]]:
         """Return the lines, from 0, by their compared form."""
-        if rung not in self._positions:
+        if level not in self._positions:
             positions: dict[str, list[int]] = {}
-            for index, key in enumerate(self.compared_lines(rung)):
+            for index, key in enumerate(self.compared_lines(level)):
                 positions.setdefault(key, []).append(index)
-            self._positions[rung] = positions
-        return self._positions[rung]
+            self._positions[level] = positions
+        return self._positions[level]
 
     @cached_property
     def non_blank_lines(self) -> tuple[list[int], list[str]]:
@@ -252,33 +252,33 @@ class TextIndex:
         return min(bisect_right(self.offsets, offset), len(self.texts)) - 1
 
 
-def matches_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
+def is_exact_match_at(index: LineIndex, block: Sequence[str], start: int) -> bool:
     """Return whether the block matches exactly at line `start` (from 0)."""
     return start >= 0 and tuple(index.texts[start : start + len(block)]) == tuple(block)
 
 
-def count_candidates(index: TextIndex, block: Sequence[str]) -> int:
+def count_candidate_places(index: LineIndex, block: Sequence[str]) -> int:
     """Return the number of candidate places of the block: the occurrences of its rarest line."""
     positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
-def find_places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[BlockPlace]:
+def find_block_places(index: LineIndex, block: Sequence[str], level: MatchLevel) -> list[BlockPlace]:
     """Return every place that matches on this level (one of exact, trailing space, indentation, spacing)."""
-    key = _KEYS.get(rung)
+    key = _KEYS.get(level)
     wanted = [key(line) for line in block] if key else list(block)
     found = []
-    for start in _starts(index, wanted, rung):
+    for start in _starts(index, wanted, level):
         end = start + len(block)
         shift: IndentShift | None = NO_SHIFT
-        if rung in (MatchLevel.INDENTATION, MatchLevel.SPACING):
+        if level in (MatchLevel.INDENTATION, MatchLevel.SPACING):
             shift = find_indent_shift(zip(block, index.texts[start:end], strict=True), index.indentation_unit)
         if shift is not None:
-            found.append(BlockPlace(rung, start, end, tuple(range(start, end)), shift))
+            found.append(BlockPlace(level, start, end, tuple(range(start, end)), shift))
     return found
 
 
-def find_whitespace_twin(index: TextIndex, start: int, end: int) -> int | None:
+def find_place_differing_in_whitespace(index: LineIndex, start: int, end: int) -> int | None:
     """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
     lines, keys = index.non_blank_lines
     first, last = bisect_left(lines, start), bisect_left(lines, end)
@@ -294,9 +294,9 @@ def find_whitespace_twin(index: TextIndex, start: int, end: int) -> int | None:
     return None
 
 
-def _starts(index: TextIndex, wanted: list[str], rung: MatchLevel) -> list[int]:
-    positions = index.positions_by_line(rung)
-    keys = index.compared_lines(rung)
+def _starts(index: LineIndex, wanted: list[str], level: MatchLevel) -> list[int]:
+    positions = index.positions_by_line(level)
+    keys = index.compared_lines(level)
     rarest: list[int] | None = None
     offset = 0
     for at, key in enumerate(wanted):

@@ -12,16 +12,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.proposals.locate.alignment import describe_nearest_text, describe_places, find_aligned_places
-from app.proposals.locate.carry_over import (
+from app.proposals.locate.edit_script import (
     EditScriptLine,
-    apply_edit_script,
     diff_as_edit_script,
+    list_kept_and_inserted_lines,
     removed_line_numbers,
 )
-from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_places, find_whitespace_twin
+from app.proposals.locate.line_index import (
+    BLANKS,
+    BlockPlace,
+    LineIndex,
+    find_block_places,
+    find_place_differing_in_whitespace,
+)
 from app.proposals.text.document import Document, split_text
 from app.proposals.text.line_comparison import is_inside_word
-from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, make_line_edits, split_kept_and_new
+from app.proposals.text.line_edits import (
+    InsertedLine,
+    LineEdit,
+    LineEdits,
+    diff_kept_and_inserted_lines,
+    make_line_edits,
+)
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -82,7 +94,7 @@ class TextOccurrence:
     """Whether it begins or ends inside a word."""
 
 
-def find_occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
+def find_occurrences(index: LineIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
     """Return every place of `old`, which has `\\n` endings and is not empty."""
     text = index.document.text
     if not index.document.has_final_newline:
@@ -98,12 +110,12 @@ def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
         start = text.find(old, start + step)
 
 
-def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurrence:
+def _occurrence(index: LineIndex, text: str, start: int, end: int) -> TextOccurrence:
     cuts = is_inside_word(text, start) or is_inside_word(text, end)
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
 
 
-def check_word_boundaries(index: TextIndex, occurrences: Sequence[TextOccurrence]) -> None:
+def check_not_only_inside_words(index: LineIndex, occurrences: Sequence[TextOccurrence]) -> None:
     """Raise AmbiguousMatch if every occurrence begins or ends inside a word."""
     if all(occurrence.cuts_word for occurrence in occurrences):
         lines = ", ".join(str(occurrence.first + 1) for occurrence in occurrences[:5])
@@ -114,7 +126,7 @@ def check_word_boundaries(index: TextIndex, occurrences: Sequence[TextOccurrence
         )
 
 
-def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
+def make_replacement_edits(index: LineIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
     """Return the line edits that replace `old` by `new` at a place.
 
     If `old` reaches to the end of a line and only one of the texts ends with a newline, that is taken as an
@@ -145,19 +157,21 @@ def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, ne
         and not new_texts[-1]
     ):
         return _closing(index, place.first, end, new_texts[:-1])
-    return make_line_edits(document, place.first, end, split_kept_and_new(document, place.first, end, new_texts))
+    return make_line_edits(
+        document, place.first, end, diff_kept_and_inserted_lines(document, place.first, end, new_texts)
+    )
 
 
-def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
+def _closing(index: LineIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
     """Return the edit that adds the missing newline to the last line of the file.
 
     A plain diff could match an empty line of the file with the empty text after that newline.
     """
     document = index.document
-    parts = split_kept_and_new(document, start, end, new_texts)
+    parts = diff_kept_and_inserted_lines(document, start, end, new_texts)
     last = parts.pop()
-    text = last.text if isinstance(last, NewLine) else document.line_texts[last]
-    return make_line_edits(document, start, end, [*parts, NewLine(text, document.ending_for_line(end - 1))])
+    text = last.text if isinstance(last, InsertedLine) else document.line_texts[last]
+    return make_line_edits(document, start, end, [*parts, InsertedLine(text, document.ending_for_line(end - 1))])
 
 
 def _without_newline(old: str, new: str) -> tuple[str, str]:
@@ -177,7 +191,7 @@ def _check_indented(before: str, new: str) -> None:
         )
 
 
-def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
+def _check_not_there(index: LineIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
     """Refuse an insertion of lines that the file already has beside the unchanged lines."""
     extra = len(new) - len(old)
     if new[: len(old)] == old:
@@ -198,7 +212,7 @@ def split_whole_lines(text: str) -> list[str]:
     return split_text(text)
 
 
-TOLERANT_RUNGS = (MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING)
+TOLERANT_LEVELS = (MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING)
 HINT_RATIO = 3
 """How many times nearer to the hinted line a place must be than every other place."""
 
@@ -226,8 +240,10 @@ class LocatedEdit:
     matches: tuple[EditMatch, ...]
 
 
-def resolve_edit(document: Document, replacement: TextReplacement, index: TextIndex | None = None) -> LocatedEdit:
-    """Find the place of one edit.
+def locate_replacement(
+    document: Document, replacement: TextReplacement, index: LineIndex | None = None
+) -> LocatedEdit:
+    """Find the place of a search/replace edit, and the lines that it changes there.
 
     Args:
         index: An index of the same document, to share between edits.
@@ -236,7 +252,7 @@ def resolve_edit(document: Document, replacement: TextReplacement, index: TextIn
         EditRefused: One of its subclasses, with the text for the model.
     """
     document.check_editable()
-    index = index or TextIndex(document)
+    index = index or LineIndex(document)
     old, new = _normal(replacement.old, document), _normal(replacement.new, document)
     _check_characters(document, new)
     if not old:
@@ -246,7 +262,7 @@ def resolve_edit(document: Document, replacement: TextReplacement, index: TextIn
     _check_new_text(index, old, new)
     found = find_occurrences(index, old, overlapping=not replacement.replace_all)
     if found and not replacement.inside_words:
-        check_word_boundaries(index, found)
+        check_not_only_inside_words(index, found)
     if found and replacement.replace_all:
         return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
     if found:
@@ -258,7 +274,7 @@ def resolve_edit(document: Document, replacement: TextReplacement, index: TextIn
             "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, block)
         )
     script = diff_as_edit_script(block, wanted)
-    return resolve_single_place(index, script, find_tolerant_places(index, script, block), replacement.line)
+    return locate_edit_at_single_place(index, script, find_tolerant_places(index, script, block), replacement.line)
 
 
 def _normal(text: str, document: Document) -> str:
@@ -287,7 +303,7 @@ def _fill(document: Document, new: str) -> LocatedEdit:
     return LocatedEdit((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
 
-def _check_new_text(index: TextIndex, old: str, new: str) -> None:
+def _check_new_text(index: LineIndex, old: str, new: str) -> None:
     placeholder = find_placeholder_line(new.split("\n"))
     if placeholder and placeholder not in old and placeholder not in index.document.text:
         raise ElidedText(
@@ -297,7 +313,7 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
 
 
 def _replace_all(
-    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
+    index: LineIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
 ) -> LocatedEdit:
     """Replace every occurrence literally, except inside words; occurrences on the same line become one edit."""
     wanted = [place for place in found if inside_words or not place.cuts_word]
@@ -323,9 +339,9 @@ def _replace_all(
 
 
 def _replace_one(
-    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
+    index: LineIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
 ) -> LocatedEdit:
-    place, rung, note = found[0], MatchLevel.EXACT, ""
+    place, level, note = found[0], MatchLevel.EXACT, ""
     hint = replacement.line
     if len(found) > 1:
         chosen = nearest_to_hint([occurrence.first for occurrence in found], hint)
@@ -339,17 +355,17 @@ def _replace_one(
                 f"{', or replace_all to change every one' if hint is None else ''}. Found at "
                 f"{describe_places(index, spans)}",
             )
-        place, rung = found[chosen], MatchLevel.LINE_HINT
+        place, level = found[chosen], MatchLevel.LINE_HINT
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
-            check_word_boundaries(index, [place])
+            check_not_only_inside_words(index, [place])
     elif note := describe_whitespace_ambiguity(index, place.first, place.last + 1, replacement.line):
-        rung = MatchLevel.DOUBTFUL
+        level = MatchLevel.DOUBTFUL
     changed = tuple(make_replacement_edits(index, place, old, new))
-    return LocatedEdit(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
+    return LocatedEdit(changed, (EditMatch(rung=level, line=place.first + 1, note=note),))
 
 
-def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: int | None) -> str:
+def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, hint: int | None) -> str:
     """Return the doubt about a match if other lines differ from it only in white space; empty if there is none.
 
     Args:
@@ -357,7 +373,7 @@ def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: 
         end: One past its last line.
         hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
     """
-    other = find_whitespace_twin(index, start, end)
+    other = find_place_differing_in_whitespace(index, start, end)
     if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
@@ -372,11 +388,11 @@ def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
     return chosen if second >= HINT_RATIO * max(nearest, 1) else None
 
 
-def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
+def check_not_already_applied(index: LineIndex, new: Sequence[str]) -> None:
     """Raise AlreadyApplied if the new lines, two or more, are in the file unchanged."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
-    there = find_places(index, new, MatchLevel.EXACT)
+    there = find_block_places(index, new, MatchLevel.EXACT)
     if there:
         raise AlreadyApplied(
             f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
@@ -385,15 +401,15 @@ def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
 
 
 def find_tolerant_places(
-    index: TextIndex, script: Sequence[EditScriptLine], block: Sequence[str]
+    index: LineIndex, script: Sequence[EditScriptLine], block: Sequence[str]
 ) -> list[BlockPlace]:
     """Return the places where the first tolerant level finds the kept and removed lines; raise EditRefused without
     any.
     """
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
-    for rung in TOLERANT_RUNGS:
-        found = find_places(index, block, rung)
+    for level in TOLERANT_LEVELS:
+        found = find_block_places(index, block, level)
         if found:
             return found
     placeholder = find_placeholder_line(block, bare=True)
@@ -411,21 +427,21 @@ def find_tolerant_places(
     )
 
 
-def resolve_single_place(
-    index: TextIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None = None
+def locate_edit_at_single_place(
+    index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None = None
 ) -> LocatedEdit:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(places) > 1:
         spans = [(place.start, place.end) for place in places]
         raise AmbiguousMatch(
             f"The text to replace is not in the file exactly, and {len(places)} places are like it "
-            f"({_LIKENESS[places[0].rung]}).",
+            f"({_LIKENESS[places[0].level]}).",
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = places[0]
-    changed = make_line_edits(index.document, place.start, place.end, apply_edit_script(script, place))
-    doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.rung.is_exact else ""
-    match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
+    changed = make_line_edits(index.document, place.start, place.end, list_kept_and_inserted_lines(script, place))
+    doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.level.is_exact else ""
+    match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.level, line=place.start + 1, note=doubt)
     return LocatedEdit(tuple(changed), (match,))
 
 
@@ -454,19 +470,19 @@ def apply_replacements(
     """
     if not replacements:
         raise PointlessEdit("There is no edit in the call.")
-    index = TextIndex(document)
+    index = LineIndex(document)
     made = LineEdits()
     matches: list[EditMatch] = []
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
-                resolution = resolve_edit(index.document, replacement, index)
+                resolution = locate_replacement(index.document, replacement, index)
                 if not made.has_no_overlap_with(resolution.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not made or isinstance(error, AmbiguousMatch):
                     raise
-                later = TextIndex(Document(made.apply_to(index.document)))
+                later = LineIndex(Document(made.apply_to(index.document)))
                 resolution = _resolve_in_made(later, replacement, error)
                 index, made = later, LineEdits()
         except EditRefused as error:
@@ -482,9 +498,9 @@ def apply_replacements(
     return result, tuple(matches)
 
 
-def _resolve_in_made(index: TextIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
+def _resolve_in_made(index: LineIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
     """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):
         raise error
-    return resolve_edit(index.document, replacement, index)
+    return locate_replacement(index.document, replacement, index)

@@ -9,19 +9,19 @@ from typing import Protocol
 
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.files.overlay import OverlayFile
-from app.proposals.locate.carry_over import EditScriptLine, LineOperation
-from app.proposals.patch.parts import FilePatch, PatchHunk
-from app.proposals.patch.place import apply_file_patch
+from app.proposals.locate.edit_script import EditScriptLine, LineOperation
+from app.proposals.patch.hunk_placement import apply_file_patch
+from app.proposals.patch.parsed_patch import FilePatch, PatchHunk
 from app.proposals.patch.prose import (
     HunkHeader,
     is_code_fence,
-    is_file_start,
-    is_list_line,
+    is_file_header_with_hunk,
     is_mail_signature,
-    read_hunk_header,
-    skip_blank,
+    is_prose_list_line,
+    parse_hunk_header,
+    skip_blank_lines,
 )
-from app.proposals.patch.scan_unified import UnifiedScanner
+from app.proposals.patch.unified_diff_parser import UnifiedDiffParser
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_surrogateescape
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, excluded_binary_files_note
@@ -48,13 +48,13 @@ _BEGINS = re.compile(r"^\s*\*\*\* (?:Begin Patch|(?:Add|Update|Delete) File: )")
 _HEADERS = ("diff --git ", "--- ", "+++ ", "@@", "*** ")
 
 
-def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
-    """Parse a patch.
+def parse_patch_text(text: str | bytes, *, is_complete: bool = True) -> list[FilePatch]:
+    """Parse a patch, without reading any file; paths stay as written.
 
     Args:
         text: The patch; bytes that are not UTF-8 are preserved. Prose and code fences around it are skipped.
-        whole: Whether the text is certainly complete, as the argument of a tool is; the input of a pipe may be cut
-            off.
+        is_complete: Whether the text is certainly complete, as the argument of a tool is; the input of a pipe may
+            be cut off.
 
     Returns:
         Its files in order; one file may occur twice, as in a series of commits.
@@ -81,15 +81,15 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
         lines.pop()
     lines = _without_carriage_returns(lines)
     if is_begin_patch_format(lines):
-        begin_scanner = BeginPatchScanner(lines, whole=whole)
-        files = begin_scanner.scan()
-        check_no_line_lost(files, _without(lines, begin_scanner.prose), 0)
+        begin_scanner = BeginPatchParser(lines, is_complete=is_complete)
+        files = begin_scanner.parse()
+        check_all_changes_parsed(files, _without(lines, begin_scanner.prose), 0)
         return files
     if any(_CONTEXT_DIFF.match(line) for line in lines):
         raise UnsupportedPatch("This is a context diff. Make a unified diff (`diff -u`, `git diff`).")
-    scanner = UnifiedScanner(lines, whole=whole, open_end=open_end)
-    files = scanner.scan()
-    check_no_line_lost(files, _without(lines, scanner.prose), scanner.header_pairs)
+    scanner = UnifiedDiffParser(lines, is_complete=is_complete, open_end=open_end)
+    files = scanner.parse()
+    check_all_changes_parsed(files, _without(lines, scanner.prose), scanner.header_pairs)
     if files and all(file.left_out for file in files):
         names = ", ".join(file.path for file in files[:5])
         raise UnsupportedPatch(f"The patch has nothing but {names}: {files[0].left_out}.")
@@ -109,7 +109,7 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
     return lines
 
 
-def check_no_line_lost(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
+def check_all_changes_parsed(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
     """Check independently of the scanners that no changed line of the text is missing in the parsed patch.
 
     Args:
@@ -136,7 +136,11 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     inside = False
     in_sections = is_begin_patch_format(lines)
     for at, line in enumerate(lines):
-        if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or is_file_start(lines, at):
+        if (
+            line.startswith("diff --git ")
+            or (in_sections and _BEGINS.match(line))
+            or is_file_header_with_hunk(lines, at)
+        ):
             inside = True
         elif line.startswith(("From ", "commit ")) or is_mail_signature(lines, at):
             inside = False
@@ -149,7 +153,7 @@ _SHOWN_FILES = 20
 
 
 class PatchTarget(Protocol):
-    """A target of patches: a draft."""
+    """The files that a patch is applied to: those of a draft."""
 
     def read(self, path: str) -> OverlayFile:
         """Return the present file; its content is None if it does not exist."""
@@ -182,18 +186,20 @@ class PatchTarget(Protocol):
         ...
 
 
-def parse_patch(draft: PatchTarget, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
+def parse_workspace_patch(
+    draft: PatchTarget, text: str, folder: str = "", *, is_complete: bool = True
+) -> Sequence[FilePatch]:
     """Return the parts of a patch with paths relative to the workspace, in the order in which they are applied.
 
     Args:
         folder: Path of the workspace in its repository, if it is not the top: paths may begin with it.
-        whole: Whether the text is certainly complete.
+        is_complete: Whether the text is certainly complete.
 
     Raises:
         EditRefused: it is not a patch that can be applied.
         UnsafePath: a part names a path that no tool may touch.
     """
-    return _making_room_first(_inside(scan_patch(text, whole=whole), folder, draft))
+    return _making_room_first(_inside(parse_patch_text(text, is_complete=is_complete), folder, draft))
 
 
 def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
@@ -364,7 +370,7 @@ def is_begin_patch_format(lines: Sequence[str]) -> bool:
     for at, line in enumerate(lines):
         if line.strip() == _BEGIN or _SECTION.match(line):
             return True
-        if is_file_start(lines, at):
+        if is_file_header_with_hunk(lines, at):
             return False
     return False
 
@@ -374,13 +380,13 @@ class _Open:
     """The hunk being read."""
 
     line: int
-    seek: list[str] = field(default_factory=list)
+    section_headings: list[str] = field(default_factory=list)
     header: HunkHeader = field(default_factory=HunkHeader)
     lines: list[EditScriptLine] = field(default_factory=list)
 
 
-class BeginPatchScanner:
-    """Parses the lines of one patch text from first to last.
+class BeginPatchParser:
+    """Parser of a patch in the format of `*** Begin Patch`.
 
     The format::
 
@@ -399,15 +405,15 @@ class BeginPatchScanner:
     meaning.
     """
 
-    def __init__(self, lines: Sequence[str], *, whole: bool = True) -> None:
+    def __init__(self, lines: Sequence[str], *, is_complete: bool = True) -> None:
         self._lines = [line.removesuffix("\r") for line in lines]
-        self._whole = whole
+        self._is_complete = is_complete
         self._padded = False
         """Whether a marker with spaces before it was found where it cannot be anything else."""
         self.prose: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
-    def scan(self) -> list[FilePatch]:
+    def parse(self) -> list[FilePatch]:
         """Return the files of the patch, in order; raises MalformedPatch."""
         files: list[FilePatch] = []
         at = 0
@@ -424,7 +430,7 @@ class BeginPatchScanner:
             ended = ended or marker == _END or (bool(files) and bool(marker))
             self._pass_over(at, bool(files))
             at += 1
-        if begun and files and not ended and not self._whole:
+        if begun and files and not ended and not self._is_complete:
             raise MalformedPatch(
                 f"The patch breaks off: it has `{_BEGIN}`, but no `{_END}`.", "Give the whole patch."
             )
@@ -432,7 +438,7 @@ class BeginPatchScanner:
 
     def _pass_over(self, at: int, begun: bool) -> None:
         line = self._lines[at]
-        if is_list_line(line):
+        if is_prose_list_line(line):
             self.prose.add(at)
         elif begun and line[:1] in ("+", "-", "@"):
             raise MalformedPatch(f"Line {at + 1}: the change {line[:80]!r} belongs to no file. Nothing was applied.")
@@ -463,7 +469,7 @@ class BeginPatchScanner:
         marker = line.strip()
         # With spaces before it, a marker could be a kept line of the file.
         if marker == _END:
-            after = skip_blank(self._lines, at + 1)
+            after = skip_blank_lines(self._lines, at + 1)
             return after == len(self._lines) or not self._lines[after].startswith((" ", "+", "-", "@", "***"))
         return self._padded and bool(_SECTION.match(marker)) and self._begins_part(at + 1)
 
@@ -506,9 +512,9 @@ class BeginPatchScanner:
                     hunks.append(_closed(current))
                     current = None
                 current = current or _Open(at + 1)
-                current.header = read_hunk_header(line, at)
-                if current.header.names:
-                    current.seek.append(current.header.names)
+                current.header = parse_hunk_header(line, at)
+                if current.header.section_heading:
+                    current.section_headings.append(current.header.section_heading)
             elif not line or line[0] in " +-":
                 current = current or _Open(at + 1)
                 mark = line[0] if line else " "
@@ -525,14 +531,14 @@ class BeginPatchScanner:
 
 def _closed(current: _Open, *, at_end: bool = False) -> PatchHunk:
     lines = current.lines
-    while lines and not lines[-1].text and lines[-1].step is LineOperation.KEEP:
+    while lines and not lines[-1].text and lines[-1].operation is LineOperation.KEEP:
         lines.pop()
     return PatchHunk(
         tuple(lines),
         current.header.old_start,
         current.header.new_start,
-        tuple(current.seek),
+        tuple(current.section_headings),
         at_end,
         current.line,
-        unnumbered=True,
+        has_no_line_numbers=True,
     )

@@ -22,7 +22,7 @@ class HunkHeader:
     old_count: int | None = None
     new_start: int | None = None
     new_count: int | None = None
-    names: str = ""
+    section_heading: str = ""
     """The line above the hunk that a header without numbers names."""
     damaged: bool = False
     """Whether it seems to be a damaged header with numbers."""
@@ -33,7 +33,7 @@ class HunkHeader:
         return self.old_start is not None
 
 
-def read_hunk_header(line: str, at: int) -> HunkHeader:
+def parse_hunk_header(line: str, at: int) -> HunkHeader:
     """Parse a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""
     line = line.rstrip("\r")
     if numbers := _NUMBERS.match(line):
@@ -49,10 +49,10 @@ def read_hunk_header(line: str, at: int) -> HunkHeader:
     if text.rstrip().endswith("@@"):
         text = text.rstrip().rstrip("@").rstrip()
     damaged = _REMAINS.search(line) is not None
-    return HunkHeader(names="" if damaged or _PLACEHOLDER.match(text) else text, damaged=damaged)
+    return HunkHeader(section_heading="" if damaged or _PLACEHOLDER.match(text) else text, damaged=damaged)
 
 
-def is_damaged_header(text: str) -> bool:
+def is_damaged_hunk_header(text: str) -> bool:
     """Return whether a line without its mark looks like a damaged hunk header."""
     return _DAMAGED.match(text) is not None
 
@@ -68,22 +68,22 @@ _NEW_SECTION = re.compile(r"^(?:diff |Index: |Only in |commit |From |={7})")
 _MARKED = ("+", "-")
 
 
-def is_header_pair(lines: Sequence[str], at: int) -> bool:
+def looks_like_file_header(lines: Sequence[str], at: int) -> bool:
     """Return whether a `---` line with its `+++` line is here: names of a file, or two changed lines of a body."""
     return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
 
 
-def is_file_start(lines: Sequence[str], at: int) -> bool:
+def is_file_header_with_hunk(lines: Sequence[str], at: int) -> bool:
     """Return whether a `---` line with its `+++` line and a hunk begins here, rather than prose."""
-    if not is_header_pair(lines, at):
+    if not looks_like_file_header(lines, at):
         return False
-    after = skip_blank(lines, at + 2)
+    after = skip_blank_lines(lines, at + 2)
     if after == len(lines):
         return False
     return lines[after].startswith("@@") or (after == at + 2 and lines[after][:1] in (*_MARKED, " "))
 
 
-def is_new_section(line: str) -> bool:
+def is_file_part_end(line: str) -> bool:
     """Return whether the line ends the part of one file."""
     return bool(_NEW_SECTION.match(line))
 
@@ -101,24 +101,24 @@ def is_mail_signature(lines: Sequence[str], at: int) -> bool:
     return not after or bool(_SIGNATURE_FOLLOWER.match(after))
 
 
-def is_mail_start(line: str) -> bool:
+def is_format_patch_start(line: str) -> bool:
     """Return whether the line begins a mail as `git format-patch` writes it."""
     return bool(_MAIL.match(line))
 
 
-def is_blank(line: str) -> bool:
+def is_blank_line(line: str) -> bool:
     """Return whether the line is empty, apart from the end of a CRLF."""
     return line in ("", "\r")
 
 
-def skip_blank(lines: Sequence[str], at: int) -> int:
+def skip_blank_lines(lines: Sequence[str], at: int) -> int:
     """Return the first line from `at` on that is not empty."""
-    while at < len(lines) and is_blank(lines[at]):
+    while at < len(lines) and is_blank_line(lines[at]):
         at += 1
     return at
 
 
-def find_list_end(lines: Sequence[str], at: int) -> int | None:
+def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
     """Return the end of text with a list that begins at `at`; None if there is no list, or there are changes too.
 
     A list item is a mark, one space and a word. A removed line that begins with just one space looks like it, so this
@@ -127,22 +127,22 @@ def find_list_end(lines: Sequence[str], at: int) -> int | None:
     found = False
     while at < len(lines):
         line = lines[at]
-        if is_new_section(line) or is_code_fence(line) or is_mail_signature(lines, at):
+        if is_file_part_end(line) or is_code_fence(line) or is_mail_signature(lines, at):
             break
-        if line.startswith("@@") or is_file_start(lines, at):
+        if line.startswith("@@") or is_file_header_with_hunk(lines, at):
             break
-        if is_header_pair(lines, at):
+        if looks_like_file_header(lines, at):
             found = True
             at += 1
         elif line[:1] in _MARKED:
-            if not is_list_line(line):
+            if not is_prose_list_line(line):
                 return None
             found = True
         at += 1
     return at if found else None
 
 
-def is_list_line(line: str) -> bool:
+def is_prose_list_line(line: str) -> bool:
     """Return whether a line with a change mark can be a list item or a rule in prose."""
     return bool(_BULLET.match(line) or _RULE.match(line))
 

@@ -24,14 +24,14 @@ _IN_LINES = 4
 """Maximum number of lines that a reason names."""
 
 
-def describe_changes(changes: Sequence[FileChange]) -> str:
-    """Return the summary of a proposal whose author gives none."""
+def default_proposal_summary(changes: Sequence[FileChange]) -> str:
+    """Return the summary of a proposal whose author gives none: `Edit a.py and 2 more`."""
     first = changes[0]
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
     return f"{first.op.value.capitalize()} {first.path}{more}"
 
 
-def summarize_command(command: str) -> str:
+def default_command_summary(command: str) -> str:
     """Return the summary of a command's changes if the model gives none; white space of the command is preserved."""
     return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
 
@@ -41,11 +41,11 @@ def is_command_summary(summary: str) -> bool:
     return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
 
 
-def author_summary(proposal: Proposal) -> str:
-    """Return the author's summary of a proposal and the author; empty if there is none."""
+def format_author_summary(proposal: Proposal) -> str:
+    """Return the author's summary with its author, `The model says: …`; empty if there is none."""
     if proposal.origin.kind is OriginKind.COMMAND and is_command_summary(proposal.summary):
         return proposal.summary
-    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", describe_changes(proposal.files)):
+    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", default_proposal_summary(proposal.files)):
         return ""
     return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"
 
@@ -55,7 +55,7 @@ def computed_summary(proposal: Proposal) -> str:
 
     It is empty if it would only repeat the heading of the only file.
     """
-    shown, reasons = proposal.counted_changes, summary_clauses(proposal)
+    shown, reasons = proposal.counted_changes, risk_summary_clauses(proposal)
     if len(shown) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
@@ -65,7 +65,7 @@ def computed_summary(proposal: Proposal) -> str:
     return ", ".join((counted, *reasons))
 
 
-def summary_clauses(proposal: Proposal) -> list[str]:
+def risk_summary_clauses(proposal: Proposal) -> list[str]:
     """Return clauses about risky files of a summary: `removes 2 tests`, `touches .github/`."""
     return [*_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
 
@@ -80,7 +80,7 @@ def _clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iter
             yield format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
 
 
-def format_reason(reason: AttentionReason, change: FileChange) -> str:
+def format_attention_reason(reason: AttentionReason, change: FileChange) -> str:
     """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
     words = reason.description
     lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.attention_reason import MAX_MARKED_PLACES, AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
@@ -217,7 +217,7 @@ class EditedFile:
         self.path = change.path
         self.old = old
         self.new = new
-        hunks = [hunk for hunk in change.hunks if has_effect(hunk)]
+        hunks = [hunk for hunk in change.hunks if has_changed_lines(hunk)]
         self.removed = [line for hunk in hunks for line in _lines(hunk, "old", old)]
         self.added = [line for hunk in hunks for line in _lines(hunk, "new", new)]
 

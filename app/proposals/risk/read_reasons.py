@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.attention_reason import AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileOperation
 from app.text.line_hash import hash_line
@@ -18,7 +18,7 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenBeforeEdit:
+class FileReadHistory:
     """What the model had seen of a file before it wrote an edit."""
 
     versions: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class SeenBeforeEdit:
         return text in self.texts or (bool(self.line_hashes) and hash_line(text) in self.line_hashes)
 
 
-_NOTHING = SeenBeforeEdit()
+_NOTHING = FileReadHistory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ReadHistory:
 
     request: str = ""
     """The user's last message before it."""
-    files: Mapping[str, SeenBeforeEdit] = field(default_factory=dict)
+    files: Mapping[str, FileReadHistory] = field(default_factory=dict)
     """The edited files, by path."""
     read_paths: frozenset[str] = frozenset()
     """All files that it read."""
@@ -97,14 +97,14 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
                 )
 
 
-def _changed_since(file: EditedFile, seen: SeenBeforeEdit) -> Iterator[HunkLineReference]:
+def _changed_since(file: EditedFile, seen: FileReadHistory) -> Iterator[HunkLineReference]:
     """Yield the hunks near lines that came into the file after the model had read it.
 
     A part that the model never read has no line that it saw, and yields nothing.
     """
     if not any(version for version, _ in seen.pages):
         return
-    for hunk in filter(has_effect, file.change.hunks):
+    for hunk in filter(has_changed_lines, file.change.hunks):
         start, end = max(0, hunk.old_start - _NEAR), hunk.old_start + hunk.old_count + _NEAR
         near = [text for line in file.old[start:end] if (text := line.strip())]
         new = [
@@ -121,7 +121,7 @@ def _is_long(text: str) -> bool:
     return len(_NOT_LETTERS.sub("", text)) >= _LONG
 
 
-def format_reads(history: ReadHistory, paths: Sequence[str]) -> list[str]:
+def format_read_history(history: ReadHistory, paths: Sequence[str]) -> list[str]:
     """Return what the model had read before its edit, as lines of text, file by file."""
     lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
     lines += [f"What else it read is unknown: {history.unknown}"] if history.unknown else []

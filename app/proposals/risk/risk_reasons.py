@@ -90,8 +90,10 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
         return
     gone = []
     if is_test(file.path):
-        gone = [(line, name) for line, name in find_test_names(file.removed, file.removed_text) if name not in tests]
-        if gone and len(gone) > (new := sum(1 for _ in find_test_names(file.added, file.added_text))):
+        gone = [
+            (line, name) for line, name in find_changed_tests(file.removed, file.removed_text) if name not in tests
+        ]
+        if gone and len(gone) > (new := sum(1 for _ in find_changed_tests(file.added, file.added_text))):
             # A renamed test still exists: count each new test as a renamed one.
             gone = gone[: len(gone) - new] if new else gone
             yield file.make_reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
@@ -107,14 +109,14 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
         yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
 
 
-def find_test_names(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
-    """Yield the tests that begin on these lines, with their names; `text` is all of the lines."""
+def find_changed_tests(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
+    """Yield the changed lines on which a test begins, each with the test's name; `text` is all of the lines."""
     for line in lines if _TEST.search(text) else ():
         if found := _TEST.search(line.text):
             yield line, next(name for name in found.groups() if name)
 
 
-def find_test_names_in(lines: Sequence[str]) -> list[str]:
+def find_test_names(lines: Sequence[str]) -> list[str]:
     """Return the names of the tests that begin on these lines of source."""
     return [name for line in lines if (found := _TEST.search(line)) for name in found.groups() if name]
 
@@ -615,7 +617,7 @@ def add_risk_reasons(
 def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] = ()) -> Iterator[AttentionReason]:
     """Yield all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
-    tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
+    tests = frozenset(name for file in files for _, name in find_changed_tests(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in iterate_cooperatively(files):
         last = _stands_last(file)

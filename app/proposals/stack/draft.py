@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, read_pending_files
-from app.proposals.locate.carry_over import encode_content
+from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.locate.matching import TextReplacement, apply_replacements
-from app.proposals.patch.parts import ParsedPatch
+from app.proposals.patch.parsed_patch import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_BYTES, Document, encode_surrogateescape
-from app.proposals.text.file_warnings import describe_match
-from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
+from app.proposals.text.file_warnings import describe_match_level
+from app.proposals.text.line_comparison import LineSpan, find_lines_unlike_every_version
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
@@ -242,7 +242,7 @@ class Draft:
         known = [self._contents.find_by_prefix(version) if version else b"" for version in versions]
         if any(data is None for data in known):
             return None
-        return lines_in_no_version([diff_lines(Document(data or b"").lines, now.lines) for data in known])
+        return find_lines_unlike_every_version([diff_lines(Document(data or b"").lines, now.lines) for data in known])
 
     def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """Return the bytes and permission bits of a file as `read` shows it; None if there is none.
@@ -314,7 +314,7 @@ class Draft:
                 self._files.check_path_free(overlay, real)
                 return self._put(overlay, real, encode_surrogateescape(content), [], notes)
             self._files.check_no_link(overlay, real)
-            after = encode_content(Document(data), content)
+            after = encode_new_content(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
             return self._put(overlay, real, after, [], notes)
@@ -348,17 +348,17 @@ class Draft:
             stat = FileStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def parse_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ParsedPatch:
+    def parse_patch(self, text: str, folder: str = "", *, is_complete: bool = True) -> ParsedPatch:
         """Parse a patch (unified diff or `*** Begin Patch`), without placing its hunks.
 
         Args:
             folder: Path of the workspace in its repository: a patch of the whole repository has it in each path.
-            whole: Whether the text is certainly complete; otherwise one that looks cut off is refused.
+            is_complete: Whether the text is certainly complete; otherwise one that looks cut off is refused.
         """
-        from app.proposals.patch.patching import parse_patch
+        from app.proposals.patch.patching import parse_workspace_patch
 
         with self._lock:
-            return ParsedPatch(tuple(parse_patch(self, text, folder, whole=whole)))
+            return ParsedPatch(tuple(parse_workspace_patch(self, text, folder, is_complete=is_complete)))
 
     def apply_patch(self, patch: ParsedPatch) -> EditReport:
         """Apply a patch to any number of files, all or nothing."""
@@ -498,7 +498,7 @@ def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], n
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]
     for match in matches:
-        how = f"found {describe_match(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
+        how = f"found {describe_match_level(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
         if words := "; ".join(filter(None, (how, match.note))):
             lines.append(f"line {match.line}: {words}")
     lines += notes

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.proposals.files.file_changes import next_hunk_number
 from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import has_effect, hunk_id
+from app.proposals.text.hunks import compute_hunk_id, has_changed_lines
 from app.proposals.text.line_comparison import pair_lines
 from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
 from app.proposals.values.proposal_errors import UnknownHunk
@@ -60,7 +60,11 @@ def split_hunks(
     parts: list[HunkPart] = []
     taken = {hunk.id for hunk in change.hunks}
     for hunk in change.hunks:
-        cut = list(_cut(base, result, hunk, lines)) if hunk.state is HunkState.PENDING and has_effect(hunk) else []
+        cut = (
+            list(_cut(base, result, hunk, lines))
+            if hunk.state is HunkState.PENDING and has_changed_lines(hunk)
+            else []
+        )
         if len(cut) < 2:
             hunks.append(hunk)
             continue
@@ -123,6 +127,6 @@ def _free_id(change: FileChange, base: Document, result: Document, piece: Hunk, 
     removed = b"".join(base.lines[piece.old_start : piece.old_start + piece.old_count])
     added = b"".join(result.lines[piece.new_start : piece.new_start + piece.new_count])
     count = 0
-    while (identity := hunk_id(change.path, removed, added, count)) in taken:
+    while (identity := compute_hunk_id(change.path, removed, added, count)) in taken:
         count += 1
     return identity

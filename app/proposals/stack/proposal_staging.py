@@ -12,14 +12,14 @@ from app.proposals.files.file_changes import (
     next_hunk_number,
 )
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
-from app.proposals.risk.change_summary import describe_changes, is_command_summary
+from app.proposals.risk.change_summary import default_proposal_summary, is_command_summary
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
-from app.proposals.text.hunks import with_state_of_pending
+from app.proposals.text.hunks import set_state_of_pending_hunks
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import (
     FileChange,
@@ -254,7 +254,9 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
     if is_command_summary(words):
         words = words[:_COMMAND_CHARACTERS]
     else:
-        words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or describe_changes(changes)[:_SUMMARY_CHARACTERS]
+        words = (
+            " ".join(words.split())[:_SUMMARY_CHARACTERS] or default_proposal_summary(changes)[:_SUMMARY_CHARACTERS]
+        )
     return Proposal(
         id=draft.ensure_proposal_id(),
         workspace=workspace,
@@ -294,7 +296,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
     files = tuple(
         change.model_copy(
-            update={"hunks": with_state_of_pending(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
+            update={"hunks": set_state_of_pending_hunks(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
         )
         if is_undecided(change)
         else change

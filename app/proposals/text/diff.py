@@ -20,7 +20,7 @@ Gap = tuple[int, int, int, int]
 """`old[a:b]` against `new[c:d]`."""
 
 
-def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Gap] | None:
+def find_gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Gap] | None:
     """Return the gaps between lines that occur once on each side, in the same order; None without such a line.
 
     The two sides must differ in their first line and in their last; otherwise the whole could be its own gap.
@@ -135,11 +135,10 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return result
 
 
-def canonical_change_groups(
+def compact_change_groups(
     old: Sequence[Hashable], new: Sequence[Hashable], old_changed: bytearray, new_changed: bytearray
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in
-    order.
+    """Slide and join the flagged changes as git does; yield `(old_start, old_end, new_start, new_end)` in order.
 
     A group is stored as the number of unchanged lines before it, which is equal on both sides, and its length.
     """
@@ -214,8 +213,8 @@ _WINDOW = 100
 
 
 @dataclass(slots=True)
-class StepBudget:
-    """Counts down the remaining steps; below zero, the rest is marked as changed without comparison."""
+class DiffStepBudget:
+    """Remaining steps of a diff; below zero, the rest is marked as changed without comparison."""
 
     steps: int
 
@@ -225,8 +224,8 @@ class StepBudget:
         return self.steps < 0
 
 
-def mark_changes(
-    old: Sequence[int], new: Sequence[int], old_changed: bytearray, new_changed: bytearray, budget: StepBudget
+def mark_changed_lines(
+    old: Sequence[int], new: Sequence[int], old_changed: bytearray, new_changed: bytearray, budget: DiffStepBudget
 ) -> None:
     """Set the flags of the elements that a shortest script deletes from `old` and inserts from `new`.
 
@@ -257,7 +256,7 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
     box: Gap,
     forward: list[int],
     backward: list[int],
-    budget: StepBudget,
+    budget: DiffStepBudget,
 ) -> tuple[int, int] | None:
     """Return a point on a shortest path through the box where the searches from both corners meet; None if the budget
     is spent.
@@ -323,7 +322,7 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
     return None
 
 
-def comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
+def flag_comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
     """Return flags (1 = keep) for the lines that are worth comparing.
 
     A line that the other side lacks is dropped. A line that the other side has `limit` times or more is dropped among
@@ -408,7 +407,7 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
         _anchored(old_middle, new_middle, old_flags, new_flags)
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
-    return [LineChange(*group) for group in canonical_change_groups(old, new, old_changed, new_changed)]
+    return [LineChange(*group) for group in compact_change_groups(old, new, old_changed, new_changed)]
 
 
 def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
@@ -436,10 +435,10 @@ def _unanchored(
     """
     old_ids, new_ids, numbers = _numbered(old, new)
     old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole)
-    budget = StepBudget(UNANCHORED_STEPS)
+    budget = DiffStepBudget(UNANCHORED_STEPS)
     _script(
-        (old_ids, comparable_lines(old_ids, new_counts, _often(len(whole[0]))), old_flags),
-        (new_ids, comparable_lines(new_ids, old_counts, _often(len(whole[1]))), new_flags),
+        (old_ids, flag_comparable_lines(old_ids, new_counts, _often(len(whole[0]))), old_flags),
+        (new_ids, flag_comparable_lines(new_ids, old_counts, _often(len(whole[1]))), new_flags),
         budget,
     )
     return not budget.is_spent
@@ -464,14 +463,16 @@ _Side = tuple[list[int], bytearray, bytearray]
 """Numbers of the lines, flags of those to compare, and the flags to set."""
 
 
-def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
+def _script(old: _Side, new: _Side, budget: DiffStepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
     """Flag the lines that a shortest script changes; lines not worth comparing count as changed."""
     old_ids, old_keep, old_flags = old
     new_ids, new_keep, new_flags = new
     old_at = [index for index, keep in enumerate(old_keep) if keep]
     new_at = [index for index, keep in enumerate(new_keep) if keep]
     old_changed, new_changed = bytearray(len(old_at)), bytearray(len(new_at))
-    mark_changes([old_ids[at] for at in old_at], [new_ids[at] for at in new_at], old_changed, new_changed, budget)
+    mark_changed_lines(
+        [old_ids[at] for at in old_at], [new_ids[at] for at in new_at], old_changed, new_changed, budget
+    )
     for ids, at, changed, flags, offset in (
         (old_ids, old_at, old_changed, old_flags, old_offset),
         (new_ids, new_at, new_changed, new_flags, new_offset),
@@ -492,14 +493,14 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
             old_flags[old_start:old_end] = b"\1" * len(old_gap)
             new_flags[new_start:new_end] = b"\1" * len(new_gap)
             continue
-        inner = gaps_between_anchors(old_gap, new_gap)
+        inner = find_gaps_between_anchors(old_gap, new_gap)
         if inner is not None:
             gaps.extend((old_start + a, old_start + b, new_start + c, new_start + d) for a, b, c, d in inner)
             continue
         old_ids, new_ids, _ = _numbered(old_gap, new_gap)
-        gap_budget = StepBudget(min(GAP_STEPS, budget))
+        gap_budget = DiffStepBudget(min(GAP_STEPS, budget))
         allowed = gap_budget.steps
-        old_side = (old_ids, comparable_lines(old_ids, Counter(new_ids), 1024), old_flags)
-        new_side = (new_ids, comparable_lines(new_ids, Counter(old_ids), 1024), new_flags)
+        old_side = (old_ids, flag_comparable_lines(old_ids, Counter(new_ids), 1024), old_flags)
+        new_side = (new_ids, flag_comparable_lines(new_ids, Counter(old_ids), 1024), new_flags)
         _script(old_side, new_side, gap_budget, old_start, new_start)
         budget -= allowed - gap_budget.steps

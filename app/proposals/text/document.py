@@ -65,7 +65,7 @@ def encode_surrogateescape(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class Document:
-    """A content of a file; its views are computed on first use."""
+    """The bytes of a file with their views as text and lines, which are computed on first use."""
 
     data: bytes
     verbatim: bool = False
@@ -272,7 +272,7 @@ class Document:
         return self.encode_text(text) + self.encode_ending(self.ending_for_line(near))
 
 
-def display_both_texts(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def display_lines_for_diff(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return both texts as display lines; lines with different bytes also look different where possible.
 
     Carriage returns are shown unless both documents have the same single style of endings; a byte order mark that

@@ -10,7 +10,7 @@ from app.proposals.values.models import FileChange, FileOperation, FileVersion, 
 from app.proposals.values.pending_paths import format_proposal_ids
 
 if TYPE_CHECKING:
-    from app.text.deceiving_text import DeceptiveText
+    from app.text.deceiving_text import DeceptiveTextFindings
 
 _RUNG_WORDS = {
     MatchLevel.EXACT: "exactly",
@@ -29,8 +29,8 @@ _INSPECTED_LINES = 1_000
 """Maximum lines that are inspected at once."""
 
 
-def describe_match(rung: MatchLevel) -> str:
-    """Return how an edit was found, as the words after `found`."""
+def describe_match_level(rung: MatchLevel) -> str:
+    """Return a matching level in words that follow `found`: `exactly`, `ignoring indentation`."""
     return _RUNG_WORDS[rung]
 
 
@@ -41,8 +41,8 @@ def format_size(size: int) -> str:
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-def describe_facts(change: FileChange) -> Iterator[str]:
-    """Yield the facts about a file that the review shows."""
+def describe_file_facts(change: FileChange) -> Iterator[str]:
+    """Yield the facts about a changed file that the review shows as notes."""
     if change.already_applied:
         yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
     if change.involves_link:
@@ -68,7 +68,7 @@ def describe_facts(change: FileChange) -> Iterator[str]:
     yield from change.mentions
 
 
-def file_cautions(change: FileChange) -> Iterator[str]:
+def describe_file_cautions(change: FileChange) -> Iterator[str]:
     """Yield what a reviewer has to know about a file before approving it."""
     if change.op is FileOperation.DELETE:
         yield "The file was deleted." if change.on_disk else "The file is deleted."
@@ -80,7 +80,7 @@ def file_cautions(change: FileChange) -> Iterator[str]:
             yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
         elif not match.rung.is_exact:
             extra = f" ({match.note})" if match.note else ""
-            yield f"Line {match.line} was found {describe_match(match.rung)}{extra}."
+            yield f"Line {match.line} was found {describe_match_level(match.rung)}{extra}."
     if change.rebased and change.on_disk:
         yield "The file changed after this was staged; what is shown is what is on disk now."
     elif change.rebased:
@@ -89,10 +89,10 @@ def file_cautions(change: FileChange) -> Iterator[str]:
         yield f"Repeats an edit that you denied in {repeated} (↻)."
 
 
-def proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
+def describe_proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Yield the cautions of all files, including deceptive text, each with its path."""
     for change in proposal.files:
-        for words in (*change.warnings, *file_cautions(change)):
+        for words in (*change.warnings, *describe_file_cautions(change)):
             yield change.path, words
 
 
@@ -135,18 +135,18 @@ def _special(version: FileVersion) -> str:
     return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
 
 
-def find_deceptive_parts(
+def describe_deceptive_text(
     path: str, result: Document, hunks: Sequence[Hunk]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return warnings about invisible or misleading text in a file's name and added lines, and lesser remarks."""
+    """Return warnings about deceptive text in a file's path and added lines, and remarks on harmless text."""
     # Imported here: opening a session imports this module, but inspects no text.
-    from app.text.deceiving_text import merge_deceptive_texts
+    from app.text.deceiving_text import merge_deceptive_text_findings
 
-    found = merge_deceptive_texts(_inspected(path, result, hunks))
+    found = merge_deceptive_text_findings(_inspected(path, result, hunks))
     return (f"{found}. {found.worst_effect}",) if found else (), found.harmless_remarks
 
 
-def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
+def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveTextFindings]":
     """Yield the findings of a few lines at a time, so that other threads can run in between."""
     from app.text.deceiving_text import find_deceptive_characters
 

@@ -23,13 +23,13 @@ class FileComparison:
     removed: int
 
 
-def raw_lines(data: bytes) -> Lines:
-    """Return the raw lines of a content."""
+def split_document_lines(data: bytes) -> Lines:
+    """Return the lines of a file's bytes, with endings, as `Document.lines` does."""
     return Document(data).lines
 
 
-def has_effect(hunk: Hunk) -> bool:
-    """Return whether the hunk is a difference between base and result; otherwise it only marks a place."""
+def has_changed_lines(hunk: Hunk) -> bool:
+    """Return whether the hunk removes or adds lines; one without lines only marks the place of a decided hunk."""
     return bool(hunk.old_count or hunk.new_count)
 
 
@@ -52,7 +52,7 @@ def compare_contents(
         next_number: Number of the next new hunk.
         changes: The line changes from `base` to `result`, if they are known already.
     """
-    old, new = raw_lines(base), raw_lines(result)
+    old, new = split_document_lines(base), split_document_lines(result)
     known = {hunk.id: hunk for hunk in previous}
     cut = _cut_hunks(previous, state)
     used: Counter[tuple[bytes, bytes]] = Counter()
@@ -61,10 +61,10 @@ def compare_contents(
     for change in diff_lines(old, new) if changes is None else changes:
         removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
         content = (b"".join(removed), b"".join(added))
-        identity = hunk_id(path, *content, used[content])
+        identity = compute_hunk_id(path, *content, used[content])
         while (earlier := known.get(identity)) and earlier.state is not state:
             used[content] += 1
-            identity = hunk_id(path, *content, used[content])
+            identity = compute_hunk_id(path, *content, used[content])
         used[content] += 1
         parts = _placed(cut.get(identity, ()), change)
         # A hunk before it may equal one of the parts, and may have taken its id.
@@ -105,7 +105,7 @@ def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]
     """Return the parts of each hunk that the user has split, by the hunk's id."""
     cut: dict[str, list[Hunk]] = {}
     for hunk in hunks:
-        if hunk.part_of and hunk.state is state and has_effect(hunk):
+        if hunk.part_of and hunk.state is state and has_changed_lines(hunk):
             cut.setdefault(hunk.part_of, []).append(hunk)
     return cut
 
@@ -122,7 +122,7 @@ def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
     ]
 
 
-def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
+def compute_hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
     """Return the id of a hunk: by its contents and its place among equals, not by line number."""
     digest = hashlib.sha256()
     for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
@@ -135,7 +135,7 @@ def apply_hunks_to_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chos
     """Return the lines of `base` with only the chosen hunks applied."""
     lines: list[bytes] = []
     position = 0
-    in_order = sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start)
+    in_order = sorted(filter(has_changed_lines, hunks), key=lambda hunk: hunk.old_start)
     for hunk in in_order:
         lines += base[position : hunk.old_start]
         position = hunk.old_start + hunk.old_count
@@ -161,10 +161,10 @@ def format_hunk_header(hunk: Hunk) -> str:
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
 
-def with_state_of_pending(
+def set_state_of_pending_hunks(
     hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None
 ) -> tuple[Hunk, ...]:
-    """Return the hunks; pending ones among `ids` (None: all) get another state."""
+    """Return the hunks with another state for the pending ones among `ids` (None: for all pending ones)."""
     return tuple(
         hunk.model_copy(update={"state": state})
         if hunk.state is HunkState.PENDING and (ids is None or hunk.id in ids)

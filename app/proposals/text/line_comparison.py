@@ -15,7 +15,7 @@ class LineSpan:
     end: int
 
 
-def lines_in_no_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+def find_lines_unlike_every_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
     """Return the lines that differ from every known version.
 
     Args:
@@ -145,7 +145,7 @@ def common_subsequence_length(first: str, second: str) -> int:
     return len(first) - row.bit_count()
 
 
-def has_similarity(first: str, second: str, least: float) -> bool:
+def are_similar_lines(first: str, second: str, least: float) -> bool:
     """Return whether the similarity of two lines (twice the common length over both lengths) is at least `least`."""
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
@@ -166,7 +166,7 @@ _SIMILAR = 0.4
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def is_paired_in_order(old_count: int, new_count: int) -> bool:
+def is_paired_line_by_line(old_count: int, new_count: int) -> bool:
     """Return whether a hunk of this size is paired line by line without comparing its text."""
     return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
 
@@ -177,7 +177,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their lines
     (a longest common subsequence, weighted by similarity); the lines between two pairs share rows.
     """
-    if is_paired_in_order(len(old), len(new)):
+    if is_paired_line_by_line(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))
     anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
     pairs: list[Pair] = []

@@ -74,7 +74,7 @@ class LineEdits:
 
 
 @dataclass(frozen=True, slots=True)
-class NewLine:
+class InsertedLine:
     """A line to insert."""
 
     text: str
@@ -84,17 +84,19 @@ class NewLine:
     """
 
 
-Parts = Sequence[int | NewLine]
+Parts = Sequence[int | InsertedLine]
 """The new content of a range of lines: numbers of kept lines, in order, and new lines between them."""
 
 
-def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[str]) -> list[int | NewLine]:
-    """Return the parts that turn lines `start` to `end` into `new_texts`, with as many kept lines as possible."""
-    parts: list[int | NewLine] = []
+def diff_kept_and_inserted_lines(
+    document: Document, start: int, end: int, new_texts: Sequence[str]
+) -> list[int | InsertedLine]:
+    """Return the kept and inserted lines that turn lines `start` to `end` into `new_texts`, by a diff."""
+    parts: list[int | InsertedLine] = []
     at = 0
     for change in diff_lines(document.line_texts[start:end], new_texts):
         parts.extend(range(start + at, start + change.old_start))
-        parts.extend(NewLine(text) for text in new_texts[change.new_start : change.new_end])
+        parts.extend(InsertedLine(text) for text in new_texts[change.new_start : change.new_end])
         at = change.old_end
     parts.extend(range(start + at, end))
     return parts
@@ -104,9 +106,9 @@ def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> l
     """Return the smallest runs of lines to replace so that `start` to `end` reads as `parts`."""
     result = []
     at = start
-    waiting: list[NewLine] = []
+    waiting: list[InsertedLine] = []
     for part in [*parts, end]:
-        if isinstance(part, NewLine):
+        if isinstance(part, InsertedLine):
             waiting.append(part)
             continue
         if at < part or waiting:
@@ -116,7 +118,7 @@ def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> l
     return result
 
 
-def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine]) -> LineEdit:
+def _line_edit(document: Document, start: int, end: int, new: Sequence[InsertedLine]) -> LineEdit:
     open_end = end == len(document.lines_without_mark) and not document.has_final_newline
     endings = [_ending(document, start, end, index, line) for index, line in enumerate(new)]
     lines = [document.encode_text(line.text) for line in new]
@@ -129,7 +131,7 @@ def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine])
     return LineEdit(start, end, encoded)
 
 
-def _ending(document: Document, start: int, end: int, index: int, line: NewLine) -> str:
+def _ending(document: Document, start: int, end: int, index: int, line: InsertedLine) -> str:
     if line.ending is not None:
         return line.ending
     return document.ending_for_line(min(start + index, end - 1) if start < end else start)

@@ -27,7 +27,7 @@ from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.proposals.locate.matching import TextReplacement
-    from app.proposals.patch.parts import ParsedPatch
+    from app.proposals.patch.parsed_patch import ParsedPatch
 
 
 MAX_RESULT_CHARACTERS = 100_000

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES
-from app.proposals.risk.change_summary import summarize_command
+from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import format_size
 from app.proposals.values.models import EditReport
@@ -274,7 +274,7 @@ async def stage_command_changes(
     """
     report = await _stage_changes(context, changes, recipe)
     if not context.draft.summaries:
-        context.draft.summaries.append(summarize_command(command))
+        context.draft.summaries.append(default_command_summary(command))
     # The report counts a moved file once.
     files = format_count(len(report.files), "file")
     proposal = context.draft.ensure_proposal_id()

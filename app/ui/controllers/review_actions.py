@@ -9,7 +9,7 @@ from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import NotRecorded
 from app.review.review_decisions import (
-    ReviewDecisions,
+    ReviewDecisionService,
     describe_approval,
     describe_denial,
     describe_undo,
@@ -214,7 +214,7 @@ class ReviewActions:
         self._app_context = app_context
         self.chat = chat
         self.checks = CheckController(review, runtime, app_context)
-        self._decisions = ReviewDecisions(
+        self._decisions = ReviewDecisionService(
             review.state, lambda: session.host.decisions, lambda: self.checks.scheduler, "app"
         )
         self.after_decision = AfterDecision(review, session, preferences, chat)
@@ -414,7 +414,7 @@ class ReviewActions:
         from app.proposals.decide.conflicts import UnsavedEdit
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
-        from app.review.hunk_lines import proposed_text
+        from app.review.hunk_lines import diff_side_text
         from app.ui.screens.edit_screens import EditScreen
 
         await self._session.wait_until_open()
@@ -438,7 +438,7 @@ class ReviewActions:
                 await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
                 # Show a conflict that cannot be merged while the user's text is still on the screen.
-                unsaved_text = UnsavedEdit(text, proposed_text(diff, before=True))
+                unsaved_text = UnsavedEdit(text, diff_side_text(diff, "old"))
                 conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, unsaved_text)
                 if conflict.regions:
                     unsaved.append(unsaved_text)
@@ -446,7 +446,7 @@ class ReviewActions:
                 await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
             self._show_outcome(f"{event.path} in {name} is yours now; {self._key_of_action('approve')} writes it.")
 
-        text = proposed_text(diff)
+        text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
             EditScreen(
                 name,

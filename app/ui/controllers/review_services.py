@@ -154,7 +154,7 @@ class CheckController:
             self._evidence.start_after_checks(checked)
 
     def _chosen_hunks(self, proposal: "Proposal") -> "tuple[str, ...] | None":
-        return self._review.state.chosen.chosen_part(proposal).decided_hunks
+        return self._review.state.hunk_exclusions.approval_selection(proposal).decided_hunks
 
     def rerun_checks(self, proposal_id: str) -> None:
         """Run the checks that were not run yet, or all again; stop them if they run."""

@@ -13,7 +13,13 @@ from textual import on, work
 from textual.widget import Widget
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.git.diff_program import HOW_TO_SET, DiffOutput, DiffSides, external_diff_command, run_external_diff
+from app.git.diff_program import (
+    HOW_TO_SET,
+    ExternalDiffInput,
+    ExternalDiffOutput,
+    external_diff_command,
+    run_external_diff,
+)
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import Dialog, DialogKey
 from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text
@@ -130,7 +136,7 @@ class ModelReadsScreen(Dialog[None]):
         view.focus()
 
 
-RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
+RunDiffProgram = Callable[[str, int], Awaitable[ExternalDiffOutput]]
 """Runs the diff program on a file, given its path and the width in columns."""
 
 
@@ -258,20 +264,22 @@ class ExternalDiffController:
         self._review.refresh_bindings()
         return command
 
-    async def _diff_file(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
+    async def _diff_file(
+        self, command: str, changes: "dict[str, FileChange]", path: str, width: int
+    ) -> "ExternalDiffOutput":
         from app.proposals.files.overlay import ContentStore
 
         change, contents = changes[path], ContentStore(self._runtime.proposals)
 
-        def load_sides() -> DiffSides:
+        def load_sides() -> ExternalDiffInput:
             old, new = (
                 None if blob_id is None else contents.get(blob_id) for blob_id in (change.base, change.result)
             )
-            return DiffSides(path, old, new)
+            return ExternalDiffInput(path, old, new)
 
         dark = self._review.app.current_theme.dark
         try:
             diff_sides = await asyncio.to_thread(load_sides)
         except KeyError:
-            return DiffOutput("", f"What {path} was is not kept any more.")
+            return ExternalDiffOutput("", f"What {path} was is not kept any more.")
         return await run_external_diff(command, diff_sides, width=width, dark=dark, environment=os.environ)

@@ -19,7 +19,7 @@ from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.door_server import TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
 from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MAX_COMPARED_LINES
-from app.proposals.text.file_warnings import describe_facts
+from app.proposals.text.file_warnings import describe_file_facts
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.runtime.open_workspace import OpenWorkspace
@@ -322,7 +322,7 @@ def test_a_huge_file_is_staged_whole_and_a_huge_patch_refused(host: Host, user: 
     assert not host.call("propose_edit", files=[{"path": "b.txt", "content": "\n" * (MAX_COMPARED_LINES + 1)}])[1]
     (change,) = only(user).files
     assert change.binary and not change.hunks
-    assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(describe_facts(change))
+    assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(describe_file_facts(change))
 
 
 def test_ids_run_once_and_calls_are_limited(host: Host, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

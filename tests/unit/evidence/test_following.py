@@ -6,7 +6,7 @@ import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEvidence
-from app.automation.evidence.evidence_scheduler import EvidenceScheduler, HunkChoices
+from app.automation.evidence.evidence_scheduler import EvidenceScheduler, HunkExclusions
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
@@ -58,7 +58,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.runner = Runner()
-        self.chosen: HunkChoices = None
+        self.chosen: HunkExclusions = None
         self.said: dict[str, ProposalEvidence] = {}
         self.follower = EvidenceScheduler(
             self.runner,

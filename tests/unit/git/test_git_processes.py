@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.git import diff_program as module
-from app.git.diff_program import DiffOutput, DiffSides, external_diff_command, run_external_diff
-from app.git.run_git import GitFailed, read_commit_author, run_git
+from app.git.diff_program import ExternalDiffInput, ExternalDiffOutput, external_diff_command, run_external_diff
+from app.git.run_git import GitFailed, read_git_author_identity, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
 from tests.users import OTHER, can_become
@@ -52,7 +52,7 @@ def tool(folder: Path, text: str = TOOL) -> str:
     return shlex.join([sys.executable, str(file)])
 
 
-async def run(command: str, environment: dict[str, str], sides: DiffSides) -> DiffOutput:
+async def run(command: str, environment: dict[str, str], sides: ExternalDiffInput) -> ExternalDiffOutput:
     return await run_external_diff(command, sides, width=77, dark=True, environment=environment)
 
 
@@ -96,7 +96,7 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
     monkeypatch.chdir(tmp_path)
     environment["PATH"] = f".:{environment['PATH']}"
     for command in ("evil", "./evil"):
-        printed = await run(command, environment, DiffSides("evil", b"a", b"b"))
+        printed = await run(command, environment, ExternalDiffInput("evil", b"a", b"b"))
         assert "ended with 127" in printed.problem
     assert not (tmp_path / "ran").exists()
 
@@ -104,7 +104,7 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
 async def test_diff_program_is_called_like_by_git_without_secrets(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    sides = DiffSides("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
+    sides = ExternalDiffInput("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
     printed = await run(tool(tmp_path), environment, sides)
     assert printed.problem == ""
     assert printed.output == (
@@ -114,7 +114,7 @@ async def test_diff_program_is_called_like_by_git_without_secrets(
 
 
 async def test_a_file_that_is_new_has_no_old_side(tmp_path: Path, environment: dict[str, str]) -> None:
-    printed = await run("echo", environment, DiffSides("-n", None, b"b\n"))
+    printed = await run("echo", environment, ExternalDiffInput("-n", None, b"b\n"))
     words = printed.output.split()
     assert words[:4] == ["./-n", "/dev/null", ".", "."]
     assert words[-1] == "100644"
@@ -126,7 +126,7 @@ async def test_a_git_process_that_hangs_is_killed_with_its_children(
     monkeypatch.setattr(module, "SECONDS", 1.0)
     number = tmp_path / "number"
     printed = await run(
-        f"echo begun; setsid sleep 600 & echo $! > {number}; wait;", environment, DiffSides("a", b"", b"")
+        f"echo begun; setsid sleep 600 & echo $! > {number}; wait;", environment, ExternalDiffInput("a", b"", b"")
     )
     assert printed.output == "begun\n"
     assert "was ended after 1 s" in printed.problem
@@ -137,14 +137,14 @@ async def test_output_of_a_diff_program_is_bounded(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_DIFF_OUTPUT_BYTES", 2 << 20)
-    printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, DiffSides("a", b"", b""))
+    printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, ExternalDiffInput("a", b"", b""))
     assert len(printed.output) == 2 << 20
     assert "more than 2 MB" in printed.problem
 
 
 async def test_a_missing_temp_folder_is_named(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
-    printed = await run("cat", environment, DiffSides("a", None, b"a"))
+    printed = await run("cat", environment, ExternalDiffInput("a", None, b"a"))
     assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")
 
 
@@ -180,4 +180,4 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert read_commit_author(tmp_path) == f"uid {os.getuid()}"
+    assert read_git_author_identity(tmp_path) == f"uid {os.getuid()}"

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.locate.carry_over import encode_content
+from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import (
     MAX_LINES,
     Document,
-    display_both_texts,
+    display_lines_for_diff,
     encode_surrogateescape,
     split_lines,
     split_text,
 )
-from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
+from app.proposals.text.line_comparison import LineSpan, find_lines_unlike_every_version
 from app.proposals.values.proposal_errors import NotEditable
 from tests.unit.proposals.applied_changes import apply_changes
 
@@ -126,10 +126,10 @@ def test_a_lone_surrogate_has_no_bytes() -> None:
 
 def test_display_shows_endings_only_where_they_differ() -> None:
     crlf, lf = Document(b"a\r\nb\r\n"), Document(b"a\nb\n")
-    assert display_both_texts(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
-    assert display_both_texts(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
-    assert display_both_texts(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
-    assert display_both_texts(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
+    assert display_lines_for_diff(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
+    assert display_lines_for_diff(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
+    assert display_lines_for_diff(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
+    assert display_lines_for_diff(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
@@ -148,7 +148,7 @@ def test_the_text_is_the_one_that_was_given(
     data = (eol.join(old) + (eol if old and closed[0] else "")).encode(encoding)
     text = "\n".join(new) + ("\n" if new and closed[1] else "")
     document = Document(data)
-    after = Document(encode_content(document, text))
+    after = Document(encode_new_content(document, text))
     assert after.text == text
     if document.data and document.text:
         assert after.byte_order_mark == document.byte_order_mark
@@ -156,20 +156,20 @@ def test_the_text_is_the_one_that_was_given(
 
 
 def test_over_what_is_no_text_it_is_taken_as_it_is() -> None:
-    assert encode_content(Document(b"\0\xff\r\n"), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+    assert encode_new_content(Document(b"\0\xff\r\n"), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
 
 
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))
-    assert encode_content(document, document.text) == document.data
+    assert encode_new_content(document, document.text) == document.data
 
 
 ANY_LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
 def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
-    return lines_in_no_version([diff_lines(version, now) for version in known])
+    return find_lines_unlike_every_version([diff_lines(version, now) for version in known])
 
 
 def test_lines_in_no_version_are_new() -> None:
@@ -177,7 +177,7 @@ def test_lines_in_no_version_are_new() -> None:
     assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
     assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
     assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineSpan(2, 2),)
-    assert lines_in_no_version([]) == ()
+    assert find_lines_unlike_every_version([]) == ()
 
 
 @given(st.lists(st.sampled_from(["both", "old", "new"]), max_size=20), st.data())

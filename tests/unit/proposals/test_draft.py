@@ -10,7 +10,7 @@ import pytest
 
 from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import TextReplacement
-from app.proposals.text.file_warnings import file_cautions
+from app.proposals.text.file_warnings import describe_file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -162,7 +162,7 @@ def test_inexact_match_is_explained_once_to_model_and_user(
     [change] = site.service.stage(draft, "").files
     assert change.is_inexact
     assert change.matches[0].rung is rung
-    assert (model in report.text.splitlines(), list(file_cautions(change))) == (True, [user])
+    assert (model in report.text.splitlines(), list(describe_file_cautions(change))) == (True, [user])
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import find_likely_offsets
-from app.proposals.locate.carry_over import encode_content
+from app.proposals.locate.alignment import find_likely_block_starts
+from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.locate.line_index import (
     IndentShift,
-    TextIndex,
+    LineIndex,
     find_indent_shift,
-    fold_spacing,
     indentation_unit,
+    normalize_spacing,
     strip_trailing_space,
 )
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import common_subsequence_length, has_similarity
+from app.proposals.text.line_comparison import are_similar_lines, common_subsequence_length
 
 
 def longest_common(first: str, second: str) -> int:
@@ -35,11 +35,11 @@ def test_common_length_is_the_table_s(first: str, second: str) -> None:
 
 
 def test_spacing_and_likeness() -> None:
-    assert has_similarity("return value", "return values", 0.8)
-    assert not has_similarity("return value", "raise error", 0.8)
-    assert has_similarity("", "", 0.8)
-    assert not has_similarity("", "x", 0.8)
-    assert fold_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
+    assert are_similar_lines("return value", "return values", 0.8)
+    assert not are_similar_lines("return value", "raise error", 0.8)
+    assert are_similar_lines("", "", 0.8)
+    assert not are_similar_lines("", "x", 0.8)
+    assert normalize_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
     assert strip_trailing_space("a\u00a0 \t") == "a\u00a0"
 
 
@@ -110,12 +110,12 @@ OTHERS = "other\n" * 9
 
 
 def test_no_more_places_are_looked_at_than_asked_for() -> None:
-    index = TextIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
-    assert len(find_likely_offsets(index, ["same"], 1, limit=2)) == 2
-    assert len(find_likely_offsets(index, ["same"], 1)) == 6
+    index = LineIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
+    assert len(find_likely_block_starts(index, ["same"], 1, limit=2)) == 2
+    assert len(find_likely_block_starts(index, ["same"], 1)) == 6
 
 
 def test_a_whole_new_text_for_what_has_none_is_as_it_is_given() -> None:
-    assert encode_content(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
-    assert encode_content(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
-    assert encode_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"
+    assert encode_new_content(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+    assert encode_new_content(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
+    assert encode_new_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import select_most_voted
+from app.proposals.locate.alignment import select_offsets_with_most_votes
 from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, MatchLevel
@@ -224,7 +224,7 @@ class TestEndings:
 
 
 def test_the_most_voted_of_near_places_wins() -> None:
-    assert select_most_voted(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, limit=2) == [10, 30]
+    assert select_offsets_with_most_votes(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, limit=2) == [10, 30]
 
 
 class TestTolerantRungs:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import LineChange, canonical_change_groups, comparable_lines, diff_lines
+from app.proposals.text.diff import LineChange, compact_change_groups, diff_lines, flag_comparable_lines
 from app.proposals.text.line_edits import merge_lines
 from tests.unit.proposals.applied_changes import apply_changes
 
@@ -160,7 +160,7 @@ def test_groups_of_changes_slide_and_join() -> None:
     assert diff_lines("fg{}", "fg{}g{}") == [LineChange(4, 4, 4, 7)]
     assert diff_lines(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [LineChange(3, 3, 3, 6)]
     assert diff_lines("abab", "ab") == [LineChange(2, 4, 2, 2)]
-    assert list(canonical_change_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
+    assert list(compact_change_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
     first = ["def a():", "    return 1", ""]
     second = ["def b():", "    return 2", ""]
     changes = diff_lines(first + second, ["def c():", "    return 3", "", *first, *second])
@@ -204,4 +204,4 @@ HOPELESS, FAIR, FREQUENT = 0, 1, 2
 def test_a_frequent_line_is_compared_unless_hopeless_ones_are_around_it(kinds: list[int], kept: bool) -> None:
     lines = list(range(len(kinds)))
     counts = {line: (0, 1, 99)[kind] for line, kind in zip(lines, kinds, strict=True)}
-    assert comparable_lines(lines, counts, limit=10)[kinds.index(FREQUENT)] == kept
+    assert flag_comparable_lines(lines, counts, limit=10)[kinds.index(FREQUENT)] == kept

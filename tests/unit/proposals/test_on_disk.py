@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.stack.hunk_splitting import SelectedLines
-from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, raw_lines
+from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, split_document_lines
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import (
@@ -392,7 +392,9 @@ def expected(proposal: Proposal, before: Leaves, after: Leaves, denied: Collecti
             base, result = (leaf.data if leaf else b"" for leaf in (old, new))
             found_hunks = compare_contents(change.path, base, result).hunks
             data = b"".join(
-                apply_hunks_to_lines(raw_lines(base), raw_lines(result), found_hunks, set(hunks) - set(denied))
+                apply_hunks_to_lines(
+                    split_document_lines(base), split_document_lines(result), found_hunks, set(hunks) - set(denied)
+                )
             )
             mode = (new or old or FileOrLink(b"", 0)).mode
             tree[change.path] = FileOrLink(data, mode)

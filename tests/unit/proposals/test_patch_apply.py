@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
-from app.proposals.patch.parts import has_blob_id
-from app.proposals.patch.patching import scan_patch
-from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.hunk_placement import apply_file_patch
+from app.proposals.patch.parsed_patch import has_blob_id
+from app.proposals.patch.patching import parse_patch_text
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
@@ -25,7 +25,7 @@ class B:
 
 
 def apply(source: str | bytes, patch: str | bytes) -> tuple[bytes, tuple[EditMatch, ...]]:
-    (file,) = scan_patch(patch)
+    (file,) = parse_patch_text(patch)
     return apply_file_patch(Document(source.encode() if isinstance(source, str) else source), file)
 
 
@@ -187,10 +187,10 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
     index = "index 257cc56..3bd1f0e 100644\n"
     patch = f"diff --git a/x b/x\n{index}--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n foo\n+bar"
     for text, rung in ((patch, MatchLevel.EXACT), (patch.replace(index, ""), MatchLevel.DOUBTFUL)):
-        (file,) = scan_patch(text, whole=False)
+        (file,) = parse_patch_text(text, is_complete=False)
         data, matches = apply_file_patch(Document(b"foo\n"), file)
         assert (data, matches[0].rung) == (b"foo\nbar\n", rung)
-    (cut,) = scan_patch(patch[:-1], whole=False)
+    (cut,) = parse_patch_text(patch[:-1], is_complete=False)
     with pytest.raises(MalformedPatch, match="cut off in its last line"):
         apply_file_patch(Document(b"foo\n"), cut)
 
@@ -304,7 +304,7 @@ def test_a_line_right_below_a_complete_body_is_one_more_of_it_and_no_list() -> N
 def test_changed_lines_that_look_like_a_header_are_lines_where_the_counts_say_so() -> None:
     body = hunk("--- a\n+++ b\n", "@@ -1 +1 @@")
     for following in ("--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n", "-- \n2.47.3\n"):
-        assert apply_file_patch(Document(b"-- a\n"), scan_patch(body + following)[0])[0] == b"++ b\n"
+        assert apply_file_patch(Document(b"-- a\n"), parse_patch_text(body + following)[0])[0] == b"++ b\n"
 
 
 def test_a_patch_that_was_given_other_line_ends_as_a_whole_means_what_it_meant() -> None:
@@ -319,7 +319,7 @@ def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
     data, (match,) = apply("a\n", whole + "--")
     assert (data, match.rung) == (b"b\n", MatchLevel.EXACT)
     with pytest.raises(MalformedPatch, match="belongs to no hunk"):
-        scan_patch(whole + "--- a/y\n")
+        parse_patch_text(whole + "--- a/y\n")
 
 
 def test_lines_of_an_earlier_hunk_match_only_exactly() -> None:
@@ -329,7 +329,7 @@ def test_lines_of_an_earlier_hunk_match_only_exactly() -> None:
 
 @pytest.mark.parametrize("following", ["@@ -9 +9 @@\n-1\n+2\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"])
 def test_a_list_between_hunks_is_no_part_of_them(following: str) -> None:
-    files = scan_patch(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
+    files = parse_patch_text(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
     assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
 
 
@@ -449,7 +449,7 @@ def test_a_creation_never_overwrites() -> None:
 
 def test_a_deletion_must_spell_what_is_there() -> None:
     patch = "--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
-    assert scan_patch(patch)[0].op is FileOperation.DELETE
+    assert parse_patch_text(patch)[0].op is FileOperation.DELETE
     assert apply(b"a\nb\n", patch)[0] == b""
     assert apply(b"a\r\nb", patch)[0] == b""
     with pytest.raises(NoMatch):

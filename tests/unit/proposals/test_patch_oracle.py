@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.patch.patching import scan_patch
-from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.hunk_placement import apply_file_patch
+from app.proposals.patch.patching import parse_patch_text
 from app.proposals.text.document import Document
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from tests.examples import scale_examples
@@ -298,7 +298,7 @@ def test_a_damaged_last_hunk_against_git(tmp_path_factory: pytest.TempPathFactor
         before = b"other\n" * dice.randint(1, 5) + before
         (folder / "f.txt").write_bytes(before)
     try:
-        result, matches = apply_file_patch(Document(before), scan_patch(damaged, whole=False)[0])
+        result, matches = apply_file_patch(Document(before), parse_patch_text(damaged, is_complete=False)[0])
     except EditRefused:
         result, matches = None, ()
     theirs = recounted_by_git(folder / "f.txt", damaged)
@@ -412,7 +412,7 @@ def test_hunks_in_any_order_go_by_numbers(tmp_path_factory: pytest.TempPathFacto
     dice.shuffle(hunks)
     shuffled = head + b"".join(hunks)
     try:
-        result, _ = apply_file_patch(Document(before), scan_patch(shuffled)[0])
+        result, _ = apply_file_patch(Document(before), parse_patch_text(shuffled)[0])
     except EditRefused:
         return
     assert result == after
@@ -429,7 +429,7 @@ def test_unnumbered_hunks_in_any_order(tmp_path_factory: pytest.TempPathFactory,
     head, *hunks = re.split(rb"(?m)^(?=@@$)", re.sub(rb"(?m)^@@ .*", b"@@", re.sub(rb"(?m)^index .*\n", b"", patch)))
     dice.shuffle(hunks)
     try:
-        result, matches = apply_file_patch(Document(before), scan_patch(head + b"".join(hunks))[0])
+        result, matches = apply_file_patch(Document(before), parse_patch_text(head + b"".join(hunks))[0])
     except EditRefused:
         return
     assert result == after or not all(match.rung.is_exact for match in matches)
@@ -446,7 +446,7 @@ def test_hunks_in_order_are_placed_without_doubt(tmp_path_factory: pytest.TempPa
     if not patch:
         return
     theirs = applied_by_git(folder, patch)
-    result, matches = apply_file_patch(Document(before), scan_patch(patch)[0])
+    result, matches = apply_file_patch(Document(before), parse_patch_text(patch)[0])
     assert theirs is not None
     assert result == after == (folder / "f.txt").read_bytes().replace(before, after)
     assert all(match.rung.is_exact for match in matches)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.patch.names import (
-    quote_name,
-    read_header_name,
+from app.proposals.patch.diff_header_names import (
+    parse_header_name,
+    quote_git_path,
     split_git_header_names,
-    strip_prefixes,
-    unquote_name,
+    strip_path_prefixes,
+    unquote_git_path,
 )
-from app.proposals.patch.parts import FilePatch
-from app.proposals.patch.patching import MAX_CHARACTERS, check_no_line_lost, scan_patch
+from app.proposals.patch.parsed_patch import FilePatch
+from app.proposals.patch.patching import MAX_CHARACTERS, check_all_changes_parsed, parse_patch_text
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import EditRefused, MalformedPatch, UnsupportedPatch
 
@@ -37,14 +37,14 @@ PLAIN = """\
 
 
 def bodies(files: list[FilePatch]) -> list[list[str]]:
-    return [[line.step.value + line.text for line in hunk.lines] for file in files for hunk in file.hunks]
+    return [[line.operation.value + line.text for line in hunk.lines] for file in files for hunk in file.hunks]
 
 
 EXPECTED = [[" import os", " ", "-x = 1", "+x = 2", " y = 1"], [" a", "+b", " c"]]
 
 
 def test_a_plain_diff() -> None:
-    (file,) = scan_patch(PLAIN)
+    (file,) = parse_patch_text(PLAIN)
     assert (file.path, file.op, file.added, file.removed) == ("app.py", FileOperation.EDIT, 2, 1)
     assert bodies([file]) == EXPECTED
     assert [hunk.old_start for hunk in file.hunks] == [1, 10]
@@ -71,7 +71,7 @@ def test_a_plain_diff() -> None:
     ],
 )
 def test_sloppy_headers_and_wrapping_change_nothing(text: str) -> None:
-    assert bodies(scan_patch(text)) == EXPECTED
+    assert bodies(parse_patch_text(text)) == EXPECTED
 
 
 STAMP = "2024-02-03 04:05:06.700000000 +0100"
@@ -93,7 +93,7 @@ QUOTED = "The header was\n--- x\n+++ y\nand is right now.\n"
     ],
 )
 def test_text_around_a_patch_is_told_from_it(text: str) -> None:
-    assert bodies(scan_patch(text)) == EXPECTED
+    assert bodies(parse_patch_text(text)) == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_text_around_a_patch_is_told_from_it(text: str) -> None:
 )
 def test_possible_change_is_never_read_as_surrounding_text(text: str) -> None:
     try:
-        files = scan_patch(text)
+        files = parse_patch_text(text)
     except MalformedPatch:
         return
     assert sum(file.removed for file in files) == PLAIN.count("\n-") + 1
 
 
 def test_a_line_without_mark_or_a_list_after_a_patch_leaves_a_doubt() -> None:
-    (file,) = scan_patch(PLAIN.replace("+x = 2\n y = 1\n", " y = 1\n+x = \n2\n"))
+    (file,) = parse_patch_text(PLAIN.replace("+x = 2\n y = 1\n", " y = 1\n+x = \n2\n"))
     assert [hunk.doubt for hunk in file.hunks] == ["line 9 of the patch, which follows it, has no mark", ""]
-    (file,) = scan_patch(PLAIN + LIST)
+    (file,) = parse_patch_text(PLAIN + LIST)
     assert [bool(hunk.doubt) for hunk in file.hunks] == [False, True]
 
 
@@ -124,21 +124,21 @@ def test_a_line_without_mark_or_a_list_after_a_patch_leaves_a_doubt() -> None:
 def test_a_text_that_ends_before_its_last_hunk_is_cut_off(cut: str) -> None:
     text = PLAIN[: PLAIN.index("@@ -10")] + cut
     with pytest.raises(MalformedPatch, match=r"ends before this hunk does|without lines"):
-        scan_patch(text, whole=False)
+        parse_patch_text(text, is_complete=False)
 
 
-def test_a_begin_patch_without_its_end_is_cut_off_unless_it_is_whole() -> None:
+def test_a_begin_patch_without_its_end_is_cut_off_unless_it_is_is_complete() -> None:
     text = "*** Begin Patch\n*** Update File: x\n@@\n-a\n+b"
-    assert bodies(scan_patch(text)) == [["-a", "+b"]]
+    assert bodies(parse_patch_text(text)) == [["-a", "+b"]]
     with pytest.raises(MalformedPatch, match="breaks off"):
-        scan_patch(text, whole=False)
-    assert bodies(scan_patch(f"```\n{text}\n```\n", whole=False)) == [["-a", "+b"]]
+        parse_patch_text(text, is_complete=False)
+    assert bodies(parse_patch_text(f"```\n{text}\n```\n", is_complete=False)) == [["-a", "+b"]]
 
 
 @pytest.mark.parametrize("mark", ["git", "plain"])
 def test_a_file_without_data_is_left_out_by_name(mark: str) -> None:
     header = "diff --git a/logo.png b/logo.png\nindex 1111111..2222222 100644\n" if mark == "git" else ""
-    left_out, file = scan_patch(f"{header}Binary files a/logo.png and b/logo.png differ\n{PLAIN}")
+    left_out, file = parse_patch_text(f"{header}Binary files a/logo.png and b/logo.png differ\n{PLAIN}")
     assert (left_out.path, left_out.hunks) == ("logo.png", ())
     assert "binary" in left_out.left_out
     assert bodies([file]) == EXPECTED
@@ -166,30 +166,30 @@ GIT = "diff --git a/x b/x\n"
 )
 def test_a_damaged_header_is_refused(text: str, match: str) -> None:
     with pytest.raises(MalformedPatch, match=match):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 def test_colours_get_a_hint_and_a_context_line_without_its_space_is_named() -> None:
     coloured = "".join(f"\x1b[1m{line}\x1b[m\n" for line in PLAIN.splitlines())
     with pytest.raises(MalformedPatch, match="--no-color"):
-        scan_patch(coloured)
+        parse_patch_text(coloured)
     text = PLAIN.replace(" y = 1\n", "y = 1\n+z = 1\n")
     with pytest.raises(MalformedPatch, match=r"Line 9: .* follows line 8, which has no mark"):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 @pytest.mark.parametrize("header", ["@@ -{n},2 +1,2 @@", "@@ -1,2 +1,{n} @@"])
 @pytest.mark.parametrize("begin", ["--- a/x\n+++ b/x\n", "*** Begin Patch\n*** Update File: x\n"])
 def test_a_number_of_5000_digits(header: str, begin: str) -> None:
     with pytest.raises(MalformedPatch, match="no file has as many lines"):
-        scan_patch(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
+        parse_patch_text(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
 
 
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=4))
 def test_no_count_loses_a_change(counts: list[int]) -> None:
     old, new, old_again, new_again = counts
     text = PLAIN.replace("-1,4 +1,4", f"-1,{old} +1,{new}").replace("-10,2 +10,3", f"-10,{old_again} +10,{new_again}")
-    assert bodies(scan_patch(text)) == EXPECTED
+    assert bodies(parse_patch_text(text)) == EXPECTED
 
 
 @given(
@@ -204,7 +204,7 @@ def test_every_change_mark_comes_out_or_the_patch_is_refused(lines: list[str]) -
     """Unless a line says that prose follows, what begins with a mark is a change or a header."""
     text = "\n".join(["--- a/x", "+++ b/x", "@@", " first", *lines, ""])
     try:
-        files = scan_patch(text)
+        files = parse_patch_text(text)
     except EditRefused:
         return
     if any(line in ("```", "-- ") for line in lines):
@@ -215,12 +215,12 @@ def test_every_change_mark_comes_out_or_the_patch_is_refused(lines: list[str]) -
 
 
 def test_bodies_count_and_headers_hint() -> None:
-    assert bodies(scan_patch("--- a/x\n+++ b/x\n-a\n+b\n")) == [["-a", "+b"]]
+    assert bodies(parse_patch_text("--- a/x\n+++ b/x\n-a\n+b\n")) == [["-a", "+b"]]
     text = "--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,3 @@\n a\n--- old\n+++ new\n b\n@@ -9 +9 @@\n-x\n+y\n"
-    (file,) = scan_patch(text)
+    (file,) = parse_patch_text(text)
     assert bodies([file]) == [[" a", "--- old", "+++ new", " b"], ["-x", "+y"]]
     text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-c\n+d\n"
-    assert [file.path for file in scan_patch(text)] == ["x", "y"]
+    assert [file.path for file in parse_patch_text(text)] == ["x", "y"]
 
 
 def test_git_header_lines() -> None:
@@ -232,7 +232,7 @@ def test_git_header_lines() -> None:
         "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-foo\n"
         "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
     )
-    renamed, empty, gone, run = scan_patch(text)
+    renamed, empty, gone, run = parse_patch_text(text)
     assert (renamed.op, renamed.old_path, renamed.path) == (FileOperation.RENAME, "old name.py", "new/b/name.py")
     assert (renamed.old_mode, renamed.new_mode) == (0o644, 0o755)
     assert (empty.op, empty.path, empty.new_mode, empty.hunks) == (FileOperation.CREATE, "empty", 0o755, ())
@@ -254,7 +254,7 @@ def test_git_header_lines() -> None:
 )
 def test_unsupported_patch_is_named(text: str, match: str) -> None:
     with pytest.raises(UnsupportedPatch, match=match):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_unsupported_patch_is_named(text: str, match: str) -> None:
 )
 def test_text_without_a_patch_is_refused(text: str) -> None:
     with pytest.raises(MalformedPatch):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 BEGIN = """\
@@ -299,10 +299,10 @@ BEGIN = """\
     ],
 )
 def test_begin_patch(text: str) -> None:
-    update, added, deleted = scan_patch(text)
+    update, added, deleted = parse_patch_text(text)
     assert (update.op, update.old_path, update.path) == (FileOperation.RENAME, "src/app.py", "src/main.py")
     (hunk,) = update.hunks
-    assert hunk.seek == ("class Store:", "    def load(self):")
+    assert hunk.section_headings == ("class Store:", "    def load(self):")
     assert hunk.at_end
     assert bodies([update]) == [["     data = 1", "-    return data", " ", "+    return data + 1"]]
     assert all(line.ending is None for line in hunk.lines)
@@ -322,12 +322,12 @@ def test_begin_patch(text: str) -> None:
 )
 def test_malformed_begin_patch(text: str) -> None:
     with pytest.raises(MalformedPatch):
-        scan_patch(text)
+        parse_patch_text(text)
 
 
 def test_a_kept_line_that_reads_like_a_marker_is_kept() -> None:
     body = "@@\n *** Update File: a\n@@\n-x\n+y\n *** End Patch\n-z\n"
-    (file,) = scan_patch(f"*** Begin Patch\n*** Update File: doc.md\n{body}*** End Patch\n")
+    (file,) = parse_patch_text(f"*** Begin Patch\n*** Update File: doc.md\n{body}*** End Patch\n")
     assert bodies([file]) == [["-x", "+y", " *** End Patch", "-z"]]
 
 
@@ -339,8 +339,8 @@ def recursive(old: str, new: str, *, old_stamp: str = STAMP, new_stamp: str = ST
 def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: str) -> None:
     old, new = (prefix + "a/x" for prefix in prefixes.split(" "))
     header = f"diff --git {old} {new}\n"
-    (made,) = scan_patch(header + f"new file mode 100644\n--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+b\n")
-    (gone,) = scan_patch(header + f"deleted file mode 100644\n--- {old}\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
+    (made,) = parse_patch_text(header + f"new file mode 100644\n--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+b\n")
+    (gone,) = parse_patch_text(header + f"deleted file mode 100644\n--- {old}\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
     assert [(file.op, file.path) for file in (made, gone)] == [
         (FileOperation.CREATE, "a/x"),
         (FileOperation.DELETE, "a/x"),
@@ -349,9 +349,11 @@ def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: st
 
 def test_the_other_sides_prefix_and_other_names_are_no_folders() -> None:
     made = "--- /dev/null\n+++ a/b/x\n@@ -0,0 +1 @@\n+b\n"
-    assert [file.path for file in scan_patch(PLAIN + made)] == ["app.py", "b/x"]
-    assert [file.path for file in scan_patch(made)] == ["a/b/x"]
-    (moved, created) = scan_patch("--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ y/z\n@@ -0,0 +1 @@\n+c\n")
+    assert [file.path for file in parse_patch_text(PLAIN + made)] == ["app.py", "b/x"]
+    assert [file.path for file in parse_patch_text(made)] == ["a/b/x"]
+    (moved, created) = parse_patch_text(
+        "--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ y/z\n@@ -0,0 +1 @@\n+c\n"
+    )
     assert (moved.path, created.path) == ("y", "y/z")
 
 
@@ -360,7 +362,7 @@ def test_the_other_sides_prefix_and_other_names_are_no_folders() -> None:
     "epoch", ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00 -0500", "1970-01-01 05:30:00 +05:30"]
 )
 def test_recursive_diff_of_two_folders_is_read(gap: str, epoch: str) -> None:
-    files = scan_patch(
+    files = parse_patch_text(
         recursive("linux-1/f g.c", "linux-2/f g.c", gap=gap)
         + "@@ -1 +1 @@\n-a\n+b\n"
         + recursive("linux-1/new.c", "linux-2/new.c", old_stamp=epoch, gap=gap)
@@ -385,7 +387,7 @@ def test_recursive_diff_of_two_folders_is_read(gap: str, epoch: str) -> None:
 )
 def test_a_file_that_is_emptied_stays(stamp: str) -> None:
     text = recursive("old/x", "new/x", new_stamp=stamp) + "@@ -1 +0,0 @@\n-a\n"
-    assert [(file.op, file.path) for file in scan_patch(text)] == [(FileOperation.EDIT, "x")]
+    assert [(file.op, file.path) for file in parse_patch_text(text)] == [(FileOperation.EDIT, "x")]
 
 
 def test_folders_that_git_compared_outside_a_repository() -> None:
@@ -393,8 +395,8 @@ def test_folders_that_git_compared_outside_a_repository() -> None:
         "diff --git a/one/x b/two/x\nindex 1111111..2222222 100644\n--- a/one/x\n+++ b/two/x\n@@ -1 +1 @@\n-a\n+b\n"
     )
     moved = text.replace("index", "rename from one/x\nrename to two/x\nindex")
-    assert [(file.op, file.old_path, file.path) for file in scan_patch(text)] == [(FileOperation.EDIT, "", "x")]
-    assert [(file.op, file.old_path, file.path) for file in scan_patch(moved)] == [
+    assert [(file.op, file.old_path, file.path) for file in parse_patch_text(text)] == [(FileOperation.EDIT, "", "x")]
+    assert [(file.op, file.old_path, file.path) for file in parse_patch_text(moved)] == [
         (FileOperation.RENAME, "one/x", "two/x")
     ]
 
@@ -417,7 +419,7 @@ def test_folders_that_git_compared_outside_a_repository() -> None:
     ],
 )
 def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, str]) -> None:
-    assert strip_prefixes(old, new, split_git_header_names(header) if header else None) == expected
+    assert strip_path_prefixes(old, new, split_git_header_names(header) if header else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -439,31 +441,31 @@ def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None
 
 @given(st.binary(min_size=1, max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape")))
 def test_quoting_is_undone(path: str) -> None:
-    text = quote_name(path)
+    text = quote_git_path(path)
     assert "\n" not in text
     if text.startswith('"'):
-        assert unquote_name(text + " rest") == (path, " rest")
+        assert unquote_git_path(text + " rest") == (path, " rest")
     else:
         assert text == path
 
 
 def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
-    files = scan_patch(PLAIN)
+    files = parse_patch_text(PLAIN)
     lines = PLAIN.split("\n")
-    check_no_line_lost(files, lines, 1)
+    check_all_changes_parsed(files, lines, 1)
     hunk = files[0].hunks[0]
     shortened = replace(files[0], hunks=(replace(hunk, lines=hunk.lines[:3]), files[0].hunks[1]))
     with pytest.raises(MalformedPatch, match=r"Of 2 lines that begin with `\+` only 1"):
-        check_no_line_lost([shortened], lines, 1)
+        check_all_changes_parsed([shortened], lines, 1)
 
 
 def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split() -> None:
-    (file,) = scan_patch("diff --git a/x y b/z w\nsimilarity index 100%\nrename from x y\nrename to z w\n")
+    (file,) = parse_patch_text("diff --git a/x y b/z w\nsimilarity index 100%\nrename from x y\nrename to z w\n")
     assert (file.op, file.old_path, file.path) == (FileOperation.RENAME, "x y", "z w")
 
 
 def test_a_quote_that_is_not_closed_is_a_part_of_the_name() -> None:
-    assert read_header_name('"a.txt\t2024-01-01') == '"a.txt\t2024-01-01'
+    assert parse_header_name('"a.txt\t2024-01-01').path == '"a.txt\t2024-01-01'
 
 
 @pytest.mark.parametrize(
@@ -480,19 +482,19 @@ def test_a_quote_that_is_not_closed_is_a_part_of_the_name() -> None:
     ],
 )
 def test_a_change_may_be_the_last_of_a_text(text: str, body: list[str]) -> None:
-    assert bodies(scan_patch(text)) == [body]
+    assert bodies(parse_patch_text(text)) == [body]
 
 
 def test_a_change_after_a_deletion_belongs_to_no_file() -> None:
     with pytest.raises(MalformedPatch, match=r"Line 3: the change '-line' belongs to no file"):
-        scan_patch("*** Begin Patch\n*** Delete File: old.txt\n-line\n*** End Patch\n")
+        parse_patch_text("*** Begin Patch\n*** Delete File: old.txt\n-line\n*** End Patch\n")
 
 
 def test_a_text_of_more_than_is_read_is_refused() -> None:
     with pytest.raises(UnsupportedPatch, match="67,108,865 characters"):
-        scan_patch("x" * (MAX_CHARACTERS + 1))
+        parse_patch_text("x" * (MAX_CHARACTERS + 1))
 
 
 def test_bytes_that_are_no_utf8_come_through() -> None:
-    (file,) = scan_patch(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-caf\xe9\n+caf\xc3\xa9\n")
+    (file,) = parse_patch_text(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-caf\xe9\n+caf\xc3\xa9\n")
     assert bodies([file]) == [["-caf\udce9", "+café"]]

@@ -12,7 +12,7 @@ from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.rebase import rebase_proposal
-from app.proposals.text.file_warnings import describe_mode_change, file_cautions
+from app.proposals.text.file_warnings import describe_file_cautions, describe_mode_change
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, excluded_binary_files_note
 from app.proposals.values.proposal_errors import (
     ChangedSinceShown,
@@ -506,7 +506,7 @@ def test_mode_and_link_changes_are_described(
     draft = site.service.new_draft("session")
     draft.add_changes([PathChange("a", before, after)])
     (change,) = site.service.stage(draft, "Change").files
-    assert (describe_mode_change(change), list(file_cautions(change))) == (mode, cautions)
+    assert (describe_mode_change(change), list(describe_file_cautions(change))) == (mode, cautions)
 
 
 def test_another_content_is_an_edit_whatever_the_mode() -> None:

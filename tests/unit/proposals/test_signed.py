@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.decide.commit_trailers import commit_proposal, make_trailers
-from app.proposals.text.hunks import has_effect
+from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingToStage, NothingToUndo, UndoConflict
@@ -57,7 +57,7 @@ def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = Non
                 tuple(new[hunk.new_start : hunk.new_start + hunk.new_count]),
             )
             for hunk in change.hunks
-            if hunk.state is HunkState.PENDING and has_effect(hunk)
+            if hunk.state is HunkState.PENDING and has_changed_lines(hunk)
             if numbers is None or str(hunk.number) in numbers
         ]
     return found

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from app.proposals.text.hunks import (
     apply_hunks_to_lines,
     compare_contents,
+    compute_hunk_id,
     format_hunk_header,
-    has_effect,
-    hunk_id,
-    raw_lines,
+    has_changed_lines,
+    split_document_lines,
 )
 from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
@@ -46,14 +46,14 @@ def contents(draw: st.DrawFn) -> tuple[bytes, bytes]:
 
 def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
     """The base with the chosen hunks as `git apply` makes them, one by one from the last to the first."""
-    new = raw_lines(result)
+    new = split_document_lines(result)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "f")
         file.write_bytes(base)
         for hunk in reversed(compare_contents("f", base, result).hunks):
             if hunk.id not in chosen:
                 continue
-            old = raw_lines(file.read_bytes())
+            old = split_document_lines(file.read_bytes())
             end = hunk.old_start + hunk.old_count
             first, last = max(hunk.old_start - 3, 0), min(end + 3, len(old))
             body = [(b" ", line) for line in old[first : hunk.old_start]]
@@ -83,14 +83,14 @@ def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: ran
     base, result = pair
     hunks = compare_contents("f", base, result).hunks
     chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
-    ours = b"".join(apply_hunks_to_lines(raw_lines(base), raw_lines(result), hunks, chosen))
+    ours = b"".join(apply_hunks_to_lines(split_document_lines(base), split_document_lines(result), hunks, chosen))
     assert ours == with_git(base, result, chosen)
 
 
 @given(contents())
 def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]) -> None:
     base, result = pair
-    old, new = raw_lines(base), raw_lines(result)
+    old, new = split_document_lines(base), split_document_lines(result)
     hunks = compare_contents("f", base, result).hunks
     assert b"".join(apply_hunks_to_lines(old, new, hunks, {hunk.id for hunk in hunks})) == result
     assert b"".join(apply_hunks_to_lines(old, new, hunks, set())) == base
@@ -150,7 +150,9 @@ def test_remaining_hunks_after_a_partial_decision_are_as_shown(
             assert pending(site, proposal) == [shown[number] for number in sorted(left)]
             (file,) = proposal.files
             old, new = (
-                raw_lines(site.store.read_blob(version.sha256)) for version in (file.base, file.result) if version
+                split_document_lines(site.store.read_blob(version.sha256))
+                for version in (file.base, file.result)
+                if version
             )
             assert apply_hunks_to_lines(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
 
@@ -200,10 +202,10 @@ def test_undo_restores_everything(files: list[tuple[bytes, bytes]], modes: list[
 def test_a_mark_is_not_in_force() -> None:
     [hunk] = compare_contents("f", b"a\n", b"b\n").hunks
     [mark] = compare_contents("f", b"b\n", b"b\n", previous=[hunk]).hunks
-    assert has_effect(hunk)
-    assert not has_effect(mark)
+    assert has_changed_lines(hunk)
+    assert not has_changed_lines(mark)
     assert (mark.id, mark.number) == (hunk.id, hunk.number)
-    assert hunk.id == hunk_id("f", b"a\n", b"b\n", 0)
+    assert hunk.id == compute_hunk_id("f", b"a\n", b"b\n", 0)
 
 
 def test_ten_thousand_hunks() -> None:
@@ -212,7 +214,7 @@ def test_ten_thousand_hunks() -> None:
     hunks = compare_contents("f", base, result).hunks
     assert len(hunks) == 10_000
     odd = {hunk.id for hunk in hunks if hunk.number % 2}
-    landed = b"".join(apply_hunks_to_lines(raw_lines(base), raw_lines(result), hunks, odd))
+    landed = b"".join(apply_hunks_to_lines(split_document_lines(base), split_document_lines(result), hunks, odd))
     assert landed.count(b"changed") == 5_000
     decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in odd else hunk for hunk in hunks]
     left = compare_contents("f", landed, result, previous=decided).hunks

@@ -19,8 +19,8 @@ from app.proposals.decide.patch_export import (
     has_hunks,
     render_diff,
 )
-from app.proposals.patch.patching import scan_patch
-from app.proposals.patch.place import apply_file_patch
+from app.proposals.patch.hunk_placement import apply_file_patch
+from app.proposals.patch.patching import parse_patch_text
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode_surrogateescape, split_lines
 from app.proposals.values.models import FileOperation
@@ -150,7 +150,7 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
     text = render_diff([case.file])
     if not text:
         return
-    (file,) = scan_patch(text)
+    (file,) = parse_patch_text(text)
     assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
     assert (file.op is FileOperation.CREATE, file.op is FileOperation.DELETE) == (case.old is None, case.new is None)
     assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
@@ -166,7 +166,7 @@ def test_without_gits_ids_it_is_the_same_or_refused(case: Case) -> None:
     if not text:
         return
     try:
-        result, _ = apply_file_patch(Document(case.old or b""), scan_patch(text)[0])
+        result, _ = apply_file_patch(Document(case.old or b""), parse_patch_text(text)[0])
     except EditRefused:
         return
     assert result == (case.new or b"")
@@ -206,7 +206,7 @@ def test_diffs_of_git_are_applied_alike(tmp_path_factory: pytest.TempPathFactory
         ).stdout
         if not made:
             continue
-        result, _ = apply_file_patch(Document(pair[0]), scan_patch(made)[0])
+        result, _ = apply_file_patch(Document(pair[0]), parse_patch_text(made)[0])
         assert result == pair[1]
 
 
@@ -235,7 +235,7 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
     assert not (tmp_path / "gone").exists()
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "new").stat().st_mode & 0o100
-    files = scan_patch(text)
+    files = parse_patch_text(text)
     assert [(file.path, file.op) for file in files] == [
         ("a", FileOperation.EDIT),
         ("new", FileOperation.CREATE),
@@ -269,7 +269,7 @@ def test_two_thousand_hunks_come_back() -> None:
     old = [b"line %d\n" % number for number in range(16_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
     text = render_diff([PatchFile("f", b"".join(old), b"".join(new))])
-    (file,) = scan_patch(text)
+    (file,) = parse_patch_text(text)
     assert len(file.hunks) == 2_000
     result, matches = apply_file_patch(Document(b"".join(old)), file)
     assert result == b"".join(new)

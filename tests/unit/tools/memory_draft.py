@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.proposals.locate.matching import TextReplacement
-from app.proposals.patch.parts import created_paths
-from app.proposals.patch.patching import scan_patch
+from app.proposals.patch.parsed_patch import list_patch_paths
+from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
@@ -119,7 +119,7 @@ class MemoryDraft:
         self.held = {}
 
     def parse_patch(self, text: str) -> ParsedPatch:
-        return ParsedPatch(text, created_paths(scan_patch(text)))
+        return ParsedPatch(text, list_patch_paths(parse_patch_text(text)))
 
     def apply_patch(self, patch: ParsedPatch) -> Report:
         self.patches.append(patch.text)

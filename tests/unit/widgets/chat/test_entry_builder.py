@@ -43,7 +43,7 @@ from app.conversation.events import (
 )
 from app.conversation.token_totals import TokenTotals
 from app.llm.values.requests_and_updates import TokenUsage
-from app.proposals.risk.change_summary import summarize_command
+from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
@@ -357,7 +357,7 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
 
 
 def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept() -> None:
-    summary = summarize_command("sed -i 's/    /  /' a.py\necho done")
+    summary = default_command_summary("sed -i 's/    /  /' a.py\necho done")
     origin = ProposalOrigin(kind=OriginKind.COMMAND)
     event = ProposalStaged(id=1, proposal="P1", summary=summary, files=(STAT, STAT), calls=(), origin=origin)
     (card,) = shown(EntryBuilder().changes_of_event(event))

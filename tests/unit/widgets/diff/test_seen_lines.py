@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.proposals.values.models import Hunk
 from app.review.hunk_lines import SeenLines
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, move_comment
+from app.review.unfinished_review import DraftComment, move_comment_to_revision
 from tests.examples import scale_examples
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
@@ -113,10 +113,10 @@ def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, 
     new = site.service.file_diffs(proposal.id)[0].new
     state = ReviewState()
     state.update_proposals([proposal])
-    state.review_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.feedback_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update_proposals([after])
-    (remark,) = state.review_drafts.remarks[proposal.id]
+    (remark,) = state.feedback_drafts.remarks[proposal.id]
     now = site.service.file_diffs(proposal.id)[0].new
     if new[line] in now:
         assert now[remark.line] == new[line]
@@ -145,13 +145,13 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
         if on_old
         else DraftComment("a.txt", "new", line, "why?")
     )
-    state.review_drafts.set_comment(proposal, remark)
+    state.feedback_drafts.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal
     assume(after.state.is_pending)
     state.update_proposals([after])
-    (remark,) = state.review_drafts.remarks[proposal.id]
+    (remark,) = state.feedback_drafts.remarks[proposal.id]
     assert remark.side == "new"
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == (OWN[own] if deny else first)
 
@@ -162,19 +162,19 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state = ReviewState()
     state.update_proposals([proposal])
     line = site.service.file_diffs(proposal.id)[0].new.index("D")
-    state.review_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.feedback_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
     state.update_proposals([site.service.replace_proposed_text(proposal.id, "a.txt", f"{edited}\n")])
-    (remark,) = state.review_drafts.remarks[proposal.id]
+    (remark,) = state.feedback_drafts.remarks[proposal.id]
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
 
 
 def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
     on_old, on_new = DraftComment("a.txt", "old", 1, "why?"), DraftComment("a.txt", "new", 3, "why?")
-    assert move_comment(on_old, long, short) == on_old
-    assert move_comment(on_new, long, short).line == 1
+    assert move_comment_to_revision(on_old, long, short) == on_old
+    assert move_comment_to_revision(on_new, long, short).line == 1
 
 
 def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
@@ -183,8 +183,8 @@ def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
     elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
     on_new, on_old = DraftComment("a.txt", "new", 4, "why?"), DraftComment("a.txt", "old", 2, "why?")
-    assert move_comment(on_new, two_more, denied).line == 2, "the third line"
-    assert move_comment(on_old, two_more, denied) == on_old
+    assert move_comment_to_revision(on_new, two_more, denied).line == 2, "the third line"
+    assert move_comment_to_revision(on_old, two_more, denied) == on_old
     for after in (rebased, elsewhere):
-        assert move_comment(on_new, two_more, after) == on_new
-    assert move_comment(on_new, elsewhere, two_more) == on_new
+        assert move_comment_to_revision(on_new, two_more, after) == on_new
+    assert move_comment_to_revision(on_new, elsewhere, two_more) == on_new

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.proposals.locate.carry_over import EditScriptLine, LineOperation
+from app.proposals.locate.edit_script import EditScriptLine, LineOperation
 from app.proposals.values.models import FileOperation
 
 
@@ -16,7 +16,7 @@ class PatchHunk:
     old_start: int | None = None
     """First line on the old side, from 1 (without old lines, the line before the new ones); None if not stated."""
     new_start: int | None = None
-    seek: tuple[str, ...] = ()
+    section_headings: tuple[str, ...] = ()
     """Lines above the hunk in the file that it names, from outer to inner."""
     at_end: bool = False
     """Whether the hunk ends where the file ends."""
@@ -24,27 +24,27 @@ class PatchHunk:
     """Line of its header in the patch text, from 1."""
     doubt: str = ""
     """Why the hunk may have been misread; empty if there is no doubt."""
-    unended: bool = False
+    may_end_mid_line: bool = False
     """Whether its last line is inserted and ends with the patch text, without newline: the line may be cut off."""
-    short: bool = False
+    lacks_inserted_lines: bool = False
     """Whether the patch text ends with it, and it has fewer inserted lines than it states: they were removed, or, if
     it is at the end of the file, the text may be cut off before them."""
     stated_end: int | None = None
     """Its last line in the file, from 1, by its header, if the patch text ends with it and it has fewer old lines
     than the header states: lines may be lost, the counts wrong, or the text cut off."""
-    unnumbered: bool = False
+    has_no_line_numbers: bool = False
     """Whether its format has no line numbers: a line that it names must exist, and a hunk that shows no place belongs
     at the end of the file."""
 
     @property
     def old_side(self) -> list[EditScriptLine]:
         """Return the kept and removed lines, which the file must have."""
-        return [line for line in self.lines if line.step is not LineOperation.INSERT]
+        return [line for line in self.lines if line.operation is not LineOperation.INSERT]
 
     @property
     def new_side(self) -> list[EditScriptLine]:
         """Return the kept and inserted lines."""
-        return [line for line in self.lines if line.step is not LineOperation.REMOVE]
+        return [line for line in self.lines if line.operation is not LineOperation.REMOVE]
 
     @property
     def has_no_context_lines(self) -> bool:
@@ -55,7 +55,7 @@ class PatchHunk:
     def has_unterminated_inner_line(self) -> bool:
         """Return whether a line without newline is followed by another one on its side."""
         return any(
-            LineOperation.KEEP in (line.step, after.step) or after.step is line.step
+            LineOperation.KEEP in (line.operation, after.operation) or after.operation is line.operation
             for at, line in enumerate(self.lines)
             if line.ending == ""
             for after in self.lines[at + 1 :]
@@ -64,7 +64,7 @@ class PatchHunk:
     @property
     def has_changes(self) -> bool:
         """Return whether any line is removed or inserted."""
-        return any(line.step is not LineOperation.KEEP for line in self.lines)
+        return any(line.operation is not LineOperation.KEEP for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class FilePatch:
     """Git's id, perhaps shortened, of the content before the patch."""
     new_blob: str = ""
     """Git's id of the content after the patch."""
-    spelled_out: bool = False
+    shows_deleted_lines: bool = False
     """Whether the patch shows the lines that it deletes: then a deletion without hunks is of an empty file."""
     left_out: str = ""
     """Why the part cannot be applied and is skipped; empty if it can."""
@@ -97,30 +97,30 @@ class FilePatch:
     @property
     def added(self) -> int:
         """Return the number of inserted lines."""
-        return sum(line.step is LineOperation.INSERT for hunk in self.hunks for line in hunk.lines)
+        return sum(line.operation is LineOperation.INSERT for hunk in self.hunks for line in hunk.lines)
 
     @property
     def removed(self) -> int:
         """Return the number of removed lines."""
-        return sum(line.step is LineOperation.REMOVE for hunk in self.hunks for line in hunk.lines)
+        return sum(line.operation is LineOperation.REMOVE for hunk in self.hunks for line in hunk.lines)
 
 
-def created_paths(parts: Iterable[FilePatch]) -> list[str]:
-    """Return every old and new path of the parts that are not left out, each once."""
-    made = [part for part in parts if not part.left_out]
-    return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
+def list_patch_paths(parts: Iterable[FilePatch]) -> list[str]:
+    """Return every path, old or new, of the parts that are not skipped, each once."""
+    applied = [part for part in parts if not part.left_out]
+    return list(dict.fromkeys(path for part in applied for path in (part.old_path, part.path) if path))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPatch:
-    """A parsed patch, before any file is read."""
+    """A patch as parsed from its text, file by file, before its hunks are placed."""
 
     parts: tuple[FilePatch, ...]
 
     @property
     def paths(self) -> Sequence[str]:
         """Return every path that it changes or reads."""
-        return created_paths(self.parts)
+        return list_patch_paths(self.parts)
 
 
 def parse_script_line(line: str, *, terminated: bool = True) -> EditScriptLine:

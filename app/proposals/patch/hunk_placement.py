@@ -10,25 +10,25 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from app.proposals.locate.alignment import describe_nearest_text, describe_places
-from app.proposals.locate.carry_over import EditScriptLine, LineOperation, apply_edit_script
+from app.proposals.locate.edit_script import EditScriptLine, LineOperation, list_kept_and_inserted_lines
 from app.proposals.locate.line_index import (
     BLANKS,
     BlockPlace,
-    TextIndex,
-    count_candidates,
-    find_places,
-    fold_spacing,
-    matches_at,
+    LineIndex,
+    count_candidate_places,
+    find_block_places,
+    is_exact_match_at,
+    normalize_spacing,
     strip_trailing_space,
 )
 from app.proposals.locate.matching import (
     check_not_already_applied,
     describe_whitespace_ambiguity,
     find_tolerant_places,
+    locate_edit_at_single_place,
     nearest_to_hint,
-    resolve_single_place,
 )
-from app.proposals.patch.parts import FilePatch, PatchHunk, has_blob_id, join_script_lines
+from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, has_blob_id, join_script_lines
 from app.proposals.text.document import BOM, Document, encode_surrogateescape
 from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
@@ -43,8 +43,8 @@ from app.proposals.values.proposal_errors import (
 
 
 @dataclass(slots=True)
-class PlacementState:
-    """Positions of the hunks of a file that were placed so far."""
+class HunkPlacementProgress:
+    """Position and drift of the last placed hunk of a file, for the choice of the next place."""
 
     floor: int = 0
     """Line, from 0, after the changes of the previous hunk."""
@@ -63,20 +63,20 @@ class PlacementState:
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenPlace:
-    """The chosen place, and a note on how it was found."""
+class ChosenHunkPlace:
+    """The place chosen for a hunk, and a note on how it was found."""
 
     place: BlockPlace
-    rung: MatchLevel = MatchLevel.EXACT
+    level: MatchLevel = MatchLevel.EXACT
     note: str = ""
 
 
-def describe_order_doubt(places: Sequence[BlockPlace]) -> str:
+def describe_doubt_from_hunk_order(places: Sequence[BlockPlace]) -> str:
     """Return the doubt about a place that was chosen by the order of the hunks."""
     return f"{len(places)} places, the only one after the hunk before"
 
 
-def hunks_with_consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+def find_consistently_numbered_hunks(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Return the hunks, by `source_line`, whose line numbers agree with the hunks above them."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     well: set[int] = set()
@@ -94,9 +94,13 @@ def hunks_with_consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
 
 
 def choose_exact_place(
-    index: TextIndex, places: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
-) -> ChosenPlace:
-    """Return one of the exact places; a stated line that fits wins over the order of the hunks.
+    index: LineIndex,
+    places: Sequence[BlockPlace],
+    stated: int | None,
+    progress: HunkPlacementProgress,
+    made: LineEdits,
+) -> ChosenHunkPlace:
+    """Choose one of the exact places of a hunk; a stated line that fits wins over the order of the hunks.
 
     A choice by order alone is in doubt, because the hunks may be written in another order.
 
@@ -109,9 +113,9 @@ def choose_exact_place(
         AmbiguousMatch: several places are left.
     """
     if len(places) == 1:
-        return ChosenPlace(places[0])
+        return ChosenHunkPlace(places[0])
     note = f"{len(places)} places"
-    only = describe_order_doubt(places)
+    only = describe_doubt_from_hunk_order(places)
     places = [place for place in places if not made.has_changes_within(place.start, place.end)] or places
     ordered = progress.filter_in_order(places, stated)
     if stated is not None:
@@ -119,14 +123,16 @@ def choose_exact_place(
             for place in places:
                 if place.start == start:
                     return (
-                        ChosenPlace(place) if ordered == [place] else ChosenPlace(place, MatchLevel.LINE_HINT, note)
+                        ChosenHunkPlace(place)
+                        if ordered == [place]
+                        else ChosenHunkPlace(place, MatchLevel.LINE_HINT, note)
                     )
     if len(ordered) == 1:
-        return ChosenPlace(ordered[0], MatchLevel.DOUBTFUL, only)
+        return ChosenHunkPlace(ordered[0], MatchLevel.DOUBTFUL, only)
     if stated is not None:
         nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
-            return ChosenPlace(ordered[nearest], MatchLevel.LINE_HINT, note)
+            return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, note)
     raise AmbiguousMatch(
         f"Its lines stand in {len(ordered)} places.",
         "Give more context lines. Found at "
@@ -134,8 +140,12 @@ def choose_exact_place(
     )
 
 
-def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
-    """Return the places that fit the surroundings that the hunk names, and a doubt if they fit badly.
+def filter_places_by_section_heading(
+    index: LineIndex, hunk: PatchHunk, places: Sequence[BlockPlace]
+) -> tuple[list[BlockPlace], str]:
+    """Return the places below the lines that the hunk's `@@` names, and a doubt if they fit badly.
+
+    For a hunk at the end of the file, places there come first.
 
     Raises:
         NoMatch: the hunk names a line that is not above any of them.
@@ -143,13 +153,13 @@ def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace
     places = list(places)
     if len(places) > 1 and hunk.at_end:
         places = [place for place in places if _reaches_end(index, place)] or places
-    if not hunk.seek:
+    if not hunk.section_headings:
         return places, ""
-    above = find_section_heading_lines(index, hunk.seek)
+    above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
-        if hunk.unnumbered:
+        if hunk.has_no_line_numbers:
             raise NoMatch(_missing(index, hunk))
-        return places, f"no line of the file reads {hunk.seek[-1].strip()[:80]!r}, which the hunk names"
+        return places, f"no line of the file reads {hunk.section_headings[-1].strip()[:80]!r}, which the hunk names"
     blocks, named = _Blocks(index, above), set(above)
     inside = [place for place in places if place.start in named or blocks.under(place.start)]
     if inside:
@@ -157,23 +167,23 @@ def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace
     below = [place for place in places if place.start > above[0]]
     if below:
         return below, f"below the line that the hunk names, line {above[0] + 1}, but not in its block"
-    if not hunk.unnumbered:
+    if not hunk.has_no_line_numbers:
         around = [place for place in places if any(place.start <= at < place.end for at in above)]
         if around:
             return around, f"the line that the hunk names is in the hunk itself, at line {above[0] + 1}"
     numbers = ", ".join(str(at + 1) for at in above[:5])
     raise NoMatch(
         f"Its lines stand at line {places[0].start + 1}, but not below the line that its `@@` names "
-        f"({hunk.seek[-1].strip()[:80]!r}, line {numbers}).",
+        f"({hunk.section_headings[-1].strip()[:80]!r}, line {numbers}).",
         "Give the lines as they are below it, or name another.",
     )
 
 
-def find_section_heading_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
+def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]) -> list[int]:
     """Return the lines, from 0, that a hunk may mean by the lines that it names from outer to inner."""
     above: list[int] = []
-    for depth, text in enumerate(seek):
-        there = index.positions_by_line(MatchLevel.SPACING).get(fold_spacing(text), [])
+    for depth, text in enumerate(section_headings):
+        there = index.positions_by_line(MatchLevel.SPACING).get(normalize_spacing(text), [])
         if not depth:
             above = there
             continue
@@ -183,9 +193,9 @@ def find_section_heading_lines(index: TextIndex, seek: Sequence[str]) -> list[in
     return above
 
 
-def find_section_heading_line(index: TextIndex, hunk: PatchHunk) -> int:
+def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
     """Return the one line, from 0, that the hunk names; raise NoMatch if there is none, or more than one."""
-    above = find_section_heading_lines(index, hunk.seek)
+    above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
         raise NoMatch(_missing(index, hunk))
     if len(above) > 1:
@@ -197,9 +207,9 @@ def find_section_heading_line(index: TextIndex, hunk: PatchHunk) -> int:
     return above[0]
 
 
-def _missing(index: TextIndex, hunk: PatchHunk) -> str:
-    for depth, text in enumerate(hunk.seek, 1):
-        if not find_section_heading_lines(index, hunk.seek[:depth]):
+def _missing(index: LineIndex, hunk: PatchHunk) -> str:
+    for depth, text in enumerate(hunk.section_headings, 1):
+        if not find_section_heading_lines(index, hunk.section_headings[:depth]):
             return (
                 f"The line that its `@@` names is not in the file{' below the one before' if depth > 1 else ''}: "
                 f"{text.strip()[:120]!r}. Name a line as it is, or none."
@@ -207,7 +217,7 @@ def _missing(index: TextIndex, hunk: PatchHunk) -> str:
     return "The line that its `@@` names is not in the file."
 
 
-def _reaches_end(index: TextIndex, place: BlockPlace) -> bool:
+def _reaches_end(index: LineIndex, place: BlockPlace) -> bool:
     return not any(text.strip(BLANKS) for text in index.texts[place.end :])
 
 
@@ -218,7 +228,7 @@ class _Blocks:
         above: The lines above the blocks, in order.
     """
 
-    def __init__(self, index: TextIndex, above: Sequence[int]) -> None:
+    def __init__(self, index: LineIndex, above: Sequence[int]) -> None:
         self._above = above
         self._ends = list(accumulate((index.block_ends[at] for at in above), max))
 
@@ -233,7 +243,7 @@ _TOO_COMMON = 500
 
 
 def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[EditMatch, ...]]:
-    """Return the new content of a file after its part of a patch.
+    """Return the new content of a file after its part of a patch, and how each hunk was placed.
 
     Args:
         document: The present file; empty if it does not exist.
@@ -256,7 +266,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     trusted = has_blob_id(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)
-    placer = _Placer(document, hunks_with_consistent_numbers(patch.hunks) if trusted else frozenset())
+    placer = _Placer(document, find_consistently_numbered_hunks(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
@@ -299,7 +309,7 @@ def _checked(
     """
     if not patch.hunks or has_blob_id(data, patch.new_blob):
         return tuple(matches)
-    if patch.hunks[-1].unended:
+    if patch.hunks[-1].may_end_mid_line:
         if has_blob_id(document.data, patch.old_blob) or (patch.op is FileOperation.CREATE and patch.new_blob):
             raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
         doubt = "the patch has no newline at its end, so this line may be cut off"
@@ -308,7 +318,7 @@ def _checked(
     else:
         return tuple(matches)
     last = matches[-1] if matches else EditMatch(rung=MatchLevel.EXACT, line=1)
-    return (*matches[:-1], add_doubt(last, doubt))
+    return (*matches[:-1], add_match_doubt(last, doubt))
 
 
 def _created(document: Document, patch: FilePatch) -> bytes:
@@ -317,7 +327,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
             f"The patch creates {patch.path}, but the file exists.", "Make a patch against what is there."
         )
     lines = [line for hunk in patch.hunks for line in hunk.lines]
-    if any(line.step is not LineOperation.INSERT for line in lines):
+    if any(line.operation is not LineOperation.INSERT for line in lines):
         raise MalformedPatch(f"The patch creates {patch.path}, but has lines that are not inserted.")
     made = 0
     for hunk in patch.hunks:
@@ -330,13 +340,13 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion whose lines differ from those of the file."""
     if not patch.hunks:
-        if patch.spelled_out and document.data and not has_blob_id(document.data, patch.old_blob):
+        if patch.shows_deleted_lines and document.data and not has_blob_id(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [strip_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
     there = [strip_trailing_space(text) for text in Document(document.data, verbatim=True).line_texts]
     if expected != there:
-        index = TextIndex(document)
+        index = LineIndex(document)
         raise NoMatch(
             f"The patch deletes {patch.path} with another content than it has.",
             f"{describe_nearest_text(index, [line.text for line in patch.hunks[0].old_side])}",
@@ -351,10 +361,10 @@ class _Placer:
     """
 
     def __init__(self, document: Document, trusted: frozenset[int]) -> None:
-        self._index = TextIndex(document)
+        self._index = LineIndex(document)
         self._trusted = trusted
         self._made = LineEdits()
-        self._progress = PlacementState()
+        self._progress = HunkPlacementProgress()
         self._placed: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
         """The hunks whose text was found exactly, each with its line in the file."""
         self._on_made = False
@@ -374,15 +384,15 @@ class _Placer:
             block = [line.text for line in hunk.old_side]
             if not self._made or not (block or _goes_to_end(hunk)):
                 raise
-            later = TextIndex(Document(self.result(), self._index.document.verbatim))
-            if block and not find_places(later, block, MatchLevel.EXACT):
+            later = LineIndex(Document(self.result(), self._index.document.verbatim))
+            if block and not find_block_places(later, block, MatchLevel.EXACT):
                 raise error
-            self._index, self._made, self._progress = later, LineEdits(), PlacementState()
+            self._index, self._made, self._progress = later, LineEdits(), HunkPlacementProgress()
             self._trusted, self._on_made = frozenset(), True
             match = self._place(hunk)
         if not hunk.doubt:
             return match
-        return add_doubt(match, hunk.doubt)
+        return add_match_doubt(match, hunk.doubt)
 
     def _place(self, hunk: PatchHunk) -> EditMatch:
         block = [line.text for line in hunk.old_side]
@@ -400,31 +410,35 @@ class _Placer:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
             self._take(
-                make_line_edits(self._index.document, place.start, place.end, apply_edit_script(script, place))
+                make_line_edits(
+                    self._index.document, place.start, place.end, list_kept_and_inserted_lines(script, place)
+                )
             )
-            match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
+            match = EditMatch(rung=choice.level, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
             check_not_already_applied(self._index, [line.text for line in hunk.new_side])
-            tolerant, doubt = filter_places(self._index, hunk, find_tolerant_places(self._index, script, block))
+            tolerant, doubt = filter_places_by_section_heading(
+                self._index, hunk, find_tolerant_places(self._index, script, block)
+            )
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
                 ordered = self._progress.filter_in_order(tolerant, stated)
                 if len(ordered) < len(tolerant):
-                    doubt = "; ".join(filter(None, (doubt, describe_order_doubt(tolerant))))
+                    doubt = "; ".join(filter(None, (doubt, describe_doubt_from_hunk_order(tolerant))))
                 tolerant = ordered
-            resolution = resolve_single_place(self._index, script, tolerant, stated)
+            resolution = locate_edit_at_single_place(self._index, script, tolerant, stated)
             self._check_not_cut(hunk, tolerant[0])
             self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
-        return add_doubt(match, doubt) if doubt else match
+        return add_match_doubt(match, doubt) if doubt else match
 
     def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
         """Refuse a hunk with too few inserted lines at the end of the file; within a file, kept lines would follow
         them.
         """
-        if hunk.short and place.end == len(self._index.texts):
+        if hunk.lacks_inserted_lines and place.end == len(self._index.texts):
             raise _cut_off()
 
     def _reaches_stated_end(self, hunk: PatchHunk, place: BlockPlace, block: Sequence[str]) -> bool:
@@ -436,11 +450,11 @@ class _Placer:
         """
         if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
             return False
-        changed = [at for at, line in enumerate(hunk.lines) if line.step is not LineOperation.KEEP]
+        changed = [at for at, line in enumerate(hunk.lines) if line.operation is not LineOperation.KEEP]
         kept_above, kept_below = changed[0], len(hunk.lines) - 1 - changed[-1]
         if kept_above >= kept_below and place.end < len(self._index.texts):
             return False
-        return len(find_places(self._index, block, MatchLevel.EXACT)) == 1
+        return len(find_block_places(self._index, block, MatchLevel.EXACT)) == 1
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.has_no_overlap_with(changes):
@@ -449,20 +463,28 @@ class _Placer:
         if changes:
             self._progress.floor = changes[-1].end
 
-    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenPlace | None, str]:
+    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenHunkPlace | None, str]:
         """Return the one exact place, or None if there is none, and a doubt about it."""
-        if stated is not None and hunk.source_line in self._trusted and matches_at(self._index, block, stated - 1):
-            return ChosenPlace(_place_at(stated - 1, block)), ""
-        if stated is not None and not hunk.seek and count_candidates(self._index, block) > _TOO_COMMON:
+        if (
+            stated is not None
+            and hunk.source_line in self._trusted
+            and is_exact_match_at(self._index, block, stated - 1)
+        ):
+            return ChosenHunkPlace(_place_at(stated - 1, block)), ""
+        if (
+            stated is not None
+            and not hunk.section_headings
+            and count_candidate_places(self._index, block) > _TOO_COMMON
+        ):
             for start in (stated - 1 + self._progress.drift, stated - 1):
-                if matches_at(self._index, block, start):
-                    return ChosenPlace(_place_at(start, block), MatchLevel.LINE_HINT), ""
-        found = find_places(self._index, block, MatchLevel.EXACT)
+                if is_exact_match_at(self._index, block, start):
+                    return ChosenHunkPlace(_place_at(start, block), MatchLevel.LINE_HINT), ""
+        found = find_block_places(self._index, block, MatchLevel.EXACT)
         if not found:
             return None, ""
-        fitting, doubt = filter_places(self._index, hunk, found)
+        fitting, doubt = filter_places_by_section_heading(self._index, hunk, found)
         choice = choose_exact_place(self._index, fitting, stated, self._progress, self._made)
-        if len(found) == 1 and not (hunk.seek or hunk.at_end):
+        if len(found) == 1 and not (hunk.section_headings or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
             doubt = describe_whitespace_ambiguity(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
@@ -471,43 +493,43 @@ class _Placer:
         """Place a hunk that only inserts lines and shows no line of the file."""
         document = self._index.document
         lines = len(document.lines_without_mark)
-        rung, note = MatchLevel.EXACT, ""
+        level, note = MatchLevel.EXACT, ""
         if not lines:
             at = 0
         elif hunk.source_line in self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
             at = hunk.old_start
         elif hunk.at_end:
             at = lines
-        elif hunk.seek:
+        elif hunk.section_headings:
             at = find_section_heading_line(self._index, hunk) + 1
-            rung, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
+            level, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
         elif _goes_to_end(hunk):
             at = lines
-            rung, note = MatchLevel.DOUBTFUL, "at the end of the file, as the hunk shows no place"
+            level, note = MatchLevel.DOUBTFUL, "at the end of the file, as the hunk shows no place"
         else:
             raise NoMatch(
                 "It only inserts lines and does not show where.",
                 "Give at least two unchanged lines next to them, each with a space before it.",
             )
-        start = BlockPlace(rung, at, at, ())
+        start = BlockPlace(level, at, at, ())
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
-        self._take(make_line_edits(document, at, at, apply_edit_script(script, start)))
+        self._take(make_line_edits(document, at, at, list_kept_and_inserted_lines(script, start)))
         if at == lines:
             self._progress.floor = floor
-        return EditMatch(rung=rung, line=at + 1, note=note)
+        return EditMatch(rung=level, line=at + 1, note=note)
 
 
 def _goes_to_end(hunk: PatchHunk) -> bool:
     """Return whether a hunk that shows no line of the file belongs at its end."""
-    return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
+    return hunk.at_end or (hunk.has_no_line_numbers and not hunk.section_headings and hunk.old_start is None)
 
 
-def add_doubt(match: EditMatch, doubt: str) -> EditMatch:
+def add_match_doubt(match: EditMatch, doubt: str) -> EditMatch:
     """Return the match with one more doubt in its note."""
-    rung = MatchLevel.DOUBTFUL if match.rung.is_exact else match.rung
-    return EditMatch(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
+    level = MatchLevel.DOUBTFUL if match.rung.is_exact else match.rung
+    return EditMatch(rung=level, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 
 def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
@@ -531,10 +553,10 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 def _joining_none(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
     """Return the lines; without their endings if a line without newline would be followed by another."""
     last = len(lines) - 1
-    if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(
-        line.ending == "" and any(after.step is LineOperation.INSERT for after in lines[at + 1 :])
+    if any(line.ending == "" and not at_end for line in lines if line.operation is LineOperation.INSERT) or any(
+        line.ending == "" and any(after.operation is LineOperation.INSERT for after in lines[at + 1 :])
         for at, line in enumerate(lines[:last])
-        if line.step is LineOperation.INSERT
+        if line.operation is LineOperation.INSERT
     ):
         return _without_endings(lines)
     return lines

@@ -24,7 +24,7 @@ PrefixPair = tuple[str, str]
 
 
 class DiffHeaderName(NamedTuple):
-    """Name in a `---` or `+++` line."""
+    """The path in a `---` or `+++` line of a diff, and whether the file is said to be missing."""
 
     path: str
     missing: bool
@@ -33,7 +33,7 @@ class DiffHeaderName(NamedTuple):
     """
 
 
-def quote_name(path: str) -> str:
+def quote_git_path(path: str) -> str:
     """Return the path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable
     bytes.
 
@@ -56,7 +56,7 @@ def quote_name(path: str) -> str:
     return f'"{"".join(pieces)}"'
 
 
-def unquote_name(text: str) -> tuple[str, str]:
+def unquote_git_path(text: str) -> tuple[str, str]:
     """Return the path at the start of `text`, which begins with a quote, and the rest; raise ValueError if it is
     malformed.
     """
@@ -82,23 +82,18 @@ def unquote_name(text: str) -> tuple[str, str]:
     raise ValueError("no closing quote")
 
 
-def read_header_name(text: str) -> str:
-    """Return the name in a header line (without its first word), unquoted and without a timestamp."""
-    return parse_header_name(text).path
-
-
-def read_rename_name(text: str) -> str:
+def parse_rename_path(text: str) -> str:
     """Return the name after `rename from` or `rename to`; it ends with the line, so a space or tab is part of it."""
     text = text.rstrip("\r")
-    return read_header_name(text) if text.startswith('"') else text
+    return parse_header_name(text).path if text.startswith('"') else text
 
 
 def parse_header_name(text: str) -> DiffHeaderName:
-    """Return the path of a `---` or `+++` line without its mark; a timestamp may follow."""
+    """Parse the text of a `---` or `+++` line after its mark: a path, perhaps quoted, and perhaps a timestamp."""
     text = text.rstrip("\r")
     if text.startswith('"'):
         try:
-            path, rest = unquote_name(text)
+            path, rest = unquote_git_path(text)
         except ValueError:
             return DiffHeaderName(text, False)
         return DiffHeaderName(path, _is_epoch(_STAMP.search(rest)))
@@ -127,12 +122,12 @@ def split_git_header_names(text: str) -> tuple[str, str] | None:
     text = text.rstrip("\r")
     try:
         if text.startswith('"'):
-            first, rest = unquote_name(text)
+            first, rest = unquote_git_path(text)
             second = rest.removeprefix(" ")
-            return first, unquote_name(second)[0] if second.startswith('"') else second
+            return first, unquote_git_path(second)[0] if second.startswith('"') else second
         if text.endswith('"'):
             at = text.index(' "')
-            return text[:at], unquote_name(text[at + 1 :])[0]
+            return text[:at], unquote_git_path(text[at + 1 :])[0]
     except ValueError:
         return None
     at = text.find(" ")
@@ -145,17 +140,17 @@ def split_git_header_names(text: str) -> tuple[str, str] | None:
     return (halves[0], halves[1]) if len(halves) == 2 else None
 
 
-def strip_prefixes(
+def strip_path_prefixes(
     old: str, new: str, git_names: tuple[str, str] | None, known: Iterable[PrefixPair] = ()
 ) -> tuple[str, str]:
-    """Return the names of the `---` and `+++` lines without the prefixes that the diff put before them.
+    """Return both names of a file without the prefixes (`a/` and `b/`) that the diff put before them.
 
     A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is removed only if
     the two names differ in nothing but their first folder: a folder called `a` stays. Beside `/dev/null`, it is
     removed if it is git's own or one of the `known`, which other files of the patch have.
     """
     old, new = _tidy(old), _tidy(new)
-    prefixes = find_prefixes(old, new, git_names)
+    prefixes = find_path_prefixes(old, new, git_names)
     if NO_FILE in (old, new) and not (git_names and git_names[0] == git_names[1]):
         # The prefix may also be that of the other side: if all other names have prefixes, it is not a folder.
         name = new if old == NO_FILE else old
@@ -168,19 +163,19 @@ def strip_prefixes(
     return _tidy(old), _tidy(new)
 
 
-def find_prefixes(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
+def find_path_prefixes(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
     """Return the prefixes of both names that are not part of the paths; None if there are none."""
     old, new = _tidy(old), _tidy(new)
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:
         if git_names and NO_FILE not in git_names:
-            return find_prefixes(*git_names, None)
+            return find_path_prefixes(*git_names, None)
         named_first, rest, usual = (new_first, new_rest, "b") if old == NO_FILE else (old_first, old_rest, "a")
         return ("a/", "b/") if named_first == usual and rest else None
     if not old_rest or not new_rest or not old_first or not new_first:
         return None
     if (old_first, new_first) == ("a", "b"):
-        inner = find_prefixes(old_rest, new_rest, None) if git_names and old_rest != new_rest else None
+        inner = find_path_prefixes(old_rest, new_rest, None) if git_names and old_rest != new_rest else None
         return ("a/", "b/") if inner is None else (f"a/{inner[0]}", f"b/{inner[1]}")
     return (f"{old_first}/", f"{new_first}/") if old_first != new_first and old_rest == new_rest else None
 

@@ -11,34 +11,39 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
-from app.proposals.locate.carry_over import EditScriptLine, LineOperation
-from app.proposals.patch.names import (
+from app.proposals.locate.edit_script import EditScriptLine, LineOperation
+from app.proposals.patch.diff_header_names import (
     NO_FILE,
     DiffHeaderName,
     PrefixPair,
-    find_prefixes,
+    find_path_prefixes,
     parse_header_name,
-    read_header_name,
-    read_rename_name,
+    parse_rename_path,
     split_git_header_names,
-    strip_prefixes,
+    strip_path_prefixes,
 )
-from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, matches_blob_id_prefix, parse_script_line
+from app.proposals.patch.parsed_patch import (
+    SHORTEST_ID,
+    FilePatch,
+    PatchHunk,
+    matches_blob_id_prefix,
+    parse_script_line,
+)
 from app.proposals.patch.prose import (
     HunkHeader,
-    find_list_end,
-    is_blank,
+    find_prose_list_end,
+    is_blank_line,
     is_code_fence,
-    is_damaged_header,
-    is_file_start,
-    is_header_pair,
-    is_list_line,
+    is_damaged_hunk_header,
+    is_file_header_with_hunk,
+    is_file_part_end,
+    is_format_patch_start,
     is_mail_signature,
-    is_mail_start,
-    is_new_section,
     is_no_newline_marker,
-    read_hunk_header,
-    skip_blank,
+    is_prose_list_line,
+    looks_like_file_header,
+    parse_hunk_header,
+    skip_blank_lines,
 )
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import MalformedPatch, UnsupportedPatch
@@ -52,8 +57,8 @@ NO_DATA = "binary, and the patch does not hold its data"
 
 
 @dataclass
-class UnifiedDiffPart:
-    """A file of the patch while it is being read."""
+class FilePatchBuilder:
+    """Collects the headers and hunks of one file of a unified diff, and builds its FilePatch."""
 
     line: int
     """Its first line, from 1."""
@@ -72,7 +77,7 @@ class UnifiedDiffPart:
     hunks: list[PatchHunk] = field(default_factory=list)
 
     @classmethod
-    def from_git_header(cls, at: int, text: str) -> "UnifiedDiffPart":
+    def from_git_header(cls, at: int, text: str) -> "FilePatchBuilder":
         """Return the part that begins with a `diff --git` line; `text` is the line without these words."""
         return cls(at + 1, text, split_git_header_names(text))
 
@@ -96,7 +101,7 @@ class UnifiedDiffPart:
     @property
     def prefixes(self) -> PrefixPair | None:
         """Return the prefixes of both names that are not part of the paths."""
-        return None if self.rename else find_prefixes(*self.names, self.git_names)
+        return None if self.rename else find_path_prefixes(*self.names, self.git_names)
 
     def read_extended_header(self, line: str, at: int) -> bool:
         """Read one of git's extended header lines, line `at` (from 0); return False for any other line."""
@@ -107,7 +112,7 @@ class UnifiedDiffPart:
                 return True
         for words in ("rename from ", "rename to "):
             if line.startswith(words):
-                self.rename[words.strip()] = read_rename_name(line[len(words) :])
+                self.rename[words.strip()] = parse_rename_path(line[len(words) :])
                 return True
         if index := _INDEX.match(line):
             self.old_blob, self.new_blob = index[1], index[2]
@@ -117,7 +122,7 @@ class UnifiedDiffPart:
         if line.startswith(("copy from ", "copy to ")):
             raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
         if line.startswith("GIT binary patch"):
-            name = strip_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
+            name = strip_path_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
             raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not taken.")
         return line.startswith(_EXTENDED)
 
@@ -132,13 +137,13 @@ class UnifiedDiffPart:
             self.old, self.new = parse_header_name(said[1]), parse_header_name(said[2])
         return True
 
-    def to_file_patch(self, known: Collection[PrefixPair]) -> FilePatch:
-        """Return the parsed part. Raises `MalformedPatch`.
+    def build(self, known: Collection[PrefixPair]) -> FilePatch:
+        """Return the FilePatch of the lines read so far. Raises `MalformedPatch`.
 
         Args:
             known: The prefixes in other parts, for a name beside `/dev/null`.
         """
-        old, new = self._renamed() if self.rename else strip_prefixes(*self.names, self.git_names, known)
+        old, new = self._renamed() if self.rename else strip_path_prefixes(*self.names, self.git_names, known)
         if self.old and self.old.missing and not any(hunk.old_side for hunk in self.hunks):
             old = NO_FILE
         elif self.new and self.new.missing and not any(hunk.new_side for hunk in self.hunks):
@@ -158,7 +163,7 @@ class UnifiedDiffPart:
         if self.no_data:
             return FilePatch(path, op, old_path=old_path, left_out=NO_DATA)
         new_mode = self.modes.get("new mode", self.modes.get("new file mode"))
-        self._check_whole(path, op, new_mode)
+        self._check_hunks_present(path, op, new_mode)
         return FilePatch(
             path,
             op,
@@ -168,7 +173,7 @@ class UnifiedDiffPart:
             new_mode,
             self.old_blob,
             self.new_blob,
-            spelled_out=True,
+            shows_deleted_lines=True,
         )
 
     def _renamed(self) -> tuple[str, str]:
@@ -185,14 +190,14 @@ class UnifiedDiffPart:
         """Refuse a header whose lines name different files."""
         both = {name for name in (old, new) if name != NO_FILE}
         if self.git_names:
-            fit = both <= set(strip_prefixes(*self.git_names, self.git_names))
+            fit = both <= set(strip_path_prefixes(*self.git_names, self.git_names))
         else:
             # The lines that a hunk removes or keeps show which of the two files is meant.
             fit = len(both) == 1 or any(hunk.old_side for hunk in self.hunks)
         if not fit:
             raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
 
-    def _check_whole(self, path: str, op: FileOperation, new_mode: int | None) -> None:
+    def _check_hunks_present(self, path: str, op: FileOperation, new_mode: int | None) -> None:
         """Refuse a part without hunks whose header announces a change of content."""
         if self.hunks:
             return
@@ -204,11 +209,11 @@ class UnifiedDiffPart:
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
 
-def to_file_patches(parts: Iterable[UnifiedDiffPart]) -> list[FilePatch]:
-    """Return the parsed parts of a patch, in order. Raises `MalformedPatch`."""
+def build_file_patches(parts: Iterable[FilePatchBuilder]) -> list[FilePatch]:
+    """Return the FilePatch of each builder, in order. Raises `MalformedPatch`."""
     parts = list(parts)
     known = {pair for part in parts if (pair := part.prefixes)}
-    return [part.to_file_patch(known) for part in parts]
+    return [part.build(known) for part in parts]
 
 
 def _mode(text: str, at: int) -> int:
@@ -229,20 +234,20 @@ _UNCLOSED = "the mail ends without its closing line (`-- `), so the patch may be
 _LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
-class UnifiedScanner:
-    """Parses the lines of one patch text from first to last.
+class UnifiedDiffParser:
+    """Parser of a unified diff over any number of files.
 
     Args:
-        whole: Whether the text is certainly complete; then a hunk with too few lines is only miscounted.
+        is_complete: Whether the text is certainly complete; then a hunk with too few lines is only miscounted.
         open_end: Whether its last line has no newline.
     """
 
-    def __init__(self, lines: Sequence[str], *, whole: bool = True, open_end: bool = False) -> None:
+    def __init__(self, lines: Sequence[str], *, is_complete: bool = True, open_end: bool = False) -> None:
         self._lines = lines
-        self._whole = whole
-        self._open_end = open_end and not whole
-        self._parts: list[UnifiedDiffPart] = []
-        self._part: UnifiedDiffPart | None = None
+        self._is_complete = is_complete
+        self._open_end = open_end and not is_complete
+        self._parts: list[FilePatchBuilder] = []
+        self._part: FilePatchBuilder | None = None
         self._in_changes = False
         """Whether a change mark on a line outside any hunk would be a lost change."""
         self._fenced = False
@@ -258,20 +263,20 @@ class UnifiedScanner:
         self.prose: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
-    def scan(self) -> list[FilePatch]:
+    def parse(self) -> list[FilePatch]:
         """Return the files of the patch, in order; raises MalformedPatch and UnsupportedPatch."""
         at = 0
         while at < len(self._lines):
             at = self._take(at)
         part = next((part for part in reversed(self._parts) if part.hunks), None)
-        if self._in_mail and not self._whole and part:
+        if self._in_mail and not self._is_complete and part:
             part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED)
-        return to_file_patches(self._parts)
+        return build_file_patches(self._parts)
 
     def _take(self, at: int) -> int:
         """Read the element at a line; return the line where the next one begins."""
         line = self._lines[at]
-        if is_mail_start(line):
+        if is_format_patch_start(line):
             self._in_mail = self._in_message = True
         elif self._in_message and not self._begins_diff(at):
             if line[:1] in _MARKS:
@@ -285,8 +290,8 @@ class UnifiedScanner:
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin(UnifiedDiffPart.from_git_header(at, line[11:]))
-        elif is_file_start(self._lines, at):
+            self._begin(FilePatchBuilder.from_git_header(at, line[11:]))
+        elif is_file_header_with_hunk(self._lines, at):
             return self._take_names(at)
         elif line.startswith("@@"):
             return self._take_hunk(at, at + 1)
@@ -298,7 +303,7 @@ class UnifiedScanner:
         """Return whether the message of a mail ends here; as in git, names without a numbered hunk are part of it."""
         line = self._lines[at]
         return line.startswith(("diff --git ", "diff --cc ", "@@ -")) or (
-            is_file_start(self._lines, at) and self._lines[at + 2].startswith("@@ -")
+            is_file_header_with_hunk(self._lines, at) and self._lines[at + 2].startswith("@@ -")
         )
 
     def _closes_mail(self, at: int) -> bool:
@@ -308,9 +313,9 @@ class UnifiedScanner:
         if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
             return False
         later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
-        return "-- " not in takewhile(lambda line: not is_mail_start(line), later)
+        return "-- " not in takewhile(lambda line: not is_format_patch_start(line), later)
 
-    def _begin(self, part: UnifiedDiffPart) -> UnifiedDiffPart:
+    def _begin(self, part: FilePatchBuilder) -> FilePatchBuilder:
         self._parts.append(part)
         self._part = part
         self._in_changes, self._stray = False, None
@@ -319,14 +324,14 @@ class UnifiedScanner:
     def _take_names(self, at: int) -> int:
         part = self._part
         if part is None or part.has_names or part.hunks or part.no_data:
-            part = self._begin(UnifiedDiffPart(at + 1))
+            part = self._begin(FilePatchBuilder(at + 1))
         part.old, part.new = parse_header_name(self._lines[at][4:]), parse_header_name(self._lines[at + 1][4:])
         self.header_pairs += 1
         self._in_changes = True
         after = at + 2
         if after < len(self._lines) and self._lines[after].startswith("+++ "):
             raise MalformedPatch(f"Line {after + 1}: a second `+++` line for the same file.")
-        if self._is_body(after) and not is_header_pair(self._lines, after):
+        if self._is_body(after) and not looks_like_file_header(self._lines, after):
             return self._take_hunk(at + 1, after)
         return after
 
@@ -336,7 +341,7 @@ class UnifiedScanner:
         if part is not None and not part.hunks and part.read_extended_header(line, at):
             return True
         if part is None or part.has_names or part.hunks:
-            alone = UnifiedDiffPart(at + 1)
+            alone = FilePatchBuilder(at + 1)
             if not alone.read_binary_line(line):
                 return False
             self._begin(alone)
@@ -353,20 +358,20 @@ class UnifiedScanner:
             if not is_mail_signature(self._lines, at):
                 self.prose.add(at)
             self._in_changes, self._part, self._in_mail = False, None, False
-        elif is_new_section(line):
+        elif is_file_part_end(line):
             self._in_changes, self._part = False, None
         elif self._in_changes and line[:1] in _MARKS:
             self._refuse_loose(at)
-        elif self._in_changes and not is_blank(line):
+        elif self._in_changes and not is_blank_line(line):
             self._stray = at
-        elif is_header_pair(self._lines, at):
+        elif looks_like_file_header(self._lines, at):
             self.prose.update((at, at + 1))
-        elif is_list_line(line):
+        elif is_prose_list_line(line):
             self.prose.add(at)
 
     def _names_one_file(self, at: int) -> bool:
-        old, new = read_header_name(self._lines[at][4:]), read_header_name(self._lines[at + 1][4:])
-        old, new = strip_prefixes(old, new, None)
+        old, new = (parse_header_name(self._lines[line][4:]).path for line in (at, at + 1))
+        old, new = strip_path_prefixes(old, new, None)
         return old == new or NO_FILE in (old, new)
 
     def _take_hunk(self, header_at: int, body: int) -> int:
@@ -381,7 +386,7 @@ class UnifiedScanner:
             part.hunks[-1] = replace(part.hunks[-1], doubt=doubt)
         self._stray = None
         line = self._lines[header_at]
-        header = read_hunk_header(line, header_at) if line.startswith("@@") else HunkHeader()
+        header = parse_hunk_header(line, header_at) if line.startswith("@@") else HunkHeader()
         counted = self._counted_end(header, header_at, body)
         prose_end = None if counted is None else self._list_after(counted)
         complete = prose_end is not None or (counted is not None and not self._goes_on(counted))
@@ -391,19 +396,19 @@ class UnifiedScanner:
             lines,
             header.old_start,
             header.new_start,
-            seek=(header.names,) if header.names else (),
+            section_headings=(header.section_heading,) if header.section_heading else (),
             source_line=header_at + 1,
-            unended=self._open_end
+            may_end_mid_line=self._open_end
             and end == len(self._lines)
             and lines[-1:] != ()
-            and lines[-1].step is LineOperation.INSERT,
+            and lines[-1].operation is LineOperation.INSERT,
         )
-        if not self._whole and skip_blank(self._lines, end) == len(self._lines):
+        if not self._is_complete and skip_blank_lines(self._lines, end) == len(self._lines):
             hunk = _ending_early(hunk, header, ends_text=end == len(self._lines))
         if hunk.has_changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
             part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
-        elif not lines and skip_blank(self._lines, end) == len(self._lines):
+        elif not lines and skip_blank_lines(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
         elif said := _miscounted(hunk, header):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without a change: {said}. Is the patch damaged?")
@@ -421,14 +426,14 @@ class UnifiedScanner:
         old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
             if at == len(self._lines):
-                if self._whole or old < 0 or new < 0 or self._ends_in_context():
+                if self._is_complete or old < 0 or new < 0 or self._ends_in_context():
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
                     f"({old} old and {new} new lines are missing).",
                     "Give the whole patch, or the right counts.",
                 )
-            if is_header_pair(self._lines, at) and self._names_one_file(at):
+            if looks_like_file_header(self._lines, at) and self._names_one_file(at):
                 return None
             match self._lines[at][:1]:
                 case " " | "":
@@ -454,8 +459,8 @@ class UnifiedScanner:
 
     def _goes_on(self, at: int) -> bool:
         """Return whether the line, or the one after empty lines, looks like one more of the body."""
-        at = skip_blank(self._lines, at)
-        if at == len(self._lines) or is_header_pair(self._lines, at) or self._closes_mail(at):
+        at = skip_blank_lines(self._lines, at)
+        if at == len(self._lines) or looks_like_file_header(self._lines, at) or self._closes_mail(at):
             return False
         if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._begins_names(at)):
             return False
@@ -472,7 +477,7 @@ class UnifiedScanner:
         """Return the end of text with a list that follows a complete body; None if there is none."""
         if self._is_body(at):
             return None
-        end = find_list_end(self._lines, at)
+        end = find_prose_list_end(self._lines, at)
         if end is not None:
             self.prose.update(line for line in range(at, end) if self._lines[line][:1] in _MARKS)
         return end
@@ -482,12 +487,12 @@ class UnifiedScanner:
         end = at
         while at < len(self._lines):
             line = self._lines[at]
-            if is_blank(line):
+            if is_blank_line(line):
                 at += 1
                 continue
             if (
                 (line[0] not in " +-" and not is_no_newline_marker(line))
-                or is_header_pair(self._lines, at)
+                or looks_like_file_header(self._lines, at)
                 or is_mail_signature(self._lines, at)
             ):
                 break
@@ -516,7 +521,7 @@ def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
     """Return what is wrong with the line above a hunk; empty for a sound header or a placeholder."""
     if line.startswith("@@"):
         return "the numbers in its `@@` line are damaged" if header.damaged else ""
-    if is_damaged_header(first):
+    if is_damaged_hunk_header(first):
         return "its first line looks like a damaged `@@` line"
     return "no `@@` line stands above it"
 
@@ -532,7 +537,7 @@ def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> Pa
     old = max(0, (header.old_count or 0) - len(hunk.old_side))
     new = (header.new_count or 0) - len(hunk.new_side)
     stated_end = (header.old_start or 0) + (header.old_count or 0) - 1 if old and new >= 0 else None
-    return replace(hunk, short=ends_text and new > old, stated_end=stated_end)
+    return replace(hunk, lacks_inserted_lines=ends_text and new > old, stated_end=stated_end)
 
 
 def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:

@@ -11,16 +11,15 @@ from enum import Enum
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, encode_surrogateescape, split_text
-from app.proposals.text.line_edits import NewLine
+from app.proposals.text.line_edits import InsertedLine
 from app.proposals.values.proposal_errors import NoMatch
 
 
-def encode_content(document: Document, text: str) -> bytes:
-    """Return the bytes of `text` as a new content of the document.
+def encode_new_content(document: Document, text: str) -> bytes:
+    """Return the bytes of `text` as the new content of the document; unchanged lines keep their bytes.
 
-    Unchanged lines keep their bytes; new ones get the encoding and the line endings of their surroundings. `text`
-    decides whether the result ends in a newline. Raises EditRefused (NotEditable) if the encoding cannot represent a
-    character.
+    New lines get the encoding and the line endings of their surroundings. `text` decides whether the result ends in
+    a newline. Raises EditRefused (NotEditable) if the encoding cannot represent a character.
     """
     if document.is_binary or not document.data:
         return encode_surrogateescape(text)
@@ -64,7 +63,7 @@ class LineOperation(Enum):
 class EditScriptLine:
     """A line of an edit; kept and removed ones must be found in the file."""
 
-    step: LineOperation
+    operation: LineOperation
     text: str
     ending: str | None = None
     """`\\n`, `\\r\\n` or empty; None if the edit does not specify it."""
@@ -85,18 +84,22 @@ def diff_as_edit_script(old: Sequence[str], new: Sequence[str]) -> list[EditScri
 
 def removed_line_numbers(script: Sequence[EditScriptLine]) -> set[int]:
     """Return the lines (from 0) of the old side that the script removes."""
-    old_side = [line for line in script if line.step is not LineOperation.INSERT]
-    return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
+    old_side = [line for line in script if line.operation is not LineOperation.INSERT]
+    return {index for index, line in enumerate(old_side) if line.operation is LineOperation.REMOVE}
 
 
-def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> list[int | NewLine]:
-    """Return the new lines of the place; raise NoMatch if the position of a new line is ambiguous."""
+def list_kept_and_inserted_lines(script: Sequence[EditScriptLine], place: BlockPlace) -> list[int | InsertedLine]:
+    """Apply the script at a place: return the numbers of the kept lines with the inserted lines between them.
+
+    Raises:
+        NoMatch: the position of an inserted line is ambiguous.
+    """
     replaced = removed_line_numbers(script)
     removed: set[int] = set()
-    inserted: dict[int, list[NewLine]] = {}
+    inserted: dict[int, list[InsertedLine]] = {}
     at = 0
     for line in script:
-        match line.step:
+        match line.operation:
             case LineOperation.INSERT:
                 text = place.shift.apply(line.text)
                 if text is None:
@@ -105,7 +108,7 @@ def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> li
                         f"difference: {line.text.strip()[:80]!r}.",
                         "Give old and new with the file's own indentation.",
                     )
-                inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
+                inserted.setdefault(_position(place, at, replaced), []).append(InsertedLine(text, line.ending))
             case LineOperation.REMOVE:
                 target = place.alignment[at]
                 assert target is not None, "a place has all lines that are removed"
@@ -113,7 +116,7 @@ def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> li
                 at += 1
             case LineOperation.KEEP:
                 at += 1
-    parts: list[int | NewLine] = []
+    parts: list[int | InsertedLine] = []
     for index in range(place.start, place.end):
         parts += inserted.get(index, ())
         if index not in removed:
