@@ -56,19 +56,19 @@ def test_ask_prints_the_answer_only(signoff: Run, model: dict[str, str], workspa
     ],
     ids=["which", "none", "nothing", "unknown"],
 )
-def test_impossible_question_is_one_line(
+def test_an_impossible_question_is_reported_in_one_line(
     signoff: Run, model: dict[str, str], words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = signoff("ask", *words, OPENAI_BASE_URL="http://127.0.0.1:9/v1", **model)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1) and said in done.stderr
 
 
-def test_without_a_model_it_says_what_to_set(signoff: Run, model: dict[str, str]) -> None:
+def test_ask_without_a_model_says_what_to_set(signoff: Run, model: dict[str, str]) -> None:
     done = signoff("ask", "P1", "why?", "--hunk", "1")
     assert done.returncode == 2 and "No model is set up" in done.stderr
 
 
-def test_an_answer_that_cannot_be_kept_is_a_failure(signoff: Run, model: dict[str, str], tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_stored_is_a_failure(signoff: Run, model: dict[str, str], tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
     database.execute(
         "CREATE TRIGGER eio BEFORE INSERT ON events WHEN NEW.type = 'side_answer'"

@@ -58,7 +58,9 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
 
 
 @pytest.mark.layer
-def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_failures_in_exit_code_and_output(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_checks(runtime, asked(as_json=True)) == ExitCode.FAILED
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["ok"]) == ("P1", False)
@@ -70,7 +72,7 @@ def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pyte
 
 
 @pytest.mark.layer
-def test_one_check_alone(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_check_can_be_run(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_checks(runtime, asked(only=("one",))) == ExitCode.DONE
     assert capsys.readouterr().out.startswith("one ✓ ")
     with pytest.raises(CommandError, match="no check three") as raised:
@@ -78,13 +80,13 @@ def test_one_check_alone(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[s
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_decided_proposal_is_not_checked(runtime: OpenWorkspace) -> None:
+def test_a_decided_proposal_is_not_checked(runtime: OpenWorkspace) -> None:
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
         run_checks(runtime, asked())
 
 
-def test_an_untrusted_or_changed_file_runs_nothing(runtime: OpenWorkspace, root: Path) -> None:
+def test_an_untrusted_or_changed_configuration_runs_no_check(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text(TABLES + "# another\n")
     runtime.reload()
     with pytest.raises(CommandError, match="/trust") as raised:
@@ -129,7 +131,7 @@ def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace
     assert (root / "a.txt").read_text() == "two\n"
 
 
-def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: OpenWorkspace) -> None:
+def test_without_trust_no_check_blocks_an_approval(root: Path, runtime: OpenWorkspace) -> None:
     (root / ".signoff.toml").write_text(
         """[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n"""
     )
@@ -138,7 +140,7 @@ def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: OpenW
 
 
 @pytest.mark.layer
-def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Path, runtime: OpenWorkspace) -> None:
+def test_an_untrusted_workspace_disables_no_check_of_the_user(root: Path, runtime: OpenWorkspace) -> None:
     own = runtime.dirs.config_file
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text("""[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n""")
@@ -150,7 +152,9 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
 
 
 @pytest.mark.layer
-def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_approving_a_decided_proposal_runs_no_check(
+    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
     trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
@@ -160,14 +164,14 @@ def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: py
     assert "never" not in capsys.readouterr().out
 
 
-def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: OpenWorkspace, root: Path) -> None:
+def test_suggestions_do_not_change_an_unreadable_configuration(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:
         suggest_check_tables(runtime, argparse.Namespace(what="suggest", json=False))
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_checks_that_cannot_run_say_so(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_cannot_run_name_the_reason(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     async def obstacle(_: CheckRunner) -> str:
         return "the system has no room"
 
@@ -176,7 +180,9 @@ def test_checks_that_cannot_run_say_so(runtime: OpenWorkspace, monkeypatch: pyte
         run_checks(runtime, asked())
 
 
-def test_an_exception_in_approve_is_no_refusal(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_in_approve_is_raised(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -254,7 +260,7 @@ def code(runtime: OpenWorkspace) -> OpenWorkspace:
 
 
 @pytest.mark.layer
-def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
+def test_evidence_names_the_check_that_holds_each_hunk(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code.workspace.root / ".signoff.toml").write_text(
@@ -278,7 +284,7 @@ def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
 
 @pytest.mark.layer
 @pytest.mark.parametrize(("moved", "verdicts"), [(False, ["held"]), (True, [])])
-def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
+def test_an_approval_records_evidence_only_of_the_same_files(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str], moved: bool, verdicts: list[str]
 ) -> None:
     (code.workspace.root / ".signoff.toml").write_text(
@@ -297,7 +303,7 @@ def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
 
 
 @pytest.mark.layer
-def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
+def test_evidence_without_tests_or_of_a_decided_proposal_is_refused(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError, match="No check seems to run tests") as raised:

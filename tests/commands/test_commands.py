@@ -97,7 +97,7 @@ def test_a_patch_is_staged_shown_and_approved(signoff: Run, workspace: Path) -> 
     assert [line["decision"] for line in document(signoff("log", "--json"))] == ["approved", "undone", "redone"]
 
 
-def test_a_denial_is_taken_back_and_done_again(signoff: Run, workspace: Path) -> None:
+def test_a_denial_is_undone_and_redone(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     signoff("deny", "P1", "-m", "Not so.")
     assert document(signoff("undo", "P1", "--json"))["state"] == "pending"
@@ -111,7 +111,9 @@ def test_a_denial_is_taken_back_and_done_again(signoff: Run, workspace: Path) ->
 
 
 @pytest.mark.parametrize(("verb", "fact"), [("approve", "all its files are written"), ("deny", "P1 is denied")])
-def test_an_unrecorded_decision_recovers(signoff: Run, workspace: Path, tmp_path: Path, verb: str, fact: str) -> None:
+def test_an_unrecorded_decision_is_recorded_by_the_next_command(
+    signoff: Run, workspace: Path, tmp_path: Path, verb: str, fact: str
+) -> None:
     signoff("stage", "-", stdin=PATCH)
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
     database.execute("CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
@@ -136,7 +138,9 @@ def test_an_unrecorded_decision_recovers(signoff: Run, workspace: Path, tmp_path
     assert json.loads(signoff("log", "--json").stdout)[0]["proposal"] == "P1"
 
 
-def test_a_store_failure_before_the_end_restores_every_file(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_a_store_failure_during_an_approval_restores_every_file(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
     signoff("stage", "-", stdin=PATCH)
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
     database.execute(
@@ -165,13 +169,13 @@ def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     assert "in part" not in signoff("proposals", "--all").stdout
 
 
-def test_a_proposal_of_which_only_a_hunk_was_denied_still_waits(signoff: Run) -> None:
+def test_a_proposal_with_a_denied_hunk_is_still_pending(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     assert document(signoff("deny", "P1", "--hunks", "2", "--json"))["state"] == "pending"
     assert "in part" not in signoff("export", "P1", "--review").stdout + signoff("proposals", "--all").stdout
 
 
-def test_a_proposal_of_which_a_hunk_was_denied_is_not_listed_as_applied(signoff: Run, workspace: Path) -> None:
+def test_a_partly_denied_proposal_is_listed_as_applied_in_part(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     signoff("approve", "P1", "--hunks", "2")
     assert document(signoff("deny", "P1", "--json"))["state"] == "applied"
@@ -211,14 +215,14 @@ def test_content_changed_in_the_store_is_never_written(signoff: Run, workspace: 
     assert "+ONE" in signoff("show", staged["id"]).stdout, "the same content, staged anew, puts it right"
 
 
-def test_a_new_name_that_hurts_on_another_system_is_flagged(signoff: Run) -> None:
+def test_a_file_name_that_is_invalid_on_windows_is_flagged(signoff: Run) -> None:
     staged = signoff("stage", stdin="--- /dev/null\n+++ b/NUL.txt\n@@ -0,0 +1 @@\n+x\n")
     assert staged.returncode == 0
     assert "'NUL.txt' is a device" in staged.stderr
     assert "'NUL.txt' is a device" in document(signoff("show", "P1", "--json"))["files"][0]["warnings"][0]
 
 
-def test_lines_for_people_show_escapes_in_a_pipe_too(signoff: Run) -> None:
+def test_text_output_shows_escape_characters_in_a_pipe(signoff: Run) -> None:
     signoff("stage", stdin="--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+\x1b]0;evil\x07\n")
     listed = signoff("show", "P1", "--hunks").stdout
     assert "\x1b" not in listed and "␛]0;evil␇" in listed
@@ -227,7 +231,7 @@ def test_lines_for_people_show_escapes_in_a_pipe_too(signoff: Run) -> None:
     assert told.returncode and "\x1b" not in told.stderr and "P9␛[2J" in told.stderr
 
 
-def test_hunks_are_listed_by_the_numbers_that_approve_takes_and_others_are_wrong_usage(signoff: Run) -> None:
+def test_listed_hunk_numbers_fit_approve_and_others_are_wrong_usage(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     listed = signoff("show", "P1", "--hunks").stdout.splitlines()
     assert listed[0] == "notes.txt (edit, +2 -2)"
@@ -238,7 +242,7 @@ def test_hunks_are_listed_by_the_numbers_that_approve_takes_and_others_are_wrong
         assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200
 
 
-def test_impossible_decision_is_refused_with_3(signoff: Run, workspace: Path) -> None:
+def test_an_impossible_decision_exits_with_3(signoff: Run, workspace: Path) -> None:
     assert "P9" in refused(signoff("approve", "P9"), 3)
     signoff("stage", stdin=PATCH)
     (workspace / "notes.txt").write_text("uno\ndos\ntres\n")
@@ -250,7 +254,7 @@ def test_impossible_decision_is_refused_with_3(signoff: Run, workspace: Path) ->
     refused(signoff("redo", "P1"), 3)
 
 
-def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run) -> None:
+def test_a_patch_that_does_not_apply_exits_with_3(signoff: Run) -> None:
     for patch in (
         "nothing of the kind",
         PATCH.replace("notes.txt", "../outside.txt"),
@@ -262,7 +266,7 @@ def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run) -> None:
     assert document(signoff("proposals", "--all", "--json")) == []
 
 
-def test_a_configuration_in_the_wrong_folder_is_not_passed_over(signoff: Run, tmp_path: Path) -> None:
+def test_a_configuration_in_the_wrong_folder_is_an_error(signoff: Run, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     wrong = tmp_path / "home" / "config.toml"
     wrong.write_text('model = "mine"\n')
@@ -275,7 +279,7 @@ def test_a_configuration_in_the_wrong_folder_is_not_passed_over(signoff: Run, tm
     assert signoff("proposals").returncode == 0
 
 
-def test_a_bad_configuration_is_named(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_an_invalid_setting_is_named(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     (workspace / ".signoff.toml").write_text("modle = 'x'\n")
     assert "modle" in refused(signoff("proposals"), 2)
     (workspace / ".signoff.toml").write_text("max_steps = 'many'\n")
@@ -295,7 +299,7 @@ def test_the_workspace_cannot_redirect_the_key(signoff: Run, workspace: Path) ->
 
 
 @pytest.mark.parametrize("path", ["/v1", "/anthropic"])
-def test_anthropics_key_is_sent_to_no_other_host_and_the_doctor_tells_which_key_was(signoff: Run, path: str) -> None:
+def test_anthropics_key_is_sent_only_to_its_host_and_the_doctor_names_the_key(signoff: Run, path: str) -> None:
     with WireServer() as server:
         server.always(Turn("ok"))
         address = ("--base-url", f"{server.url}{path}", "--model", "claude")
@@ -308,7 +312,7 @@ def test_anthropics_key_is_sent_to_no_other_host_and_the_doctor_tells_which_key_
         assert [checks["key"] for checks in said] == ["none needed", "accepted: the one in $OPENAI_API_KEY"]
 
 
-def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:
+def test_a_turn_without_a_terminal_stages_and_prints(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         server.turn(
             text="I will edit.",
@@ -345,7 +349,7 @@ def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:
         assert signoff("search", "elsewhere").stdout == "Nowhere.\n"
 
 
-def test_a_question_is_in_the_document(signoff: Run) -> None:
+def test_a_question_of_the_model_is_in_the_json_output(signoff: Run) -> None:
     with WireServer() as server:
         server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
         endpoint = ("--base-url", server.base_url, "--model", "m")
@@ -356,7 +360,7 @@ def test_a_question_is_in_the_document(signoff: Run) -> None:
         assert server.last.messages[-1] == {**server.last.messages[-1], "role": "tool", "content": "b"}
 
 
-def test_a_session_that_is_open_in_a_window_is_left_to_it(signoff: Run, tmp_path: Path) -> None:
+def test_a_session_that_is_open_in_a_window_is_refused(signoff: Run, tmp_path: Path) -> None:
     session = document(signoff("run", "Ask me something", "--demo", "--json"))["session"]
     lock = SessionLock(tmp_path / "home" / "state" / "locks" / f"session-{session}.lock")
     assert lock.acquire()
@@ -366,7 +370,7 @@ def test_a_session_that_is_open_in_a_window_is_left_to_it(signoff: Run, tmp_path
         lock.release()
 
 
-def test_a_failed_request_is_1_and_one_line(signoff: Run) -> None:
+def test_a_failed_request_exits_with_1_and_one_line(signoff: Run) -> None:
     done = signoff("run", "hello", "--quiet", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "127.0.0.1:9" in done.stderr
@@ -381,7 +385,7 @@ def test_a_failed_request_is_1_and_one_line(signoff: Run) -> None:
         assert "sk-wrong" not in done.stdout + done.stderr
 
 
-def test_a_command_of_the_model_never_runs_without_the_screen(signoff: Run, workspace: Path) -> None:
+def test_a_command_of_the_model_never_runs_headless_without_permission(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         server.call("run_command", {"command": "touch ran"})
         server.say("It was not allowed.")
@@ -423,7 +427,9 @@ def test_held_ignored_files_are_not_written_without_a_screen(signoff: Run, works
     assert not (workspace / "build").exists()
 
 
-def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_kept_ignored_files_are_listed_by_folder_and_pruned_by_age(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
     kept = versions_kept_for_workspace(workspace, tmp_path / "home/state/kept")
     older, newer = kept.new_folder(), kept.new_folder()
     for folder in (older, newer):
@@ -439,7 +445,9 @@ def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, work
     assert not newer.exists()
 
 
-def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_kept_files_are_not_pruned(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_folders, "MAX_KEPT_BYTES", 10)
     kept, folders = versions_kept_for_workspace(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
@@ -461,7 +469,7 @@ def test_completion_scripts_name_the_commands(signoff: Run, shell: str) -> None:
     )
 
 
-def test_the_completion_knows_the_options_of_the_app_and_hides_what_is_internal(signoff: Run, tmp_path: Path) -> None:
+def test_completion_offers_the_apps_options_and_hides_internal_ones(signoff: Run, tmp_path: Path) -> None:
     script = signoff("completion", "bash").stdout
     assert "--until-stdin-closes" not in script
     (tmp_path / "signoff.bash").write_text(script)
@@ -477,7 +485,7 @@ def test_the_completion_knows_the_options_of_the_app_and_hides_what_is_internal(
 
 
 @pytest.mark.parametrize(("word", "hint"), [("aprove P1", "signoff approve"), ("no/such/folder", "--help")])
-def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str) -> None:
+def test_a_missing_folder_is_named(signoff: Run, word: str, hint: str) -> None:
     line = refused(signoff(*word.split()), 2)
     assert word.split()[0] in line and hint in line
 
@@ -496,7 +504,7 @@ def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str)
         (("sessions", "--prune", "-1"), 2),
     ],
 )
-def test_a_refusal_is_one_line_and_a_document(signoff: Run, words: tuple[str, ...], code: int) -> None:
+def test_a_refusal_is_one_line_or_one_json_document(signoff: Run, words: tuple[str, ...], code: int) -> None:
     line = refused(signoff(*words), code)
     done = signoff(*words, "--json")
     assert (done.returncode, done.stderr) == (code, line)
@@ -531,7 +539,7 @@ new mode 100755
 """
 
 
-def test_everything_that_would_be_written_is_told_before_it_is(signoff: Run, workspace: Path) -> None:
+def test_stage_names_every_change_that_an_approval_would_write(signoff: Run, workspace: Path) -> None:
     tool, helper = workspace / "tool", workspace / "helper"
     for file, mode in ((tool, 0o644), (helper, 0o4755)):
         file.write_text("a\n")
@@ -577,7 +585,9 @@ def test_everything_that_would_be_written_is_told_before_it_is(signoff: Run, wor
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_no_session(signoff: Run, workspace: Path, tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_leaves_a_session_that_can_be_continued(
+    signoff: Run, workspace: Path, tmp_path: Path, number: int, code: int
+) -> None:
     with WireServer() as server:
         server.script([stream(chunk(text="Half a sen"), STALL)])
         endpoint = ("--base-url", server.base_url, "--model", "m")
@@ -601,7 +611,9 @@ def test_a_signal_ends_no_session(signoff: Run, workspace: Path, tmp_path: Path,
         assert [one["content"] for one in server.last.messages if one["role"] == "user"] == ["begin", "go on"]
 
 
-def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_invalid_utf_8_in_a_prompt_and_a_closed_pipe_are_handled(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
     with WireServer() as server:
         server.call("list_files", {})
         server.say("Seen.")
@@ -646,7 +658,7 @@ def test_tool_calls_of_the_model_are_printed_by_name(signoff: Run) -> None:
         assert "\x1b" not in told
 
 
-def test_pruning_says_what_went(signoff: Run) -> None:
+def test_pruning_reports_what_it_removed(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     signoff("deny", "P1")
     assert "1 decided proposal" in signoff("sessions", "--prune", "0").stdout
@@ -674,7 +686,7 @@ def test_the_doctor_without_a_model_reports_the_rest(signoff: Run, workspace: Pa
     assert {"commands", "checks", "agents", "config"} < {one["name"] for one in told["checks"]}
 
 
-def test_the_doctor_names_the_models_where_none_is_chosen(signoff: Run) -> None:
+def test_the_doctor_lists_the_models_if_none_is_chosen(signoff: Run) -> None:
     with WireServer() as server:
         server.require_key("right")
         server.models = ["large", "small"]
@@ -719,7 +731,7 @@ def test_export_of_a_proposal_names_the_review_option(signoff: Run) -> None:
     assert "no session 'P2'" in refused(signoff("export", "P2"), 2)
 
 
-def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Path) -> None:
+def test_the_users_profile_overrides_are_not_stored_as_learned(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         (workspace.parent / "home/config").mkdir(parents=True)
         config = workspace.parent / "home/config/config.toml"
@@ -744,7 +756,7 @@ def test_running_in_a_subfolder_names_the_workspace(signoff: Run, workspace: Pat
     assert f"but in {workspace.resolve()} (--workspace)" in signoff("proposals", "--workspace", "sub").stdout
 
 
-def test_a_person_is_told_what_is_so_and_not_what_a_model_should_do(signoff: Run, workspace: Path) -> None:
+def test_stage_errors_contain_no_advice_for_models(signoff: Run, workspace: Path) -> None:
     other = PATCH.replace(" two", " elsewhere")
     done = refused(signoff("stage", stdin=other), 3)
     assert "is not in the file" in done and "Nearest" not in done and "Give the lines" not in done
@@ -764,25 +776,25 @@ def test_a_person_is_told_what_is_so_and_not_what_a_model_should_do(signoff: Run
     ],
     ids=["edit", "creation", "deletion", "rename"],
 )
-def test_staging_a_diff_twice_names_the_proposal_that_waits_with_it(signoff: Run, patch: str) -> None:
+def test_staging_a_diff_twice_names_the_pending_proposal(signoff: Run, patch: str) -> None:
     assert signoff("stage", stdin=patch).returncode == 0
     assert "P1 already waits with this very change" in refused(signoff("stage", stdin=patch), 3)
     assert len(document(signoff("proposals", "--json"))) == 1
 
 
-def test_arguments_that_are_no_text_are_wrong_usage(signoff: Run) -> None:
+def test_arguments_that_are_not_utf_8_are_wrong_usage(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     commands = ("export", "show", "approve", "deny P1 -m", "run", "run x --model")
     for done in (signoff(*command.split(), "\udcff") for command in commands):
         assert done.returncode == 2 and "not UTF-8 text" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_workspace_that_is_not_there_is_wrong_usage(signoff: Run) -> None:
+def test_a_missing_workspace_is_wrong_usage(signoff: Run) -> None:
     for words in ("proposals", "approve P1", "stage", "sessions", "keys", "run x"):
         assert "nowhere is not a folder" in refused(signoff(*words.split(), "--workspace", "nowhere"), 2)
 
 
-def test_a_word_too_many_is_told_with_what_the_command_takes(signoff: Run) -> None:
+def test_a_surplus_argument_shows_the_usage_of_the_command(signoff: Run) -> None:
     for command, *words in (("show", "P1", "P2"), ("keys", "P2"), ("proposals", "P2"), ("show", "P1", "--P2")):
         done = signoff(command, *words)
         usage, *_, problem = done.stderr.splitlines()
@@ -790,7 +802,7 @@ def test_a_word_too_many_is_told_with_what_the_command_takes(signoff: Run) -> No
         assert problem.startswith(f"signoff {command}: error: ") and "P2" in problem
 
 
-def test_closed_streams_are_no_defect(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_closed_standard_streams_cause_no_traceback(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     signoff("stage", stdin=PATCH)
     environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
     for command, code, told in (
@@ -812,7 +824,7 @@ def test_closed_streams_are_no_defect(signoff: Run, workspace: Path, tmp_path: P
         assert signoff("log", "--verify").returncode == 0
 
 
-def test_a_turn_in_a_home_that_nobody_named_is_refused(signoff: Run, workspace: Path) -> None:
+def test_a_turn_in_the_home_folder_needs_the_workspace_option(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         server.say("Hello.")
         words = ("run", "hi", "--base-url", server.base_url, "--model", "m")
@@ -864,7 +876,7 @@ def test_changed_proposal_is_approved_after_show_or_with_force(signoff: Run, wor
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nx\ny\nend\n"
 
 
-def test_only_what_is_new_is_said_of_other_proposals(signoff: Run, workspace: Path) -> None:
+def test_stage_names_only_new_relations_to_other_proposals(signoff: Run, workspace: Path) -> None:
     (workspace / "notes.txt").write_text("".join(f"line {number}\n" for number in range(30)))
     edit = "--- a/notes.txt\n+++ b/notes.txt\n@@ -{at},1 +{at},1 @@\n-line {line}\n+LINE {line}\n"
     for line in (2, 20):
@@ -874,7 +886,7 @@ def test_only_what_is_new_is_said_of_other_proposals(signoff: Run, workspace: Pa
     assert [line.split(" now")[0] for line in said] == ["P1 denied: notes.txt.", "P3 is stale"]
 
 
-def test_counts_are_those_of_the_patch_that_is_shown(signoff: Run, workspace: Path) -> None:
+def test_line_counts_match_the_shown_patch(signoff: Run, workspace: Path) -> None:
     series = PATCH + PATCH.replace("-one\n+ONE", "-ONE\n+Once").replace("-three\n+THREE", " THREE")
     (workspace / "a").write_text("1\n2\n")
     (workspace / "b").write_text("3\n")
@@ -897,7 +909,7 @@ def test_counts_are_those_of_the_patch_that_is_shown(signoff: Run, workspace: Pa
         assert staged.stdout.count(f"+{added} -{removed}") == 2, staged.stdout
 
 
-def test_commands_are_not_run_directly_on_the_files_unless_that_was_said(workspace: Path, tmp_path: Path) -> None:
+def test_commands_do_not_run_in_place_without_the_option(workspace: Path, tmp_path: Path) -> None:
     """In a namespace in which there may be no more of them, as in a container."""
     with WireServer() as server:
         words = ["run", "go", "--workspace", str(workspace), "--base-url", server.base_url, "--model", "m"]

@@ -47,7 +47,7 @@ def installed(tmp_path: Path) -> Installed:
     return Installed(tmp_path / "programs")
 
 
-def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: Path) -> None:
+def test_a_door_is_shown_installed_and_removed(signoff: Run, workspace: Path) -> None:
     home = {"HOME": str(workspace.parent)}
     settings = workspace / ".claude/settings.json"
     shown = document(signoff("doors", "show", "claude", "--json", **home))
@@ -69,7 +69,7 @@ def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: P
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[]", "\udcff"])
-def test_settings_that_cannot_be_read_are_named_and_left_alone(signoff: Run, workspace: Path, text: str) -> None:
+def test_unreadable_agent_settings_are_named_and_not_changed(signoff: Run, workspace: Path, text: str) -> None:
     settings = workspace / ".claude/settings.json"
     settings.parent.mkdir()
     settings.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -99,7 +99,7 @@ def test_settings_that_cannot_be_read_are_named_and_left_alone(signoff: Run, wor
         ),
     ],
 )
-def test_settings_that_open_a_door_are_told(
+def test_agent_settings_that_bypass_the_hook_are_reported(
     signoff: Run, workspace: Path, installed: Installed, name: str, text: str, told: str
 ) -> None:
     path = workspace / name
@@ -123,7 +123,7 @@ def opened(signoff: Run, installed: Installed, agent: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("version", "told"), [("0.140.0", True), ("0.141.0", False), ("none", False)])
-def test_releases_with_an_open_door_are_told(
+def test_agent_releases_that_bypass_the_hook_are_reported(
     signoff: Run, workspace: Path, installed: Installed, version: str, told: bool
 ) -> None:
     installed.put("codex", f'#!/bin/sh\necho "codex-cli {version}"\ntouch "$HOME/left" "$CODEX_HOME/left"\n')
@@ -131,7 +131,7 @@ def test_releases_with_an_open_door_are_told(
     assert not (workspace.parent / "left").exists(), "it writes into no home of the user's to say its version"
 
 
-def test_a_limit_that_is_too_short_is_told(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_a_hook_time_limit_that_is_too_short_is_reported(signoff: Run, workspace: Path, installed: Installed) -> None:
     opened(signoff, installed, "gemini")
     settings = workspace / ".gemini/settings.json"
     settings.write_text(settings.read_text().replace("600000", "20000"))
@@ -145,7 +145,7 @@ def tried(signoff: Run, installed: Installed, *words: str) -> tuple[int, list[di
     return done.returncode, found
 
 
-def test_a_door_that_holds_is_tried_without_a_trace(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_trying_a_working_door_leaves_no_trace(signoff: Run, workspace: Path, installed: Installed) -> None:
     installed.put("claude", AGENT.format(python=sys.executable, obeys=True))
     before = sorted(workspace.iterdir())
     code, (line,) = tried(signoff, installed, "--try", "claude")
@@ -155,7 +155,7 @@ def test_a_door_that_holds_is_tried_without_a_trace(signoff: Run, workspace: Pat
     assert signoff("doors", "--try", **installed.environment).returncode == 0, "what is not installed is no failure"
 
 
-def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_a_door_that_the_agent_bypasses_is_reported(signoff: Run, workspace: Path, installed: Installed) -> None:
     installed.put("claude", AGENT.format(python=sys.executable, obeys=False))
     code, (line,) = tried(signoff, installed, "show", "claude", "--try")
     assert (code, line["verdict"], line["why"]) == (
@@ -174,7 +174,7 @@ def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, ins
     assert "not hooked in here" not in signoff("doors", "--try", **installed.environment).stdout
 
 
-def test_door_that_cannot_be_tried_says_why(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_a_door_that_cannot_be_tried_names_the_reason(signoff: Run, workspace: Path, installed: Installed) -> None:
     code, (line,) = tried(signoff, installed, "--try", "gemini")
     assert (code, line["verdict"], line["why"], line["program"]) == (1, "not tried", "it is not installed", None)
     installed.put("gemini", "#!/bin/sh\necho Please log in.\n")
@@ -186,14 +186,16 @@ def test_door_that_cannot_be_tried_says_why(signoff: Run, workspace: Path, insta
     assert code == 1 and "No such file" in line["why"]
 
 
-def test_without_signoff_on_the_path_the_reason_is_that(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_a_trial_without_signoff_on_the_path_says_so(signoff: Run, workspace: Path, installed: Installed) -> None:
     installed.put("claude", AGENT.format(python=sys.executable, obeys=True))
     installed.environment["PATH"] = f"{workspace.parent / 'programs'}:/usr/bin:/bin"
     code, (line,) = tried(signoff, installed, "--try", "claude")
     assert (code, line["verdict"]) == (1, "not tried") and line["why"].startswith("signoff is not on the PATH")
 
 
-def test_the_agent_gets_neither_key_nor_home(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_a_tried_agent_gets_neither_keys_nor_the_users_home(
+    signoff: Run, workspace: Path, installed: Installed
+) -> None:
     told = workspace.parent / "told"
     installed.put("claude", f"#!/bin/sh\nenv > {told}\n")
     keys = {"ANTHROPIC_API_KEY": "sk-ant-own", "ANTHROPIC_AUTH_TOKEN": "own", "CLAUDE_CONFIG_DIR": "/own"}

@@ -218,9 +218,7 @@ def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: 
     assert places[-1] is not None and places[-1].old_path == places[-1].new_path == "added.txt"
 
 
-def test_a_comment_outside_of_the_diff_goes_into_the_words(
-    review: Review, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comment_outside_the_diff_is_in_the_review_body(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     review.runtime.service.deny("P1", feedback="Not yet.", comments=[review.comment("Look here", "new", 32)])
     made = github(review, capsys)
     assert not made.comments and made.body.startswith("Not yet.") and "`a.txt:32`" in made.body
@@ -247,7 +245,7 @@ EDITED = [
     ],
     ids=["several", "inserted", "longer", "backquotes", "removed", "blank lines", "context", "restored"],
 )
-def test_taking_all_suggestions_gives_the_text_as_it_was_edited(
+def test_applying_all_suggestions_gives_the_edited_text(
     review: Review, capsys: pytest.CaptureFixture[str], wanted: list[str]
 ) -> None:
     review.edit(wanted)
@@ -257,7 +255,7 @@ def test_taking_all_suggestions_gives_the_text_as_it_was_edited(
     assert applied_by_github(github(review, capsys), HEAD) == wanted
 
 
-def test_an_edit_outside_of_the_diff_goes_into_the_words(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_outside_the_diff_is_in_the_review_body(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     review.edit([*HEAD[:30], "elsewhere", *HEAD[31:]])
     made = github(review, capsys)
     assert not made.comments and "`a.txt:31`" in made.body and f"-{HEAD[30]}\n+elsewhere" in made.body
@@ -328,7 +326,7 @@ def test_paths_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.M
     review.runtime.close()
 
 
-def test_commits_that_are_not_known_are_asked_for(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_commits_require_options(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("export", "P1", "--review", "--format", "github", "--workspace", str(review.root))
     git(review.repository, "checkout", "--quiet", "feature")
     assert main(words) == 3 and "--base" in capsys.readouterr().err
@@ -341,7 +339,7 @@ def test_commits_that_are_not_known_are_asked_for(review: Review, capsys: pytest
     assert main(("export", "latest", "--format", "gitlab", "--workspace", str(review.root))) == 2
 
 
-def test_a_review_without_words_is_one_that_github_takes(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_review_without_comments_is_valid_for_github(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     review.runtime.service.approve("P1")
     assert all(one.state is HunkState.APPLIED for one in review.runtime.service.get("P1").files)
     assert github(review, capsys).comments == [] and gitlab(review, capsys) == []

@@ -77,7 +77,7 @@ def agent_named(site: Site) -> Callable[[str], Agent]:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_four_tries_are_one_proposal_and_nothing_on_disk(name: str, site: Site) -> None:
+def test_four_attempts_make_one_proposal_and_write_nothing(name: str, site: Site) -> None:
     agent, before = Agent(name, site.workspace), site.tree()
     words = [site.denied(agent, agent.writes("b.txt", "world\n")) for _ in range(4)]
     assert words[0].startswith("P1 is staged in signoff and awaits the user's decision: b.txt.")
@@ -93,7 +93,7 @@ def test_four_tries_are_one_proposal_and_nothing_on_disk(name: str, site: Site) 
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_first_call_after_an_edit_ends_the_turn_where_that_is_safe(name: str, site: Site) -> None:
+def test_the_first_call_after_an_edit_ends_the_turn_if_the_agent_allows_it(name: str, site: Site) -> None:
     agent, ended = Agent(name, site.workspace), []
     edit, read = agent.edits("notes.txt", "line 03", "three"), agent.reads("notes.txt")
     for response in ((edit, read), (read,)):
@@ -140,7 +140,7 @@ def test_a_new_prompt_opens_the_gate(name: str, site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_last_words_of_a_turn_are_the_summary_of_its_proposal(name: str, site: Site) -> None:
+def test_the_last_message_of_a_turn_is_the_summary_of_its_proposal(name: str, site: Site) -> None:
     agent, other = Agent(name, site.workspace), Agent(name, site.workspace, "another-session")
     site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
     site.denied(other, other.edits("notes.txt", "line 20", "twenty"))
@@ -155,7 +155,7 @@ def test_last_words_of_a_turn_are_the_summary_of_its_proposal(name: str, site: S
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_last_words_after_a_decision_change_nothing(name: str, site: Site) -> None:
+def test_the_last_message_after_a_decision_changes_nothing(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
     (before,) = site.proposals()
@@ -175,7 +175,7 @@ def test_the_end_of_a_turn_is_never_denied(name: str, site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_denial_of_two_lines_arrives_whole_and_once_with_the_next_prompt(name: str, site: Site) -> None:
+def test_feedback_of_two_lines_arrives_complete_and_once_with_the_next_prompt(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
     site.run("deny", "P1", "-m", "Not so.\nWrite it <b>in German</b>.")
@@ -187,7 +187,7 @@ def test_a_denial_of_two_lines_arrives_whole_and_once_with_the_next_prompt(name:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_approving_a_hunk_writes_that_alone_and_says_so(name: str, site: Site) -> None:
+def test_approving_a_hunk_writes_only_that_and_tells_the_agent(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     first, second = agent.responds(
         agent.edits("notes.txt", "line 03", "three"), agent.edits("notes.txt", "line 20", "twenty")
@@ -202,7 +202,7 @@ def test_approving_a_hunk_writes_that_alone_and_says_so(name: str, site: Site) -
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_call_that_waits_gets_the_decision_and_the_words(name: str, site: Site) -> None:
+def test_a_waiting_call_gets_the_decision_and_the_feedback(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
     order = {"input": json.dumps(payload), "text": True, "capture_output": True}
@@ -260,14 +260,14 @@ def test_a_call_waits_until_the_user_has_room_to_read(site: Site) -> None:
     assert done.returncode == 2 and "write a whole number above 0" in done.stderr
 
 
-def test_a_wait_that_is_over_leaves_the_call_denied(site: Site) -> None:
+def test_a_call_is_denied_after_its_waiting_time(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
     out = site.hook(agent, payload, "--wait", "1")
     assert reason(agent, out).startswith("P1 is staged")
 
 
-def test_a_decision_opens_a_turn_that_goes_on_and_is_told_with_the_next_call(site: Site) -> None:
+def test_a_decision_during_a_turn_is_reported_with_the_next_call(site: Site) -> None:
     agent = Agent("codex", site.workspace)
     site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
     site.run("approve", "P1")
@@ -288,7 +288,7 @@ def test_edits_of_two_agents_on_one_file_stack(site: Site) -> None:
     assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
 
 
-def test_an_edit_that_does_not_fit_is_denied_with_the_reason_and_may_be_made_again(site: Site) -> None:
+def test_an_edit_that_does_not_apply_is_denied_with_the_reason(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     assert "old_string is not in" in site.denied(agent, agent.edits("notes.txt", "line 99", "x"))
     assert "10 times" in site.denied(agent, agent.edits("notes.txt", "line 2", "x"))
@@ -297,7 +297,7 @@ def test_an_edit_that_does_not_fit_is_denied_with_the_reason_and_may_be_made_aga
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_edit_outside_the_workspace_is_denied(name: str, site: Site) -> None:
+def test_an_edit_outside_the_workspace_is_denied(name: str, site: Site) -> None:
     (site.workspace / "link").symlink_to(site.workspace.parent)
     agent = Agent(name, site.workspace)
     for path in ("../outside.txt", ".git/hooks/pre-commit", "link/x.txt"):
@@ -306,7 +306,7 @@ def test_edit_outside_the_workspace_is_denied(name: str, site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_commands_go_through_are_denied_or_asked_as_is_wished_but_for_the_users_own(name: str, site: Site) -> None:
+def test_commands_are_allowed_denied_or_asked_by_option_except_decisions(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     call = ("run_shell_command" if name == "gemini" else "Bash", {"command": "rm -r ."})
     (payload,) = agent.responds(call)
@@ -326,7 +326,7 @@ def test_commands_go_through_are_denied_or_asked_as_is_wished_but_for_the_users_
     assert site.hook(agent, payload) == ""
 
 
-def test_codex_is_told_to_patch_by_its_tool_and_finds_the_reason_beside_the_exit_code(site: Site) -> None:
+def test_codex_is_told_to_use_its_patch_tool_and_gets_reason_and_exit_code(site: Site) -> None:
     agent = Agent("codex", site.workspace)
     patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\nEOF"
     assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
@@ -354,7 +354,7 @@ def test_calls_without_a_response_id_are_separate_proposals(name: str, site: Sit
     assert [file["path"] for file in site.proposals()[0]["files"]] == ["a.txt"]
 
 
-def test_a_new_prompt_opens_the_gate_also_where_prompts_have_no_name(site: Site) -> None:
+def test_a_new_prompt_without_an_id_opens_the_gate(site: Site) -> None:
     agent = Agent("claude", site.workspace)
 
     def unnamed(payload: dict[str, Any]) -> dict[str, Any]:
@@ -372,7 +372,7 @@ def test_a_new_prompt_opens_the_gate_also_where_prompts_have_no_name(site: Site)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> None:
+def test_a_transcript_that_is_a_pipe_does_not_block_the_hook(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     (call,) = agent.responds(agent.writes("a.txt", "one\n"))
     pipe = site.workspace.parent / "pipe"
@@ -380,7 +380,7 @@ def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> N
     assert "P1 is staged" in reason(agent, site.hook(agent, {**call, "transcript_path": str(pipe)}))
 
 
-def test_edit_arguments_that_are_not_text_stage_nothing(site: Site) -> None:
+def test_edit_arguments_of_the_wrong_type_stage_nothing(site: Site) -> None:
     calls: list[tuple[str, str, dict[str, Any]]] = [
         ("claude", "Write", {"file_path": None, "content": "x"}),
         ("claude", "Write", {"file_path": ["notes.txt"], "content": "x"}),
@@ -399,14 +399,14 @@ def test_edit_arguments_that_are_not_text_stage_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_unreadable_hook_call_is_denied(name: str, site: Site) -> None:
+def test_an_unreadable_hook_call_is_denied(name: str, site: Site) -> None:
     for stdin in ("", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}'):
         done = site.run("hook", name, stdin=stdin)
         assert done.returncode == 2, stdin
         assert done.stderr.startswith("Denied, and nothing was written:")
 
 
-def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
+def test_an_unusable_store_denies_the_call(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
     site.home.write_text("in the way")
@@ -432,7 +432,7 @@ def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_by_itself_too_it_never_raises(site: Site) -> None:
+def test_the_hook_without_the_launcher_denies_by_exit_code(site: Site) -> None:
     calls = "from app.doors.hook.hook_entry import run_hook; from tests.commands.agent_calls import Caller"
     program = f"import sys; {calls}; sys.exit(run_hook(['claude'], Caller()))"
     line = f"{shlex.join([sys.executable, '-c', program])} 2>/dev/full"
@@ -441,7 +441,7 @@ def test_by_itself_too_it_never_raises(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_store_that_is_locked_denies_in_time_and_what_waits_then_is_whole(name: str, site: Site) -> None:
+def test_a_locked_store_denies_in_time_and_stays_consistent(name: str, site: Site) -> None:
     agent, before = Agent(name, site.workspace), site.tree()
     assert site.proposals() == []
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
@@ -458,7 +458,7 @@ def test_a_store_that_is_locked_denies_in_time_and_what_waits_then_is_whole(name
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_call_above_the_size_is_denied_unread_and_a_prompt_is_not(name: str, site: Site) -> None:
+def test_an_oversized_call_is_denied_unread_but_not_a_prompt(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES))
     done = site.run("hook", name, stdin=json.dumps(payload))
@@ -468,7 +468,7 @@ def test_a_call_above_the_size_is_denied_unread_and_a_prompt_is_not(name: str, s
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_an_agent_that_writes_on_is_heard_to_its_end(site: Site) -> None:
+def test_the_hook_reads_an_oversized_call_to_its_end(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES * 3))
     environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
@@ -479,7 +479,7 @@ def test_an_agent_that_writes_on_is_heard_to_its_end(site: Site) -> None:
     assert process.returncode == 2
 
 
-def test_the_wait_counts_from_the_start(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_waiting_time_counts_from_the_start_of_the_process(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, late = Agent("claude", site.workspace), Caller(time.monotonic() - 3_601)
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
     monkeypatch.setenv("SIGNOFF_HOME", str(site.home))
@@ -488,14 +488,14 @@ def test_the_wait_counts_from_the_start(site: Site, monkeypatch: pytest.MonkeyPa
     assert reason(agent, late.answers[0].decode()).startswith("P1 is staged")
 
 
-def test_wrong_words_on_the_command_line_deny(site: Site) -> None:
+def test_wrong_arguments_of_the_hook_deny(site: Site) -> None:
     assert site.run("hook", "vim", stdin="{}").returncode == 2
     assert site.run("hook", "claude", "--wait", "long", stdin="{}").returncode == 2
     asked = site.run("hook", "--help")
     assert asked.returncode == 0 and "--commands" in asked.stdout
 
 
-def test_calls_of_one_response_that_are_made_at_once_are_one_proposal_and_none_is_lost(site: Site) -> None:
+def test_concurrent_calls_of_one_response_make_one_complete_proposal(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     calls = agent.responds(*(agent.edits("notes.txt", f"line {at:02}", f"L{at}") for at in range(5, 30, 4)))
     with ThreadPoolExecutor(len(calls)) as pool:

@@ -107,7 +107,7 @@ def reason(done: "subprocess.CompletedProcess[str]") -> str:
         ("gemini", "qwen"),
     ],
 )
-def test_an_edit_is_staged_under_its_agents_name(run: Hook, workspace: Path, hook: str, sender: str) -> None:
+def test_an_edit_is_staged_with_the_name_of_its_agent(run: Hook, workspace: Path, hook: str, sender: str) -> None:
     named = {"opencode": "response_id", "copilot": "timestamp"}.get(sender)
     each_response = ({named: f"2026-11-23T20:48:0{number}.000Z"} if named else {} for number in range(3))
     words = [reason(run("hook", hook, payload=SENT[sender] | response)) for response in each_response]
@@ -122,7 +122,7 @@ def test_an_edit_is_staged_under_its_agents_name(run: Hook, workspace: Path, hoo
 
 
 @pytest.mark.parametrize("name", SENT)
-def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
+def test_a_denial_has_the_form_that_the_agent_reads(run: Hook, name: str) -> None:
     done = run("hook", name, payload=SENT[name])
     words = reason(done)
     assert done.returncode == (0 if name == "copilot" else 2), "Copilot reads no words beside another code"
@@ -132,7 +132,7 @@ def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SENT)
-def test_a_call_that_fails_is_denied_with_exit_code_2_and_words(run: Hook, workspace: Path, name: str) -> None:
+def test_a_failed_call_is_denied_with_exit_code_2_and_a_reason(run: Hook, workspace: Path, name: str) -> None:
     """Some of these agents take any other code, or this one without words, for a permission."""
     (workspace.parent / "state").write_text("where the folder of the store should be")
     done = run("hook", name, payload=SENT[name])
@@ -140,12 +140,12 @@ def test_a_call_that_fails_is_denied_with_exit_code_2_and_words(run: Hook, works
     assert done.stdout == ""
 
 
-def test_exit_code_denies_where_a_start_up_file_may_print_first(run: Hook) -> None:
+def test_the_exit_code_denies_if_a_startup_file_may_print_first(run: Hook) -> None:
     assert run("hook", "copilot", payload=COPILOT, BASH_ENV="/nowhere").returncode == 2
 
 
 @pytest.mark.parametrize("tool", ["Edit", "apply_patch"])
-def test_copilot_sends_a_patch_as_a_text(run: Hook, workspace: Path, tool: str) -> None:
+def test_a_patch_of_copilot_as_plain_text_is_staged(run: Hook, workspace: Path, tool: str) -> None:
     reason(run("hook", "copilot", payload=COPILOT | {"tool_name": tool, "tool_input": PATCH}))
     assert run("approve", "P1").returncode == 0
     assert (workspace / "b.txt").read_text() == "world\n"
@@ -190,7 +190,7 @@ def test_tools_that_no_agent_writes_with_are_let_through(run: Hook) -> None:
         assert (done.returncode, done.stdout) == (0, ""), name
 
 
-def test_a_prompt_opens_the_gate_of_an_agent_that_names_no_prompts(run: Hook) -> None:
+def test_a_prompt_opens_the_gate_of_an_agent_without_prompt_ids(run: Hook) -> None:
     reason(run("hook", "kimi", payload=KIMI))
     prompt = {key: KIMI[key] for key in ("session_id", "client_type")} | {"hook_event_name": "UserPromptSubmit"}
     assert run("hook", "kimi", payload=prompt | {"prompt": [{"type": "text", "text": "more"}]}).stdout == ""
@@ -201,7 +201,7 @@ def test_a_prompt_opens_the_gate_of_an_agent_that_names_no_prompts(run: Hook) ->
     assert "Not so." in json.loads(told)["hookSpecificOutput"]["message"]
 
 
-def test_a_decision_comes_with_the_first_call_where_no_prompt_brings_it(run: Hook) -> None:
+def test_a_decision_comes_with_the_first_call_if_the_agent_has_no_prompt_hook(run: Hook) -> None:
     for name, payload in (("copilot", COPILOT), ("droid", DROID)):
         reason(run("hook", name, payload=payload))
         (waiting,) = json.loads(run("proposals", "--json").stdout)
@@ -233,7 +233,7 @@ def test_a_denial_reaches_the_agent_with_its_next_prompt(run: Hook, name: str) -
 
 
 @pytest.mark.parametrize("name", ["copilot", "droid"])
-def test_the_end_of_a_turn_takes_no_decision_away_from_the_next_call(run: Hook, name: str) -> None:
+def test_a_decision_at_the_end_of_a_turn_is_reported_with_the_next_call(run: Hook, name: str) -> None:
     payload = SENT[name]
     run("hook", name, payload=payload)
     run("deny", "P1", "-m", "Not so.")

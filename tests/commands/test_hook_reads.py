@@ -70,7 +70,7 @@ def describe(site: Site, proposal: str = "P1") -> list[str]:
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_an_edit_of_a_file_that_was_not_read_says_so(name: str, site: Site) -> None:
+def test_an_edit_of_an_unread_file_is_marked(name: str, site: Site) -> None:
     agent = begin(site, name)
     calls(site, agent, agent.reads("client.py"))
     site.denied(agent, agent.edits(*BODY))
@@ -79,7 +79,7 @@ def test_an_edit_of_a_file_that_was_not_read_says_so(name: str, site: Site) -> N
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_a_file_that_was_read_found_or_mentioned_says_nothing(name: str, site: Site) -> None:
+def test_an_edit_of_a_file_read_found_or_mentioned_is_not_marked(name: str, site: Site) -> None:
     read = begin(site, name)
     calls(site, read, read.reads("parse.py"))
     site.denied(read, read.edits(*BODY))
@@ -119,7 +119,7 @@ def test_only_changes_of_others_beside_the_edit_are_reported(name: str, site: Si
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(name: str, site: Site) -> None:
+def test_a_changed_definition_names_unread_uses_that_were_found(name: str, site: Site) -> None:
     agent = begin(site, name)
     calls(site, agent, agent.reads("parse.py"))
     lines = [("parse.py", 43, "def parse_header(line):"), ("server.py", 1, USES), ("client.py", 1, USES)]
@@ -134,7 +134,7 @@ def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(
 
 @pytest.mark.parametrize("name", SEEN)
 @pytest.mark.parametrize("changed", [False, True])
-def test_lines_that_a_search_has_shown_are_known(name: str, changed: bool, site: Site) -> None:
+def test_lines_shown_by_a_search_count_as_read(name: str, changed: bool, site: Site) -> None:
     agent = begin(site, name)
     lines = PARSE
     if changed:
@@ -201,7 +201,7 @@ def test_names_alone_from_a_search_of_gemini_are_understood(site: Site) -> None:
         ("codex", "Bash", {"command": "cat parse.py"}),
     ],
 )
-def test_after_what_the_hook_does_not_see_reads_are_unknown(
+def test_reads_are_unknown_after_a_call_that_the_hook_does_not_see(
     name: str, tool: str, arguments: dict[str, Any], site: Site
 ) -> None:
     agent = begin(site, name)
@@ -221,7 +221,7 @@ def test_commands_that_show_no_lines_leave_reads_known(site: Site) -> None:
 
 
 @pytest.mark.parametrize("source", ["resume", "compact", ""])
-def test_a_session_whose_start_the_hook_has_not_seen_is_unknown(source: str, site: Site) -> None:
+def test_reads_are_unknown_if_the_hook_missed_the_start_of_the_session(source: str, site: Site) -> None:
     agent = Agent("claude", site.workspace)
     if source:
         site.hook(agent, agent.starts(source))
@@ -231,7 +231,7 @@ def test_a_session_whose_start_the_hook_has_not_seen_is_unknown(source: str, sit
 
 
 @pytest.mark.parametrize("kind", ["file", "edited_text_file", "selected_lines_in_ide"])
-def test_a_file_that_claude_code_attached_by_itself_is_known(kind: str, site: Site) -> None:
+def test_a_file_attached_by_claude_code_counts_as_read(kind: str, site: Site) -> None:
     agent = begin(site, "claude")
     calls(site, agent, agent.reads("parse.py"))
     (site.workspace / "parse.py").write_text(PARSE.replace("value = line", "value = line.lower()"))
@@ -255,7 +255,7 @@ def test_a_prompt_with_code_or_a_command_makes_no_edit_unread(prompt: str, site:
     assert reasons(site) == []
 
 
-def test_nothing_is_noted_of_secrets_and_of_what_lies_outside(site: Site) -> None:
+def test_reads_of_secrets_and_outside_files_are_not_stored(site: Site) -> None:
     outside = site.workspace.parent / "outside.py"
     outside.write_text("x = 1\n")
     (site.workspace / "link.py").symlink_to(outside)
@@ -280,7 +280,7 @@ def test_nothing_is_noted_of_secrets_and_of_what_lies_outside(site: Site) -> Non
         ("gemini", {"start_line": 41, "end_line": 43}, "lines 41-43 of 45"),
     ],
 )
-def test_the_lines_that_were_read_are_told(name: str, arguments: dict[str, int], words: str, site: Site) -> None:
+def test_the_read_lines_are_described(name: str, arguments: dict[str, int], words: str, site: Site) -> None:
     agent = begin(site, name)
     tool, path = agent.reads("parse.py")
     calls(site, agent, (tool, path | arguments))
@@ -289,7 +289,7 @@ def test_the_lines_that_were_read_are_told(name: str, arguments: dict[str, int],
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_a_hook_that_can_not_note_denies_nothing_after_a_call(name: str, site: Site) -> None:
+def test_a_hook_that_cannot_store_a_read_denies_nothing(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     (payload,) = agent.responds(agent.searches("value"))
     site.home.write_text("in the way")
@@ -299,7 +299,7 @@ def test_a_hook_that_can_not_note_denies_nothing_after_a_call(name: str, site: S
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_installation_writes_what_sees_reads(name: str) -> None:
+def test_the_installed_hook_includes_the_events_of_reads(name: str) -> None:
     agent = find_agent(name)
     text = add_hook(agent, "", HookOptions())
     hooks = json.loads(text)["hooks"]

@@ -68,7 +68,7 @@ async def connected(root: Path, environment: dict[str, str], mode: Any) -> Async
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
-async def test_the_official_client_proposes_waits_and_hears_the_words(
+async def test_the_official_client_proposes_waits_and_receives_the_feedback(
     root: Path, environment: dict[str, str], signoff: Callable[..., str], mode: str, version: str
 ) -> None:
     async with connected(root, environment, mode) as client:
@@ -104,7 +104,7 @@ async def test_the_official_client_proposes_waits_and_hears_the_words(
     assert (root / "a.txt").read_text() == TEXT.replace("line 20\n", "LINE 20\n")
 
 
-async def test_the_official_client_reads_what_was_wrong(root: Path, environment: dict[str, str]) -> None:
+async def test_the_official_client_receives_errors(root: Path, environment: dict[str, str]) -> None:
     from mcp import MCPError
 
     async with connected(root, environment, "auto") as client:
@@ -175,7 +175,9 @@ def waiting(signoff: Callable[..., str]) -> list[str]:
     return [each["id"] for each in json.loads(signoff("proposals", "--json"))]
 
 
-def test_a_call_is_staged_if_host_exits(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
+def test_a_waiting_call_is_answered_when_the_host_leaves(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         pipes.leave()
@@ -186,7 +188,9 @@ def test_a_call_is_staged_if_host_exits(root: Path, environment: dict[str, str],
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_like_a_host_that_leaves(root: Path, environment: dict[str, str], number: int) -> None:
+def test_a_signal_ends_the_server_like_a_host_that_leaves(
+    root: Path, environment: dict[str, str], number: int
+) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         assert pipes.read()["method"] == "notifications/progress"
@@ -195,7 +199,9 @@ def test_a_signal_ends_it_like_a_host_that_leaves(root: Path, environment: dict[
     assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
 
 
-def test_a_host_that_stops_reading(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
+def test_a_host_that_stops_reading_does_not_block_the_server(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         assert pipes.read()["method"] == "notifications/progress"
@@ -207,7 +213,9 @@ def test_a_host_that_stops_reading(root: Path, environment: dict[str, str], sign
     assert waiting(signoff) == ["P1"]
 
 
-async def test_a_signal_ends_it_though_the_host_reads_nothing(root: Path, environment: dict[str, str]) -> None:
+async def test_a_signal_ends_the_server_although_the_host_reads_nothing(
+    root: Path, environment: dict[str, str]
+) -> None:
     with served(root, environment) as pipes:
         assert pipes.process.stdout
         size = fcntl.fcntl(pipes.process.stdout, fcntl.F_GETPIPE_SZ)
@@ -237,7 +245,7 @@ sys.exit(main(["mcp"]))
 """
 
 
-def test_nothing_but_the_protocol_is_printed_whatever_prints(root: Path, environment: dict[str, str]) -> None:
+def test_only_the_protocol_is_on_stdout_whatever_prints(root: Path, environment: dict[str, str]) -> None:
     call = {"name": "propose_edit", "arguments": {"files": [{"path": "a.txt", "edits": THREE}]}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     done = subprocess.run(
@@ -255,7 +263,7 @@ def test_nothing_but_the_protocol_is_printed_whatever_prints(root: Path, environ
 
 
 @pytest.mark.parametrize(("closed", "code"), [("<&-", 2), (">&-", 2), ("2>&-", 0)])
-def test_a_host_without_pipes_is_told(root: Path, environment: dict[str, str], closed: str, code: int) -> None:
+def test_a_host_without_pipes_gets_an_error(root: Path, environment: dict[str, str], closed: str, code: int) -> None:
     command = f"{shlex.join(signoff_command('mcp'))} {closed}"
     done = subprocess.run(
         ["sh", "-c", command], cwd=root, env=environment, input="", capture_output=True, text=True, check=False

@@ -52,7 +52,7 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking, server: WireSer
     return run
 
 
-def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireServer, tmp_path: Path) -> None:
+def test_a_custom_command_is_expanded_and_sent_to_its_model(signoff: Run, server: WireServer, tmp_path: Path) -> None:
     done = signoff("run", "/hello the 'whole world'", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["stopped"] == "answer"
@@ -64,9 +64,7 @@ def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireSer
     assert "has 0 commands" not in signoff("run", "/plain").stderr
 
 
-def test_an_unknown_command_sends_none_and_text_that_only_begins_with_a_slash_is_a_message(
-    signoff: Run, server: WireServer
-) -> None:
+def test_an_unknown_command_is_refused_but_text_with_a_slash_is_sent(signoff: Run, server: WireServer) -> None:
     for prompt, code, said in (
         ("/ship it", 3, "not trusted"),
         ("/nothing", 2, "A space before it"),
@@ -80,7 +78,7 @@ def test_an_unknown_command_sends_none_and_text_that_only_begins_with_a_slash_is
         assert of_role(server.last, "user") == [prompt]
 
 
-def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
+def test_a_trusted_workspace_command_runs_and_the_doctor_names_unusable_ones(
     signoff: Run, server: WireServer, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home/config/commands/help.md").write_text("Mine.")
@@ -96,7 +94,7 @@ def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
     assert of_role(server.requests[-1], "user") == ["Ship it now."]
 
 
-def test_hooks_are_told_of_decisions_before_the_command_ends(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_hooks_of_a_decision_run_before_the_command_ends(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     config = tmp_path / "home/config/config.toml"
     config.write_text(f"[[hook]]\non = 'decided'\nrun = 'sleep 0.2; cat >>{out}; exit 4'\n")

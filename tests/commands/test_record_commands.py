@@ -59,7 +59,7 @@ def harm(root: Path) -> None:
     runtime.close()
 
 
-def test_a_sound_record_says_so_and_a_broken_one_names_its_entry(
+def test_log_verify_accepts_a_sound_record_and_names_a_broken_entry(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "b.txt").write_text("mine\n")
@@ -105,7 +105,7 @@ def told(root: Path) -> None:
         ("UPDATE proposals SET state = 'denied' WHERE number = 1", "columns of proposal P1"),
     ],
 )
-def test_log_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str) -> None:
+def test_log_verify_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str) -> None:
     told(root)
     before = printed(capsys, "log", "--json")
     assert [line["decision"] for line in before] == ["approved", "partly_approved", "denied"]
@@ -122,7 +122,7 @@ def test_log_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], ha
     assert any(named in line for line in json.loads(capsys.readouterr().out)["differences"])
 
 
-def test_words_that_are_not_those_that_were_said_are_not_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_feedback_is_not_shown_and_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(root)
     assert printed(capsys, "log", "--json")[-1]["feedback"] == "not this"
     alter(root, "UPDATE decisions SET body = replace(body, 'not this', 'yes this')")
@@ -136,7 +136,7 @@ def test_words_that_are_not_those_that_were_said_are_not_told(root: Path, capsys
     assert "other words than those of entry" in capsys.readouterr().err
 
 
-def test_decisions_made_before_the_record_are_entered_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decisions_older_than_the_record_are_added_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(root)
     before = printed(capsys, "log", "--json")
     version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
@@ -154,14 +154,14 @@ def test_decisions_made_before_the_record_are_entered_once(root: Path, capsys: p
     assert main(["log", "--verify"]) == 3
 
 
-def test_an_emptied_record_is_not_called_empty(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_emptied_record_is_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(root)
     alter(root, "DELETE FROM record", "DELETE FROM record_ends")
     assert main(["log", "--verify"]) == 3
     assert "tells of a decision that the record does not have: approved of P1" in capsys.readouterr().err
 
 
-def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trailers_are_printed_for_written_proposals(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trailers", "P1", "P2"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Assisted-by: signoff",
@@ -177,7 +177,7 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
     assert f"{name} has written nothing" in capsys.readouterr().err
 
 
-def test_pruned_content_is_named_as_gone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pruned_content_is_reported_as_removed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = open_workspace(root, {}, {})
     session = runtime.sessions.create()
     draft = runtime.service.new_draft(session.id)
@@ -251,9 +251,7 @@ def reviewed(root: Path) -> None:
 RED = RecordedCheckResult(name="tests", state="failed", words="1 failed, 0 before")
 
 
-def test_a_review_is_a_page_without_scripts_or_markdown_that_holds_together(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exported_review_has_no_scripts_and_valid_markdown(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reviewed(root)
     assert main(["export", "P3", "--review", "--format", "html"]) == 0
     source = capsys.readouterr().out
@@ -343,7 +341,7 @@ def stage_and_approve(runtime: OpenWorkspace, stage: Callable[[str, str], str]) 
     return name
 
 
-def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(committed: Path) -> None:
+def test_a_git_hook_adds_the_trailers_to_the_users_commit(committed: Path) -> None:
     hook = committed.parent / ".git/hooks/prepare-commit-msg"
     hook.parent.mkdir(exist_ok=True)
     script = committed.parent.parent / "hook.py"
@@ -388,7 +386,7 @@ def test_trailers_are_not_confirmed_by_an_empty_record(
     assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
 
 
-def test_notes_give_git_ai_exactly_the_approved_lines_and_no_pruned_ones(
+def test_notes_for_git_ai_have_exactly_the_approved_lines(
     committed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     git(committed, "add", "--all")
@@ -457,7 +455,7 @@ def test_log_fits_its_schema_and_names_the_host_of_the_model(
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_record_says_how_a_command_that_decided_was_called(
+def test_the_record_names_the_caller_of_a_deciding_command(
     terminal: bool, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an agent's variables it has the names; their values may be keys."""
@@ -497,7 +495,7 @@ def test_the_record_says_how_a_command_that_decided_was_called(
     assert "hunter2" not in str(kept) and "CLAUDECODE" in str(kept)
 
 
-def test_a_note_says_how_a_command_that_decided_was_called(
+def test_a_note_names_the_caller_of_a_deciding_command(
     committed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
@@ -511,7 +509,9 @@ def test_a_note_says_how_a_command_that_decided_was_called(
     assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
 
 
-def test_writes_besides_are_shown_wherever_the_proposal_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_writes_of_a_command_are_shown_with_its_proposal(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runtime = open_workspace(root, {}, {})
     draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")

@@ -26,7 +26,7 @@ def stage_command(signoff: Run, workspace: Path, command: str, *, folder: str | 
     return str(name)
 
 
-def test_the_same_bytes_are_said_and_recorded_with_the_decision(signoff: Run, workspace: Path) -> None:
+def test_an_identical_reproduction_is_reported_and_recorded(signoff: Run, workspace: Path) -> None:
     name = stage_command(signoff, workspace, UPPER)
     done = signoff("reproduce", name)
     assert (done.returncode, done.stdout) == (0, f"{name}: same 3 files, byte for byte\n")
@@ -40,7 +40,7 @@ def test_the_same_bytes_are_said_and_recorded_with_the_decision(signoff: Run, wo
     assert signoff("log", "--verify").returncode == 0
 
 
-def test_a_command_that_gives_something_else_each_time_is_named_with_its_files(signoff: Run, workspace: Path) -> None:
+def test_a_different_reproduction_names_its_files(signoff: Run, workspace: Path) -> None:
     name = stage_command(signoff, workspace, "echo fixed > a.txt; head -c 9 /dev/urandom | base64 > b.txt")
     done = signoff("reproduce", name, "--json")
     told = json.loads(done.stdout)
@@ -51,7 +51,7 @@ def test_a_command_that_gives_something_else_each_time_is_named_with_its_files(s
     assert ", not reproduced" in signoff("log").stdout
 
 
-def test_on_moved_files_it_is_run_again_in_place_of_a_merge(signoff: Run, workspace: Path) -> None:
+def test_a_reproduction_on_changed_files_replaces_the_merge(signoff: Run, workspace: Path) -> None:
     name = stage_command(signoff, workspace, "tr a-z A-Z < a.txt > a.new && mv a.new a.txt")
     (workspace / "a.txt").write_text("one more\n")
     (before,) = json.loads(signoff("proposals", "--json").stdout)
@@ -65,7 +65,7 @@ def test_on_moved_files_it_is_run_again_in_place_of_a_merge(signoff: Run, worksp
     assert (workspace / "a.txt").read_text() == "ONE MORE\n"
 
 
-def test_files_that_move_after_it_take_the_word_back(signoff: Run, workspace: Path) -> None:
+def test_files_changed_after_a_reproduction_invalidate_it(signoff: Run, workspace: Path) -> None:
     (workspace / "long.txt").write_text("".join(f"line {number}\n" for number in range(40)))
     name = stage_command(signoff, workspace, "sed -i 's/line 3$/LINE 3/' long.txt")
     assert signoff("reproduce", name).returncode == 0
@@ -76,13 +76,13 @@ def test_files_that_move_after_it_take_the_word_back(signoff: Run, workspace: Pa
     assert decision["recipe"]["reproduced"] == 0, "what was approved is a merge that no run gave"
 
 
-def test_modes_links_removed_and_moved_files_are_compared_too(signoff: Run, workspace: Path) -> None:
+def test_a_reproduction_compares_modes_links_and_removed_files(signoff: Run, workspace: Path) -> None:
     command = "chmod 755 a.txt; ln -s a.txt link; rm b.txt; mv c.txt d.txt; mkdir sub; printf '\\0\\1' > sub/e.bin"
     name = stage_command(signoff, workspace, command)
     assert signoff("reproduce", name).stdout == f"{name}: same 6 files, byte for byte\n"
 
 
-def test_proposal_of_several_commands_cannot_be_reproduced(signoff: Run, workspace: Path) -> None:
+def test_a_proposal_of_several_commands_cannot_be_reproduced(signoff: Run, workspace: Path) -> None:
     for name, text in FOLDER.items():
         (workspace / name).write_text(text)
     with WireServer() as server:

@@ -47,7 +47,7 @@ def change(workspace: Path, encoding: str = "utf-8") -> None:
     (workspace / "notes.txt").write_text(text, encoding)
 
 
-def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> None:
+def test_messages_for_changes_on_disk_explain_approve_and_deny(signoff: Run, workspace: Path) -> None:
     change(workspace)
     staged = signoff("stage", "--worktree").stdout
     assert "`signoff approve P1` keeps it, `signoff deny P1` takes it back off the disk." in staged
@@ -67,7 +67,7 @@ def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> 
     assert (line["on_disk"], line["state"], line["origin"]["kind"]) == (True, "denied", "disk")
 
 
-def test_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspace: Path) -> None:
+def test_a_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspace: Path) -> None:
     change(workspace)
     signoff("stage", "--worktree")
     text = (workspace / "notes.txt").read_text().replace("three", "THREE")
@@ -81,7 +81,7 @@ def test_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspace:
     assert git(workspace, "status", "--porcelain") == b""
 
 
-def test_the_readmes_example_works_on_ones_own_tree(signoff: Run, workspace: Path) -> None:
+def test_staging_ones_own_git_diff_works(signoff: Run, workspace: Path) -> None:
     change(workspace)
     diff = git(workspace, "diff").decode()
     assert "It is on disk already" in signoff("stage", "-", stdin=diff).stdout
@@ -92,7 +92,7 @@ def test_the_readmes_example_works_on_ones_own_tree(signoff: Run, workspace: Pat
     assert "It is on disk" not in signoff("stage", stdin=diff).stdout
 
 
-def test_signed_proposal_is_not_asked_for_again(signoff: Run, workspace: Path) -> None:
+def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> None:
     change(workspace)
     diff = git(workspace, "diff").decode()
     git(workspace, "checkout", "--quiet", "--", "notes.txt")
@@ -116,7 +116,7 @@ def test_signed_proposal_is_not_asked_for_again(signoff: Run, workspace: Path) -
     assert line["id"] == "P3"
 
 
-def test_a_commit_is_asked_for_without_what_was_signed(signoff: Run, workspace: Path) -> None:
+def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Path) -> None:
     change(workspace)
     signoff("stage", "--worktree")
     signoff("approve", "P1", "--hunks", "1")
@@ -146,7 +146,7 @@ def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Pa
     assert signoff("stage", "--from", "origin", "signoff/review-1").returncode == 3
 
 
-def test_impossible_staging_is_one_line(signoff: Run) -> None:
+def test_impossible_staging_is_reported_in_one_line(signoff: Run) -> None:
     for arguments, code, said in (
         (("stage", "--worktree"), 3, "Nothing on disk differs from the index"),
         (("stage", "--worktree", "--against", "nowhere"), 3, "There is no commit nowhere"),
@@ -199,7 +199,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 
 
 @pytest.mark.parametrize(("hunks", "as_json"), [(False, False), (True, False), (False, True)])
-def test_a_doubt_and_its_reason_are_shown(
+def test_show_prints_a_warning_with_its_reason(
     runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
 ) -> None:
     print_proposal(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
@@ -208,7 +208,9 @@ def test_a_doubt_and_its_reason_are_shown(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_doubt_has_its_reason(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+def test_the_proposal_list_prints_a_warning_with_its_reason(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
     print_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

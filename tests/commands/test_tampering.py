@@ -272,7 +272,9 @@ def leaves(document: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(("table", "column"), columns())
-def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path, table: str, column: str) -> None:
+def test_a_changed_database_value_is_ignored_or_reported(
+    reviewed: Reviewed, tmp_path: Path, table: str, column: str
+) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table, column)
     dice = random.Random(f"{table}.{column}")
     values = (
@@ -283,7 +285,7 @@ def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path,
 
 
 @pytest.mark.parametrize("table", sorted({table for table, _ in columns()}))
-def test_a_removed_row_is_without_effect_or_named(reviewed: Reviewed, tmp_path: Path, table: str) -> None:
+def test_a_removed_database_row_is_ignored_or_reported(reviewed: Reviewed, tmp_path: Path, table: str) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table)
     random.Random(table).shuffle(rows)
     statement = f"DELETE FROM {table} WHERE {known_by} = ?"

@@ -500,7 +500,7 @@ def test_reviewed_commits_are_accepted_after_git_rewrites(
     assert not (tmp_path / "none").exists()
 
 
-def test_two_people_sign_in_two_clones_and_the_notes_merge(project: Project, tmp_path: Path) -> None:
+def test_reviews_signed_in_two_clones_are_merged(project: Project, tmp_path: Path) -> None:
     project.replace("line 3", "three")
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY + "people = 2\n")
@@ -516,7 +516,7 @@ def test_two_people_sign_in_two_clones_and_the_notes_merge(project: Project, tmp
     assert "bob@x.org" in said
 
 
-def test_the_policy_of_the_base_says_what_is_asked(project: Project) -> None:
+def test_the_policy_of_the_base_commit_decides(project: Project) -> None:
     start = project.base
     project.replace("line 3", "three")
     text = project.read()
@@ -538,7 +538,7 @@ def test_the_policy_of_the_base_says_what_is_asked(project: Project) -> None:
         assert found == code, (policy, said)
 
 
-def test_a_wrong_policy_is_said_in_a_line(project: Project) -> None:
+def test_an_invalid_policy_is_reported_in_one_line(project: Project) -> None:
     for policy in ("unknown = 1\n", "people = \n", 'allowed_signers = "none"\n'):
         project.set_policy(policy)
         project.write("b.txt", policy)
@@ -602,7 +602,7 @@ def test_the_record_checks_the_signed_statements(project: Project) -> None:
     assert "no allowed key signed it" in said
 
 
-def test_notes_that_were_fetched_count_and_are_joined(project: Project, tmp_path: Path) -> None:
+def test_fetched_notes_count_and_are_merged(project: Project, tmp_path: Path) -> None:
     project.replace("line 3", "three")
     git(project.root, "update-ref", "refs/notes/origin/signoff-reviews", REVIEWS)
     git(project.root, "update-ref", "-d", REVIEWS)
@@ -626,7 +626,7 @@ def test_an_author_may_sign_a_commit_instead(project: Project) -> None:
     assert project.verify()[0] == 3
 
 
-def test_a_statement_has_the_decisions_of_its_commits_alone(project: Project) -> None:
+def test_a_statement_contains_only_the_decisions_of_its_commits(project: Project) -> None:
     for number in range(4):
         project.replace(f"line {number}", "x")
     sizes = [git(project.root, "cat-file", "-s", name) for name in project.envelopes()]
@@ -634,7 +634,7 @@ def test_a_statement_has_the_decisions_of_its_commits_alone(project: Project) ->
     assert project.verify()[0] == 0
 
 
-def test_a_range_is_signed_at_once(project: Project) -> None:
+def test_a_range_of_commits_is_signed_in_one_statement(project: Project) -> None:
     project.review("one", {"a.txt": "one\n"}, sign=False)
     project.review("two", {"b.txt": "two\n"}, sign=False)
     code, said = run("notes", f"{project.base}..HEAD")
@@ -644,14 +644,14 @@ def test_a_range_is_signed_at_once(project: Project) -> None:
     assert project.verify()[0] == 0
 
 
-def test_nothing_verified_is_no_success(project: Project) -> None:
+def test_verifying_nothing_is_not_a_success(project: Project) -> None:
     for words in (("HEAD..HEAD",), ("nowhere",), ("HEAD", "--at", "soon"), ("--policy", "none.toml")):
         code, said = run("verify", *words)
         assert code in (1, 2)
         assert len(said.splitlines()) == 1
 
 
-def test_a_shallow_clone_says_so(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shallow_clone_is_reported(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain(project)
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--depth=2", f"file://{project.root}", str(clone))
@@ -663,7 +663,7 @@ def test_a_shallow_clone_says_so(project: Project, tmp_path: Path, monkeypatch: 
     assert "shallow" in said
 
 
-def test_hostile_notes_end_with_a_line(project: Project) -> None:
+def test_oversized_notes_are_refused_in_one_line(project: Project) -> None:
     project.replace("line 3", "three")
     keys = [line.split()[1] for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
     for text in (b"x" * (17 << 20), b"".join(b"%040x\n" % number for number in range(150_000))):
@@ -675,7 +675,7 @@ def test_hostile_notes_end_with_a_line(project: Project) -> None:
         assert len(said.splitlines()) == 1
 
 
-def test_a_note_that_is_none_covers_nothing(project: Project) -> None:
+def test_an_invalid_note_covers_nothing(project: Project) -> None:
     project.replace("line 3", "three")
     keys = [line.split()[1] for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
     for text in (b"[" * 100_000, b"\xff\x1b[31m", b'{"payload": "", "signatures": []}', b"../x\n"):
@@ -687,7 +687,7 @@ def test_a_note_that_is_none_covers_nothing(project: Project) -> None:
         assert "\x1b" not in said
 
 
-def test_hostile_names_are_shown_as_what_they_are(project: Project) -> None:
+def test_control_characters_in_names_are_made_visible(project: Project) -> None:
     project.replace("line 3", "three")
     project.write("\x1b[31mred\n✓ a.txt: reviewed", "x\n")
     project.commit("\x1b[2J cleared")
@@ -750,7 +750,7 @@ def test_a_hook_that_is_no_shell_script_is_kept(project: Project) -> None:
     assert hook.read_text() == "#!/usr/bin/python3\n"
 
 
-def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_path: Path) -> None:
+def test_the_documented_server_hook_accepts_only_reviewed_commits(project: Project, tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
     script = text.partition("## On your own server")[2].partition("```sh\n")[2].partition("```")[0]
     server = tmp_path / "server.git"
@@ -777,7 +777,7 @@ def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_pa
 
 
 @pytest.mark.parametrize("forge", ["GitHub", "GitLab"])
-def test_the_lines_for_a_forge_verify_a_request(project: Project, tmp_path: Path, forge: str) -> None:
+def test_the_documented_forge_workflow_verifies_a_request(project: Project, tmp_path: Path, forge: str) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
     lines = text.partition(f"## On {forge}")[2].partition("```yaml\n")[2].partition("```")[0]
     if forge == "GitHub":
@@ -823,7 +823,7 @@ def test_the_lines_for_a_forge_verify_a_request(project: Project, tmp_path: Path
     assert b"not reviewed" in done.stdout
 
 
-def test_staging_shows_signed_lines(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_staging_names_earlier_approvals(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
@@ -877,7 +877,7 @@ def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.layer
-def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Project, tmp_path: Path) -> None:
+def test_a_signed_statement_contains_unseen_lines_and_check_results(project: Project, tmp_path: Path) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     settings = tmp_path / "home/config/config.toml"
@@ -906,7 +906,7 @@ def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Pro
     assert [(one["name"], one["state"]) for one in review["checks"]] == [("tests", "passed")]
 
 
-def test_each_approval_is_committed_and_signed_where_that_is_set(project: Project, tmp_path: Path) -> None:
+def test_with_the_setting_each_approval_is_committed_and_signed(project: Project, tmp_path: Path) -> None:
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text("commit = true\n")
     code, said = run("notes", "--install", "--yes")

@@ -534,7 +534,7 @@ CONFIGURATION = {
 """What runs programs, or changes what git prints, in the configuration of a repository."""
 
 
-def test_no_configuration_runs_or_changes_what_is_said(project: Project, tmp_path: Path) -> None:
+def test_git_configuration_neither_runs_nor_changes_a_verification(project: Project, tmp_path: Path) -> None:
     git(project.root, "checkout", "--quiet", "-b", "side")
     project.replace("line 3", "three")
     git(project.root, "checkout", "--quiet", "main")
@@ -566,7 +566,7 @@ def test_no_configuration_runs_or_changes_what_is_said(project: Project, tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_range_is_never_an_option(project: Project) -> None:
+def test_a_range_is_never_taken_as_an_option(project: Project) -> None:
     project.replace("line 3", "three")
     for words in (("--output=x",), ("--", "--output=x"), ("--", "HEAD..--output=x"), ("--notes=-x",)):
         code, said = run("verify", *words)
@@ -575,14 +575,14 @@ def test_a_range_is_never_an_option(project: Project) -> None:
         assert "Traceback" not in said
 
 
-def test_a_reference_with_a_name_of_another_script_is_read(project: Project) -> None:
+def test_a_notes_reference_with_unusual_spaces_is_read(project: Project) -> None:
     project.replace("line 3", "three")
     git(project.root, "update-ref", "refs/notes/a\u2003b/signoff-reviews", REVIEWS)
     git(project.root, "update-ref", "-d", REVIEWS)
     assert project.verify()[0] == 0
 
 
-def test_notes_of_too_many_bytes_end_with_a_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_of_too_many_bytes_are_refused_in_one_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review_notes, "_MAX_BYTES", 1 << 20)
     project.replace("line 3", "three")
     names = [
@@ -596,7 +596,7 @@ def test_notes_of_too_many_bytes_end_with_a_line(project: Project, monkeypatch: 
     assert len(said.splitlines()) == 1 and "have more than 1,048,576 bytes" in said
 
 
-def test_many_statements_without_a_good_signature_end_with_a_line(
+def test_too_many_invalid_signatures_are_refused_in_one_line(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.attestation.commit_verification._MAX_REFUSED", 3)
@@ -610,7 +610,7 @@ def test_many_statements_without_a_good_signature_end_with_a_line(
     assert len(said.splitlines()) == 1
 
 
-def test_a_partial_clone_says_so(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_clone_is_reported(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project.replace("line 3", "three")
     git(project.root, "config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "clone"
@@ -639,7 +639,7 @@ def test_a_linked_work_tree_is_verified(project: Project, tmp_path: Path, monkey
     assert project.verify()[0] == 0
 
 
-def test_file_names_that_are_no_text_are_said(project: Project) -> None:
+def test_file_names_that_are_not_utf_8_are_reported(project: Project) -> None:
     (project.root / os.fsdecode(b"\xff\n.txt")).write_text("x\n")
     project.commit("odd")
     for form in ("text", "github", "sarif", "badge"):

@@ -46,7 +46,7 @@ def set_up(project: Project, key: str, allowed: str) -> None:
     project.set_policy(f'repository = "example"\ngpg_keys = ["{allowed}"]\n')
 
 
-def test_a_review_that_gpg_signed_is_accepted_of_an_allowed_key(project: Project, keyring: None) -> None:
+def test_a_gpg_signature_of_an_allowed_key_is_accepted(project: Project, keyring: None) -> None:
     key = make_key("ann")
     set_up(project, key, " ".join(key[at : at + 4] for at in range(0, 40, 4)).lower())
     project.replace("line 3", "three")
@@ -59,7 +59,7 @@ def test_a_review_that_gpg_signed_is_accepted_of_an_allowed_key(project: Project
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_a_key_that_has_expired_is_refused_also_beside_a_good_one(
+def test_an_expired_key_is_refused_even_beside_a_good_one(
     project: Project, keyring: None, tmp_path: Path, both: bool
 ) -> None:
     good, allowed = make_key("eve"), make_key("ann", expired=True)

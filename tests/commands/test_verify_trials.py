@@ -12,7 +12,7 @@ COMMITS = 12
 
 
 @pytest.mark.soak
-def test_reviewed_commits_are_accepted_after_what_git_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reviewed_commits_of_this_repository_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", "none")
     counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, check=False)
     if int(counted.stdout or 0) <= COMMITS:

@@ -175,7 +175,7 @@ def damage_database(folder: Path) -> None:
     (state / "signoff.db").write_text("no database")
 
 
-def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
+def test_a_watch_that_cannot_start_names_the_reason_in_one_line(folder: Path) -> None:
     damage_database(folder)
     with watching(folder) as watch:
         found = watch.document()
@@ -201,7 +201,7 @@ def test_the_example_for_neovim_is_short() -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="needs nvim")
-def test_neovim_shows_what_waits(folder: Path, run: Callable[..., None]) -> None:
+def test_the_neovim_example_shows_pending_proposals(folder: Path, run: Callable[..., None]) -> None:
     plugin = folder.parent / "signoff.lua"
     told = folder.parent / "told"
     plugin.write_text(
@@ -260,7 +260,9 @@ process.stdin.on("end", () => context.subscriptions.forEach((one) => one.dispose
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path, run: Callable[..., None]) -> None:
+def test_the_vs_code_example_shows_pending_proposals_and_ends_with_the_editor(
+    folder: Path, run: Callable[..., None]
+) -> None:
     assert json.loads(example("json"))["main"] == "./extension.js"
     (extension := folder.parent / "extension.js").write_text(example("js"))
     (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
@@ -278,7 +280,7 @@ def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path, r
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_extension_says_why_nothing_is_watched(folder: Path) -> None:
+def test_the_vs_code_example_shows_the_error_of_the_watch(folder: Path) -> None:
     damage_database(folder)
     (extension := folder.parent / "extension.js").write_text(example("js"))
     (stand_in := folder.parent / "editor.js").write_text(STAND_IN)

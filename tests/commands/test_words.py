@@ -35,7 +35,7 @@ def test_help_lists_every_command() -> None:
     assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
 
 
-def test_wrong_arguments_are_one_line(signoff: Run) -> None:
+def test_wrong_arguments_are_reported_in_one_line(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     for words, code, told in (
         (("run", " ", "--model", "m"), 2, "There is nothing to say"),
@@ -53,7 +53,7 @@ def test_wrong_arguments_are_one_line(signoff: Run) -> None:
         assert told in refused(signoff(*words), code)
 
 
-def test_the_gate_is_taken_from_the_words_and_another_is_wrong_usage(signoff: Run) -> None:
+def test_the_gate_option_is_parsed_and_invalid_values_are_wrong_usage(signoff: Run) -> None:
     for gate in ("every-edit:2", "chain:0", "chain:51", "chain:x"):
         done = signoff("run", "hello", "--gate", gate)
         assert done.returncode == 2 and "give every-edit, chain, or chain:N" in done.stderr.splitlines()[-1]
@@ -69,7 +69,7 @@ def test_the_gate_is_taken_from_the_words_and_another_is_wrong_usage(signoff: Ru
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "nan"])
-def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_server_refuses_a_speed_of_zero(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
     assert "must be more than 0" in capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_a_file_without_a_hunk_can_be_asked_about(signoff: Run) -> None:
     assert (done.returncode, done.stdout) == (0, "It is empty.\n")
 
 
-def test_images_that_cannot_be_written_are_said_not_to_be(signoff: Run) -> None:
+def test_an_export_reports_images_that_cannot_be_written(signoff: Run) -> None:
     with WireServer() as server:
         server.say("Hello.")
         model = {"OPENAI_API_KEY": "key", "SIGNOFF_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
@@ -102,7 +102,7 @@ def test_images_that_cannot_be_written_are_said_not_to_be(signoff: Run) -> None:
     assert "notes.txt cannot be written: " in refused(signoff("export", "latest", "--images", "notes.txt"), 2)
 
 
-def test_empty_change_is_not_staged_and_a_missing_commit_not_noted(signoff: Run, workspace: Path) -> None:
+def test_an_empty_commit_is_not_staged_and_a_missing_one_not_noted(signoff: Run, workspace: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["commit", "-qm", "x", "--allow-empty"]):
         subprocess.run([*git, *words], cwd=workspace, check=True)
@@ -110,7 +110,7 @@ def test_empty_change_is_not_staged_and_a_missing_commit_not_noted(signoff: Run,
     assert "There is no commit 'nope' here" in signoff("notes", "nope").stderr
 
 
-def test_a_stream_of_a_terminal_has_no_way_around(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_stream_offers_no_raw_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = _VisibleText(io.StringIO())
     assert not hasattr(shown, "buffer")
     with pytest.raises(AttributeError, match="bytes are not for a terminal"):
@@ -118,13 +118,15 @@ def test_a_stream_of_a_terminal_has_no_way_around(monkeypatch: pytest.MonkeyPatc
     assert shown.write("\x1b[31m") == 5 and "\x1b" not in shown.getvalue()
 
 
-def test_the_keys_are_a_document(signoff: Run) -> None:
+def test_keys_are_printed_as_json(signoff: Run) -> None:
     keys = document(signoff("keys", "--json"))
     assert all({"id", "title", "keys", "scope", "help"} <= one.keys() for one in keys) and len(keys) > 50
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_a_path_that_is_no_file_is_not_signed(signoff: Run, workspace: Path, make: Callable[[Path], None]) -> None:
+def test_verify_reports_a_written_path_that_is_no_file(
+    signoff: Run, workspace: Path, make: Callable[[Path], None]
+) -> None:
     signoff("stage", stdin=PATCH)
     assert signoff("approve", "P1").returncode == 0
     (workspace / "notes.txt").unlink()
@@ -133,7 +135,7 @@ def test_a_path_that_is_no_file_is_not_signed(signoff: Run, workspace: Path, mak
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  notes.txt has changed since P1")
 
 
-def test_a_commit_that_fails_leaves_what_was_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_a_failed_commit_keeps_the_written_files(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text("commit = true\n")
     subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
@@ -147,7 +149,7 @@ def test_a_commit_that_fails_leaves_what_was_written(signoff: Run, workspace: Pa
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
 
 
-def test_a_port_that_is_taken_is_said_and_an_interrupt_ends_the_demo_server_in_peace(signoff: Run) -> None:
+def test_an_occupied_port_is_reported_and_ctrl_c_ends_the_demo_server(signoff: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused(signoff("demo-server", "--port", str(taken.getsockname()[1])), 1)
     with subprocess.Popen(signoff_command("demo-server"), stdout=subprocess.PIPE, text=True) as process:
@@ -157,7 +159,7 @@ def test_a_port_that_is_taken_is_said_and_an_interrupt_ends_the_demo_server_in_p
         assert process.wait() == 0
 
 
-def test_notes_of_a_commit_are_json(signoff: Run, workspace: Path) -> None:
+def test_notes_are_reported_as_json(signoff: Run, workspace: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], cwd=workspace, check=True)
@@ -190,7 +192,7 @@ def terminal() -> Iterator[None]:
             gc.enable()
 
 
-def test_an_exception_at_the_start_is_shown_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_at_startup_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As where a part of the program was not installed.
     monkeypatch.setitem(sys.modules, "app.cli.open_app", None)
     with terminal(), pytest.raises(ModuleNotFoundError, match=r"app\.cli\.open_app"):
