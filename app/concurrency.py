@@ -84,7 +84,7 @@ class IdleTrackingSelector(selectors.DefaultSelector):
         _loop_is_idle.set()
 
 
-T = TypeVar("T")
+_Result = TypeVar("_Result")
 
 
 class Interrupted(Exception):
@@ -95,22 +95,22 @@ class Interrupter:
     """The user's request to stop, for one turn."""
 
     def __init__(self) -> None:
-        self._stopped = asyncio.Event()
-        self.spoken = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        self.user_input_arrived = asyncio.Event()
         """Set when the user has sent or decided something since the turn began."""
 
     @property
     def is_stopped(self) -> bool:
         """Return whether the user has asked to stop."""
-        return self._stopped.is_set()
+        return self._stop_requested.is_set()
 
     def stop(self) -> None:
         """Request the stop, at once and for the rest of the turn."""
-        self._stopped.set()
+        self._stop_requested.set()
 
     async def wait_for(
-        self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
-    ) -> T:
+        self, work: Coroutine[Any, Any, _Result], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
+    ) -> _Result:
         """Await `work`; if the user stops the turn, cancel it and wait for its clean-up.
 
         Args:
@@ -124,7 +124,7 @@ class Interrupter:
             work.close()
             raise Interrupted
         task = asyncio.ensure_future(work)
-        interrupting_tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopped.wait())}
+        interrupting_tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stop_requested.wait())}
         if until is not None:
             interrupting_tasks.add(asyncio.ensure_future(until()))
         try:
@@ -133,8 +133,8 @@ class Interrupter:
                 raise Interrupted
             return task.result()
         finally:
-            for end in interrupting_tasks:
-                end.cancel()
+            for interrupting_task in interrupting_tasks:
+                interrupting_task.cancel()
             if not task.done():
                 # The user has stopped the turn, or this task is cancelled because the program exits.
                 task.cancel()

@@ -402,7 +402,7 @@ class Turn:
 
         The proposal is already on screen, so the user's message is more important than the rest of the response.
         """
-        await self._interrupter.spoken.wait()
+        await self._interrupter.user_input_arrived.wait()
         while True:
             silent_seconds = time.monotonic() - received.latest
             if silent_seconds >= _STALL_SECONDS:

@@ -119,7 +119,7 @@ class TurnRunner:
         self._opening_event_id = log.last_id
         self._start_lock = asyncio.Lock()
         self._interrupter = Interrupter()
-        log.attach(_UserInputWatcher(lambda: self._interrupter.spoken.set()))
+        log.attach(_UserInputWatcher(lambda: self._interrupter.user_input_arrived.set()))
         self._is_starting = False
         self._continue_requested = False
         """The user wants the model to continue after the running turn."""
@@ -188,7 +188,7 @@ class TurnRunner:
         async with self._start_lock:
             if self.is_busy:
                 self._continue_requested = True
-                self._interrupter.spoken.set()
+                self._interrupter.user_input_arrived.set()
             elif not self._is_closing and self.question is None:
                 await self._continue()
 
@@ -302,7 +302,7 @@ class TurnRunner:
             briefing = await self._compose_briefing(events)
             await self._log.append(TurnStarted(cause=cause), *briefing, *events)
             # The events that start the turn must not count as messages that arrive during it.
-            self._interrupter.spoken.clear()
+            self._interrupter.user_input_arrived.clear()
             self._start_task(lambda turn: turn.run())
         finally:
             self._is_starting = False

@@ -21,11 +21,11 @@ def main() -> int:
         # Import `deadline` first: it measures the time of the hook.
         from .deadline import run_hook_with_deadline
 
-        return run_hook_with_deadline(sys.argv[2:], _hook)
-    return _start()
+        return run_hook_with_deadline(sys.argv[2:], _run_hook)
+    return _run_command_line()
 
 
-def _root() -> "Path | None":
+def _find_root() -> "Path | None":
     """Return the folder that contains `app`, `widgets` and `themes`: the wheel's bundle, or the editable checkout."""
     from pathlib import Path
 
@@ -36,9 +36,9 @@ def _root() -> "Path | None":
     return next((path for path in candidates if (path / "app" / "launcher" / "__main__.py").is_file()), None)
 
 
-def _start() -> int:
+def _run_command_line() -> int:
     try:
-        if root := _root():
+        if root := _find_root():
             sys.path.insert(0, str(root))
         from app.cli.main import main as run
 
@@ -48,10 +48,10 @@ def _start() -> int:
         return 130
 
 
-def _hook(arguments: "Sequence[str]", agent: "HookReplyPipes") -> int:
+def _run_hook(arguments: "Sequence[str]", agent: "HookReplyPipes") -> int:
     """Answer a tool call of another agent; imports little, and turns every failure into a denial."""
     try:
-        if root := _root():
+        if root := _find_root():
             sys.path.insert(0, str(root))
         from app.doors.hook.hook_entry import run_hook
 

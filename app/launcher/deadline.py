@@ -3,7 +3,7 @@
 An agent lets a call through if its hook exceeds the limit in the agent's settings. For this reason the process that
 the agent has started only waits: no import, no long call into C and no locked database in the child can delay it.
 
-The child writes to one pipe: `_HARMLESS` if its failure needs no denial, then the answer, then `_ALLOWED` or
+The child writes to one pipe: `_ALLOW_ON_FAILURE` if its failure needs no denial, then the answer, then `_ALLOWED` or
 `_DENIED`. The parent writes one byte to the other pipe after it has passed the answer to the agent. If the child
 reads the end of that pipe instead, the parent has ended.
 """
@@ -20,7 +20,7 @@ from types import FrameType
 DEFAULT_SECONDS = 30
 """Seconds that the hook may take, in addition to `--wait`; `--limit` overrides it."""
 _EXIT_DENIED = 2
-_HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
+_ALLOW_ON_FAILURE, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
 """An answer contains none of these bytes, because it is JSON."""
 
 
@@ -38,7 +38,7 @@ class HookReplyPipes:
 
     def allow_on_failure(self) -> None:
         """Let the agent continue if the hook fails, because this call needs no denial."""
-        os.write(self._answers, _HARMLESS)
+        os.write(self._answers, _ALLOW_ON_FAILURE)
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
         """Send the answer; return after the agent has it.
@@ -71,33 +71,33 @@ def run_hook_with_deadline(arguments: Sequence[str], hook: Callable[[Sequence[st
     Returns:
         The exit code: 0 if the answer decides, 2 if the call is denied.
     """
-    limit = max(1, _number(arguments, "--limit", DEFAULT_SECONDS))
-    began = time.monotonic()
+    limit = max(1, _read_number_option(arguments, "--limit", DEFAULT_SECONDS))
+    start_time = time.monotonic()
     try:
         signal.signal(signal.SIGALRM, _raise_deadline_exceeded)
         signal.signal(signal.SIGTERM, _raise_interrupted)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM, signal.SIGTERM))
         # From here on this process makes only system calls, and a signal interrupts each of them. A child does not
         # inherit the timer.
-        signal.setitimer(signal.ITIMER_REAL, limit + _number(arguments, "--wait", 0))
-        code, reason = _supervise(arguments, hook, began)
+        signal.setitimer(signal.ITIMER_REAL, limit + _read_number_option(arguments, "--wait", 0))
+        exit_code, reason = _supervise(arguments, hook, start_time)
         signal.setitimer(signal.ITIMER_REAL, 0)
     except _DeadlineExceeded:
-        code = _EXIT_DENIED
+        exit_code = _EXIT_DENIED
         reason = (
             f"signoff had no answer within {limit} seconds. If the edit was staged by then, it waits for the user "
             "(`signoff proposals`), and the next call says so."
         )
     except BaseException as error:
-        code = _EXIT_DENIED
+        exit_code = _EXIT_DENIED
         reason = " ".join(str(error).split()) or type(error).__name__
     if reason:
         _print_error(f"Denied, and nothing was written: {reason}\n")
-    return code
+    return exit_code
 
 
 def _supervise(
-    arguments: Sequence[str], hook: Callable[[Sequence[str], HookReplyPipes], int], began: float
+    arguments: Sequence[str], hook: Callable[[Sequence[str], HookReplyPipes], int], start_time: float
 ) -> tuple[int, str]:
     """Return the exit code and the reason of a denial; the reason is empty if the child has reported it."""
     _open_closed_streams()
@@ -107,45 +107,45 @@ def _supervise(
     if not child:
         os.close(answers)
         os.close(to_child)
-        _run_child(arguments, hook, began, from_child, parent)
-    code: int | None = None
+        _run_child(arguments, hook, start_time, from_child, parent)
+    exit_code: int | None = None
     try:
         os.close(from_child)
         os.close(parent)
         text = bytearray()
         while piece := os.read(answers, 65536):
             text += piece
-            if text.startswith(_HARMLESS):
-                code = 0
+            if text.startswith(_ALLOW_ON_FAILURE):
+                exit_code = 0
             if text.endswith((_ALLOWED, _DENIED)):
-                _write(1, bytes(text[text.startswith(_HARMLESS) : -1]))
-                code = _EXIT_DENIED if text.endswith(_DENIED) else 0
+                _write(1, bytes(text[text.startswith(_ALLOW_ON_FAILURE) : -1]))
+                exit_code = _EXIT_DENIED if text.endswith(_DENIED) else 0
                 # After that the child only records what the agent has read.
                 os.write(to_child, b"+")
-        ended_with = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        child_exit_code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except BaseException:
         os.kill(child, signal.SIGKILL)
-        if code is None:
+        if exit_code is None:
             raise
-        return code, ""
-    if code is None:
-        return _EXIT_DENIED, "" if ended_with == _EXIT_DENIED else f"signoff ended with {ended_with}."
-    return code, ""
+        return exit_code, ""
+    if exit_code is None:
+        return _EXIT_DENIED, "" if child_exit_code == _EXIT_DENIED else f"signoff ended with {child_exit_code}."
+    return exit_code, ""
 
 
 def _run_child(
     arguments: Sequence[str],
     hook: Callable[[Sequence[str], HookReplyPipes], int],
-    began: float,
+    start_time: float,
     answers: int,
     parent: int,
 ) -> None:
-    code = _EXIT_DENIED
+    exit_code = _EXIT_DENIED
     try:
-        code = hook(arguments, HookReplyPipes(began, answers, parent))
+        exit_code = hook(arguments, HookReplyPipes(start_time, answers, parent))
         sys.stdout.flush()
     finally:
-        os._exit(code)
+        os._exit(exit_code)
 
 
 def _write(stream: int, text: bytes) -> None:
@@ -154,12 +154,12 @@ def _write(stream: int, text: bytes) -> None:
         text = text[os.write(stream, text) :]
 
 
-def _number(arguments: Sequence[str], option: str, default: int) -> int:
+def _read_number_option(arguments: Sequence[str], option: str, default: int) -> int:
     """Return the value of an option; invalid options are ignored here, because the child denies the call."""
     number = default
-    for at, word in enumerate(arguments):
+    for index, word in enumerate(arguments):
         name, equals, value = word.partition("=")
-        text = value if equals else "".join(arguments[at + 1 : at + 2])
+        text = value if equals else "".join(arguments[index + 1 : index + 2])
         if name == option and text.isascii() and text.isdecimal() and len(text) < 6:
             number = int(text)
     return number
@@ -172,9 +172,9 @@ def _open_closed_streams() -> None:
     os.close(number)
 
 
-def _print_error(words: str) -> None:
+def _print_error(text: str) -> None:
     with suppress(OSError):
-        os.write(2, words.encode())
+        os.write(2, text.encode())
 
 
 def _raise_deadline_exceeded(number: int, frame: FrameType | None) -> None:

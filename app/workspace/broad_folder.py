@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_OF_THE_SYSTEM = (
+_SYSTEM_FOLDERS = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
     *("/sys", "/usr", "/var"),
     *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private", "/private/etc"),
@@ -21,11 +21,11 @@ def describe_broad_folder(folder: Path) -> str:
         home = Path("/")
     if root == home:
         return "your home folder"
-    if home.is_relative_to(root) or str(root) in _OF_THE_SYSTEM:
+    if home.is_relative_to(root) or str(root) in _SYSTEM_FOLDERS:
         return "a folder of the system"
     return ""
 
 
-def broad_folder_warning(what: str) -> str:
+def broad_folder_warning(description: str) -> str:
     """Return the warning for a workspace, with the text of `describe_broad_folder`."""
-    return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."
+    return f"This workspace is {description}: the model can read all of it unasked, but for what looks like a secret."

@@ -29,18 +29,18 @@ def start_watch(paths: Collection[Path]) -> "RustNotify":
     # `watchfiles.watch` starts to watch only when it is iterated, and would miss earlier changes.
     from watchfiles._rust_notify import RustNotify
 
-    watch = RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
+    watch = RustNotify([str(path) for path in paths], False, _must_poll(), _POLL_MS, False, True)
     # RustNotify ignores a missing path, as it does a path without permission, and never reports it.
-    if gone := next((path for path in paths if not os.path.lexists(path)), None):
+    if missing := next((path for path in paths if not os.path.lexists(path)), None):
         watch.close()
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(gone))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(missing))
     return watch
 
 
-def _kernel_is_silent() -> bool:
+def _must_poll() -> bool:
     """Return whether files must be polled, by watchfiles' rules: the user says so, or it is WSL."""
-    if said := os.environ.get("WATCHFILES_FORCE_POLLING"):
-        return said.lower() not in ("false", "disable", "disabled")
+    if force_polling := os.environ.get("WATCHFILES_FORCE_POLLING"):
+        return force_polling.lower() not in ("false", "disable", "disabled")
     return "microsoft-standard" in os.uname().release.lower()
 
 
@@ -67,9 +67,9 @@ async def watch_changes(
         try:
             yield frozenset()
             while isinstance(
-                found := await loop.run_in_executor(thread, watch.watch, quiet_ms, STEP_MS, 0, stop), set
+                changes := await loop.run_in_executor(thread, watch.watch, quiet_ms, STEP_MS, 0, stop), set
             ):
-                yield frozenset(Path(path) for _, path in found)
+                yield frozenset(Path(path) for _, path in changes)
         finally:
             stop.set()
             # Wait until `watch.watch` has returned.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from app.workspace.reading import read_file
 
-_READ = 4096
+_MAX_LINE_FILE_BYTES = 4096
 """Maximum bytes read of HEAD and similar files, which have one short line."""
-_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_BRANCH = "ref: refs/heads/"
+_COMMIT_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BRANCH_PREFIX = "ref: refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ def find_repository(root: Path) -> GitRepository | None:
         try:
             if entry.is_dir():
                 folder = entry
-            elif (line := _first_line(entry)).startswith("gitdir: "):
+            elif (line := _read_first_line(entry)).startswith("gitdir: "):
                 folder = top / line.removeprefix("gitdir: ")
             else:
                 continue
             if not (folder / "HEAD").is_file():
                 continue
-            common = _first_line(folder / "commondir")
+            common = _read_first_line(folder / "commondir")
         except OSError:
             continue
         return GitRepository(top, folder, folder / common if common else folder)
@@ -50,8 +50,8 @@ def find_repository(root: Path) -> GitRepository | None:
 
 def folder_path_in_repository(root: Path) -> str:
     """Return the folder's POSIX path in its repository; empty for the top or without one."""
-    found = find_repository(root)
-    return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
+    repository = find_repository(root)
+    return "" if repository is None or repository.top == root else root.relative_to(repository.top).as_posix()
 
 
 def current_branch_or_commit(root: Path) -> str:
@@ -59,20 +59,20 @@ def current_branch_or_commit(root: Path) -> str:
 
     The name is untrusted: escape it before it reaches a screen.
     """
-    found = find_repository(root)
-    if found is None:
+    repository = find_repository(root)
+    if repository is None:
         return ""
-    head = _first_line(found.folder / "HEAD")
-    if head.startswith(_BRANCH):
-        name = head.removeprefix(_BRANCH)
+    head = _read_first_line(repository.folder / "HEAD")
+    if head.startswith(_BRANCH_PREFIX):
+        name = head.removeprefix(_BRANCH_PREFIX)
         # Repositories in the reftable format keep this placeholder in HEAD.
         return "" if name == ".invalid" else name
-    return head[:7] if _HASH.fullmatch(head) else ""
+    return head[:7] if _COMMIT_HASH.fullmatch(head) else ""
 
 
-def _first_line(path: Path) -> str:
+def _read_first_line(path: Path) -> str:
     try:
-        content, _ = read_file(path, _READ, head=True)
+        content, _ = read_file(path, _MAX_LINE_FILE_BYTES, head=True)
     except OSError:
         return ""
     return content.decode(errors="replace").partition("\n")[0].rstrip()

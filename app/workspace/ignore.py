@@ -17,20 +17,26 @@ from operator import itemgetter
 from pathlib import Path
 
 from app.workspace.git_repository import find_repository
-from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_path_component
+from app.workspace.path_rules import (
+    MAX_PATH_CHARACTERS,
+    MAX_PATH_DEPTH,
+    UnsafePath,
+    WorkspaceClosed,
+    check_path_component,
+)
 from app.workspace.reading import OpenFolderChain, read_file
 from app.workspace.wildmatch import IgnoreRule, ignore_rule_regex, parse_ignore_rule
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
 
-_LARGEST = 1024 * 1024
+_MAX_IGNORE_FILE_BYTES = 1024 * 1024
 """Maximum bytes read of an ignore file."""
-_BATCH = 40_000
+_MAX_BATCH_CHARACTERS = 40_000
 """Characters of patterns that are compiled to one expression: about a thousand patterns of usual length."""
 
 
-class _Patterns:
+class _PatternTables:
     """Patterns that are all matched with names, or all with paths, each with its position in the ignore file.
 
     Most patterns require a folder name on the path, or the whole last name, its beginning or its ending. Tables find
@@ -41,127 +47,129 @@ class _Patterns:
 
     def __init__(self, rules: Iterable[tuple[int, IgnoreRule]]) -> None:
         self._literals: dict[str, int] = {}
-        folders: _Found = {}
-        names: _Found = {}
-        beginnings: _Found = {}
-        endings: _Found = {}
+        folders: _RulesByText = {}
+        names: _RulesByText = {}
+        beginnings: _RulesByText = {}
+        endings: _RulesByText = {}
         others: list[tuple[int, IgnoreRule]] = []
-        for place, rule in rules:
+        for position, rule in rules:
             last_name = rule.last_component
-            if rule.literal:
-                self._literals[rule.text] = place
+            if rule.is_literal:
+                self._literals[rule.text] = position
             elif folder := rule.literal_folder:
-                folders.setdefault(folder, []).append((place, rule))
+                folders.setdefault(folder, []).append((position, rule))
             elif last_name.whole:
-                names.setdefault(last_name.beginning, []).append((place, rule))
+                names.setdefault(last_name.beginning, []).append((position, rule))
             elif len(last_name.beginning) > len(last_name.ending):
-                beginnings.setdefault(last_name.beginning, []).append((place, rule))
+                beginnings.setdefault(last_name.beginning, []).append((position, rule))
             elif last_name.ending:
-                endings.setdefault(last_name.ending, []).append((place, rule))
+                endings.setdefault(last_name.ending, []).append((position, rule))
             else:
-                others.append((place, rule))
-        self._folders = _groups(folders)
-        self._names = _groups(names)
-        self._beginnings = _by_letter(beginnings, 0)
-        self._endings = _by_letter(endings, -1)
-        self._others = _Group(others) if others else None
+                others.append((position, rule))
+        self._folders = _make_groups(folders)
+        self._names = _make_groups(names)
+        self._beginnings = _group_by_letter(beginnings, 0)
+        self._endings = _group_by_letter(endings, -1)
+        self._others = _PatternGroup(others) if others else None
 
-    def last(self, text: str, name: str, above: int) -> int:
-        """Return the position of the last matching pattern after `above`; `above` if there is none.
+    def last_position(self, text: str, name: str, after: int) -> int:
+        """Return the position of the last matching pattern after `after`; `after` if there is none.
 
         Args:
             text: The path, or the name if all patterns are matched with names.
             above: A position in the file, or -1.
         """
-        above = max(above, self._literals.get(text, -1))
+        after = max(after, self._literals.get(text, -1))
         if self._folders:
             for folder in text.split("/")[:-1]:
                 if (group := self._folders.get(folder)) is not None:
-                    above = group.last(text, above)
+                    after = group.last_position(text, after)
         if (group := self._names.get(name)) is not None:
-            above = group.last(text, above)
+            after = group.last_position(text, after)
         for length, groups in self._endings.get(name[-1:], ()):
             if (group := groups.get(name[-length:])) is not None:
-                above = group.last(text, above)
+                after = group.last_position(text, after)
         for length, groups in self._beginnings.get(name[:1], ()):
             if (group := groups.get(name[:length])) is not None:
-                above = group.last(text, above)
-        return above if self._others is None else self._others.last(text, above)
+                after = group.last_position(text, after)
+        return after if self._others is None else self._others.last_position(text, after)
 
 
-class _Group:
+class _PatternGroup:
     """Patterns that are tried together, the last in the file first."""
 
-    __slots__ = ("_batches", "_sure")
+    __slots__ = ("_batches", "_last_certain_position")
 
     def __init__(self, rules: Sequence[tuple[int, IgnoreRule]]) -> None:
-        self._sure = -1
+        self._last_certain_position = -1
         """Position of the last pattern that needs no further match, because the group's table has compared all of
         it.
         """
         expressions: list[tuple[int, str]] = []
-        for place, rule in rules:
+        for position, rule in rules:
             if rule.ending:
-                self._sure = place
-            elif (translated := ignore_rule_regex(rule)) is not None:
-                expressions.append((place, translated))
-        self._batches: list[_Batch] = []
+                self._last_certain_position = position
+            elif (regex := ignore_rule_regex(rule)) is not None:
+                expressions.append((position, regex))
+        self._batches: list[_PatternBatch] = []
         while expressions:
             batch: list[tuple[int, str]] = []
-            left = _BATCH
-            while expressions and left > 0:
+            characters_left = _MAX_BATCH_CHARACTERS
+            while expressions and characters_left > 0:
                 batch.append(expressions.pop())
-                left -= len(batch[-1][1])
-            self._batches.append(_Batch(batch))
+                characters_left -= len(batch[-1][1])
+            self._batches.append(_PatternBatch(batch))
 
-    def last(self, text: str, above: int) -> int:
-        """Return the position of the last matching pattern after `above`; `above` if there is none."""
-        above = max(above, self._sure)
+    def last_position(self, text: str, after: int) -> int:
+        """Return the position of the last matching pattern after `after`; `after` if there is none."""
+        after = max(after, self._last_certain_position)
         for batch in self._batches:
             # The remaining batches have only earlier positions.
-            if batch.last <= above:
+            if batch.last_position <= after:
                 break
-            if (place := batch.match(text)) is not None:
-                return max(above, place)
-        return above
+            if (position := batch.match(text)) is not None:
+                return max(after, position)
+        return after
 
 
-class _Batch:
+class _PatternBatch:
     """Patterns as one alternation, the last in the file first, so that the first branch that matches decides."""
 
-    __slots__ = ("_expression", "_places", "last")
+    __slots__ = ("_alternation", "_positions", "last_position")
 
     def __init__(self, expressions: Sequence[tuple[int, str]]) -> None:
-        self._places, branches = zip(*expressions, strict=True)
-        self.last: int = self._places[0]
+        self._positions, branches = zip(*expressions, strict=True)
+        self.last_position: int = self._positions[0]
         # The number of the empty group tells which branch has matched. The group is at the end of the branch, because
         # `re` skips most branches quickly if they begin with a letter.
-        self._expression: str | re.Pattern[str] = "|".join(rf"(?:{branch})\Z()" for branch in branches)
+        self._alternation: str | re.Pattern[str] = "|".join(rf"(?:{branch})\Z()" for branch in branches)
 
     def match(self, text: str) -> int | None:
         """Return the position of the last pattern that matches, or None."""
-        if isinstance(self._expression, str):
+        if isinstance(self._alternation, str):
             # Compile at first use: there may be very many patterns, and the user may cancel meanwhile.
-            self._expression = re.compile(self._expression, re.DOTALL)
-        found = self._expression.match(text)
-        return self._places[found.lastindex - 1] if found and found.lastindex else None
+            self._alternation = re.compile(self._alternation, re.DOTALL)
+        match = self._alternation.match(text)
+        return self._positions[match.lastindex - 1] if match and match.lastindex else None
 
 
-_Found = dict[str, list[tuple[int, IgnoreRule]]]
+_RulesByText = dict[str, list[tuple[int, IgnoreRule]]]
 """Patterns with their positions, by a text that a matching path must have."""
 
 
-def _groups(found: _Found) -> dict[str, _Group]:
-    return {text: _Group(rules) for text, rules in found.items()}
+def _make_groups(rules_by_text: _RulesByText) -> dict[str, _PatternGroup]:
+    return {text: _PatternGroup(rules) for text, rules in rules_by_text.items()}
 
 
-def _by_letter(found: _Found, at: int) -> dict[str, Sequence[tuple[int, dict[str, _Group]]]]:
-    """Group patterns by the letter at index `at` of their text, then by the text's length, then by the text."""
-    letters: dict[str, dict[int, _Found]] = {}
-    for text, rules in found.items():
-        letters.setdefault(text[at], {}).setdefault(len(text), {})[text] = rules
+def _group_by_letter(
+    rules_by_text: _RulesByText, index: int
+) -> dict[str, Sequence[tuple[int, dict[str, _PatternGroup]]]]:
+    """Group patterns by the letter at `index` of their text, then by the text's length, then by the text."""
+    letters: dict[str, dict[int, _RulesByText]] = {}
+    for text, rules in rules_by_text.items():
+        letters.setdefault(text[index], {}).setdefault(len(text), {})[text] = rules
     return {
-        letter: [(length, _groups(lengths[length])) for length in sorted(lengths)]
+        letter: [(length, _make_groups(lengths[length])) for length in sorted(lengths)]
         for letter, lengths in letters.items()
     }
 
@@ -172,16 +180,16 @@ class IgnorePatterns:
     __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
 
     def __init__(self, rules: Sequence[IgnoreRule]) -> None:
-        def those(*, anchored: bool, folders_only: bool) -> _Patterns | None:
+        def tables_of_kind(*, anchored: bool, folders_only: bool) -> _PatternTables | None:
             kind = (anchored, folders_only)
-            found = [each for each in enumerate(rules) if (each[1].anchored, each[1].folders_only) == kind]
-            return _Patterns(found) if found else None
+            numbered_rules = [item for item in enumerate(rules) if (item[1].anchored, item[1].folders_only) == kind]
+            return _PatternTables(numbered_rules) if numbered_rules else None
 
         self._ignores = tuple(rule.ignores for rule in rules)
-        self._names = those(anchored=False, folders_only=False)
-        self._paths = those(anchored=True, folders_only=False)
-        self._folder_names = those(anchored=False, folders_only=True)
-        self._folder_paths = those(anchored=True, folders_only=True)
+        self._names = tables_of_kind(anchored=False, folders_only=False)
+        self._paths = tables_of_kind(anchored=True, folders_only=False)
+        self._folder_names = tables_of_kind(anchored=False, folders_only=True)
+        self._folder_paths = tables_of_kind(anchored=True, folders_only=True)
 
     def __bool__(self) -> bool:
         return bool(self._ignores)
@@ -190,14 +198,14 @@ class IgnorePatterns:
         """Return whether the patterns ignore the path (True), include it again (False) or do not match it (None)."""
         last = -1
         if self._names:
-            last = self._names.last(name, name, last)
+            last = self._names.last_position(name, name, last)
         if self._paths:
-            last = self._paths.last(path, name, last)
+            last = self._paths.last_position(path, name, last)
         if is_folder:
             if self._folder_names:
-                last = self._folder_names.last(name, name, last)
+                last = self._folder_names.last_position(name, name, last)
             if self._folder_paths:
-                last = self._folder_paths.last(path, name, last)
+                last = self._folder_paths.last_position(path, name, last)
         return None if last < 0 else self._ignores[last]
 
 
@@ -206,14 +214,14 @@ class IgnoreFile:
     """The patterns of one ignore file, and the folder to which they are relative."""
 
     patterns: IgnorePatterns
-    cut: int = 0
+    folder_length: int = 0
     """Length of the workspace path of the ignore file's folder, with the slash: it is cut off before matching."""
-    lead: str = ""
+    path_to_root: str = ""
     """For an ignore file above the workspace: the path from there to the root, with a trailing slash."""
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
         """Return whether the patterns ignore the path (True), include it again (False) or do not match it (None)."""
-        return self.patterns.verdict(self.lead + path[self.cut :], name, is_folder)
+        return self.patterns.verdict(self.path_to_root + path[self.folder_length :], name, is_folder)
 
 
 Rules = tuple[IgnoreFile, ...]
@@ -231,17 +239,17 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
 
 def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules from ignore files above the workspace and from `.git/info/exclude`."""
-    found = find_repository(root)
-    if found is None:
+    repository = find_repository(root)
+    if repository is None:
         return ()
     rules: Rules = ()
-    exclude = compile_ignore_patterns(read_ignore_file(found.shared / "info" / "exclude"))
-    below = root.relative_to(found.top).parts
+    exclude = compile_ignore_patterns(read_ignore_file(repository.shared / "info" / "exclude"))
+    folders = root.relative_to(repository.top).parts
     if exclude:
-        rules = (IgnoreFile(exclude, lead="".join(f"{part}/" for part in below)),)
-    for depth in range(len(below)):
-        lead = "".join(f"{part}/" for part in below[depth:])
-        rules = _rules_of(found.top.joinpath(*below[:depth]), 0, lead, names) + rules
+        rules = (IgnoreFile(exclude, path_to_root="".join(f"{part}/" for part in folders)),)
+    for depth in range(len(folders)):
+        path_to_root = "".join(f"{part}/" for part in folders[depth:])
+        rules = _read_folder_rules(repository.top.joinpath(*folders[:depth]), 0, path_to_root, names) + rules
     return rules
 
 
@@ -252,11 +260,11 @@ def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IG
         folder: Relative to the workspace; empty for the root.
         names: Names of the ignore files to read.
     """
-    rules = _rules_of(root, 0, names=names) + ignore_rules_above(root, names)
+    rules = _read_folder_rules(root, 0, names=names) + ignore_rules_above(root, names)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
         path = "/".join(parts[: depth + 1])
-        rules = _rules_of(root / path, len(path) + 1, names=names) + rules
+        rules = _read_folder_rules(root / path, len(path) + 1, names=names) + rules
     return rules
 
 
@@ -268,9 +276,9 @@ def read_rules_file(path: Path) -> Rules:
 
 def walk_files(
     root: Path,
-    under: str,
-    readable_link: Callable[[str], bool],
-    forbidden: Callable[[str], bool],
+    start_folder: str,
+    is_readable_link: Callable[[str], bool],
+    is_forbidden: Callable[[str], bool],
     is_cancelled: Callable[[], bool],
     is_closed: Callable[[], bool],
     *,
@@ -286,11 +294,12 @@ def walk_files(
         is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosed.
         folders: Yield the folders instead of the files.
     """
-    above = ignore_rules_for_folder(root, under.rpartition("/")[0]) if under else ignore_rules_above(root)
+    parent = start_folder.rpartition("/")[0]
+    rules_above = ignore_rules_for_folder(root, parent) if start_folder else ignore_rules_above(root)
     chain = OpenFolderChain(root)
     try:
-        scan = _Scan(chain, readable_link, forbidden, is_cancelled, is_closed)
-        stack = [scan.entries(under, above)]
+        scan = _FolderScanner(chain, is_readable_link, is_forbidden, is_cancelled, is_closed)
+        stack = [scan.read_entries(start_folder, rules_above)]
         while stack:
             for path, rules in stack[-1]:
                 if is_cancelled():
@@ -298,7 +307,7 @@ def walk_files(
                 if (rules is not None) is folders:
                     yield path
                 if rules is not None:
-                    stack.append(scan.entries(path, rules))
+                    stack.append(scan.read_entries(path, rules))
                     break
             else:
                 stack.pop()
@@ -307,57 +316,57 @@ def walk_files(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scan:
+class _FolderScanner:
     """Reads the entries of one folder at a time."""
 
     chain: OpenFolderChain
-    readable_link: Callable[[str], bool]
-    forbidden: Callable[[str], bool]
-    ended: Callable[[], bool]
-    closed: Callable[[], bool]
+    is_readable_link: Callable[[str], bool]
+    is_forbidden: Callable[[str], bool]
+    is_cancelled: Callable[[], bool]
+    is_closed: Callable[[], bool]
 
-    def entries(self, folder: str, above: Rules) -> Iterator[tuple[str, Rules | None]]:
+    def read_entries(self, folder: str, rules_above: Rules) -> Iterator[tuple[str, Rules | None]]:
         """Return the files, each with None, and the sub-folders, each with the rules from above it, sorted by
         path.
         """
         prefix = f"{folder}/" if folder else ""
-        if folder.count("/") >= DEEPEST - 1:
+        if folder.count("/") >= MAX_PATH_DEPTH - 1:
             # `split_and_check_path` refuses every path in this folder.
             return iter(())
         try:
             descriptor = self.chain.open_folder(folder)
             with os.scandir(descriptor) as scan:
-                there = list(scan)
+                dir_entries = list(scan)
         except OSError:
             return iter(())
-        own = {entry.name for entry in there if entry.name in IGNORE_FILES}
-        rules = _rules_of(descriptor, len(prefix), names=own) + above if own else above
-        found: list[tuple[str, str, Rules | None]] = []
-        closed, ended, forbidden = self.closed, self.ended, self.forbidden
-        for entry in there:
-            if closed():
+        ignore_files = {entry.name for entry in dir_entries if entry.name in IGNORE_FILES}
+        rules = _read_folder_rules(descriptor, len(prefix), names=ignore_files) + rules_above
+        entries: list[tuple[str, str, Rules | None]] = []
+        is_closed, is_cancelled, is_forbidden = self.is_closed, self.is_cancelled, self.is_forbidden
+        for entry in dir_entries:
+            if is_closed():
                 raise WorkspaceClosed("The workspace is closed.")
-            if ended():
+            if is_cancelled():
                 return iter(())
             name = entry.name
-            if not _nameable(name):
+            if not _is_valid_name(name):
                 continue
             path = prefix + name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if (rules and is_ignored(rules, path, name, is_folder)) or forbidden(path):
+                if (rules and is_ignored(rules, path, name, is_folder)) or is_forbidden(path):
                     continue
                 if is_folder:
-                    found.append((f"{name}/", path, rules))
-                elif entry.is_file(follow_symlinks=False) or (entry.is_symlink() and self.readable_link(path)):
-                    found.append((name, path, None))
+                    entries.append((f"{name}/", path, rules))
+                elif entry.is_file(follow_symlinks=False) or (entry.is_symlink() and self.is_readable_link(path)):
+                    entries.append((name, path, None))
             except OSError:
                 continue
-        found.sort(key=itemgetter(0))
-        return iter([(path, below) for _, path, below in found])
+        entries.sort(key=itemgetter(0))
+        return iter([(path, entry_rules) for _, path, entry_rules in entries])
 
 
-def _nameable(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     """Return whether `Workspace.normalize_path` accepts the name."""
     if name.isascii() and name.isprintable() and name[0] != "." and "\\" not in name and "~" not in name:
         return True
@@ -368,7 +377,9 @@ def _nameable(name: str) -> bool:
     return True
 
 
-def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[str] = IGNORE_FILES) -> Rules:
+def _read_folder_rules(
+    folder: Path | int, folder_length: int, path_to_root: str = "", names: Collection[str] = IGNORE_FILES
+) -> Rules:
     """Return the rules of the ignore files directly in a folder: a path or a descriptor. Read only `names`."""
     files = []
     for name in IGNORE_FILES:
@@ -376,7 +387,7 @@ def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[st
             continue
         text = read_ignore_file(name, folder) if isinstance(folder, int) else read_ignore_file(folder / name)
         if patterns := compile_ignore_patterns(text):
-            files.append(IgnoreFile(patterns, cut, lead))
+            files.append(IgnoreFile(patterns, folder_length, path_to_root))
     return tuple(files)
 
 
@@ -387,7 +398,7 @@ def read_ignore_file(path: str | Path, folder: int | None = None) -> str:
         path: The file, or its name in `folder`.
     """
     try:
-        content, _ = read_file(path, _LARGEST, folder=folder, head=True)
+        content, _ = read_file(path, _MAX_IGNORE_FILE_BYTES, folder=folder, head=True)
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")

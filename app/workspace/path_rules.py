@@ -9,16 +9,16 @@ MAX_NAME_BYTES = 255
 """Maximum bytes of one component, as on ext4, APFS and most others."""
 MAX_PATH_CHARACTERS = 4000
 """Maximum characters of a path. Walks by descriptors could exceed PATH_MAX, but no ordinary path is longer."""
-DEEPEST = 200
+MAX_PATH_DEPTH = 200
 """Maximum names in a path: each access opens every folder on the way, and a program can nest them without limit."""
-_LONGEST_BELOW = 3_000
+_MAX_FOLDER_PATH_CHARACTERS = 3_000
 """Maximum characters of a folder's path whose contents count as reachable."""
 
-_BLANK = "\u115f\u1160\u2800"
+_BLANKS = "\u115f\u1160\u2800"
 """Letters and symbols that are invisible although their Unicode category is not."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_REPOSITORIES = {
+_VERSION_CONTROL_FOLDERS = {
     ".git": "git",
     ".hg": "Mercurial",
     ".svn": "Subversion",
@@ -27,8 +27,10 @@ _REPOSITORIES = {
     ".sl": "Sapling",
 }
 """Folders of version control systems, whose commands may run programs that the files there name."""
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE)
-_NEVER = re.compile(r'[<>"|?*]')
+_WINDOWS_DEVICE = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE
+)
+_WINDOWS_FORBIDDEN = re.compile(r'[<>"|?*]')
 _SHORT_NAME = re.compile(r"(\.?(?:git|hg|svn|jj|bzr|sl))~[0-9]+")
 
 
@@ -73,8 +75,8 @@ def split_and_check_path(text: str) -> list[str]:
             case _:
                 check_path_component(name)
                 names.append(name)
-    if len(names) > DEEPEST:
-        raise UnsafePath(f"the path has more than {DEEPEST} folders")
+    if len(names) > MAX_PATH_DEPTH:
+        raise UnsafePath(f"the path has more than {MAX_PATH_DEPTH} folders")
     if names and (names[0] == "~" or _DRIVE.fullmatch(names[0])):
         raise UnsafePath(f"{text!r} is outside the workspace; write paths relative to the workspace root")
     return names
@@ -108,9 +110,9 @@ def version_control_of_folder(name: str) -> str:
     knows the folder by its short name `git~1`. Git refuses the same spellings in trees.
     """
     folded = fold_name(name).partition(":")[0].rstrip(" .")
-    if short := _SHORT_NAME.fullmatch(folded):
-        folded = f".{short[1].removeprefix('.')}"
-    return _REPOSITORIES.get(folded, "")
+    if short_name := _SHORT_NAME.fullmatch(folded):
+        folded = f".{short_name[1].removeprefix('.')}"
+    return _VERSION_CONTROL_FOLDERS.get(folded, "")
 
 
 def fold_name(name: str) -> str:
@@ -118,12 +120,12 @@ def fold_name(name: str) -> str:
     if name.isascii():
         return name.casefold()
     plain = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(one for one in plain if one not in _BLANK and unicodedata.category(one) not in ("Cf", "Mn", "Cc"))
+    return "".join(one for one in plain if one not in _BLANKS and unicodedata.category(one) not in ("Cf", "Mn", "Cc"))
 
 
 def is_nested_too_deep(path: str) -> bool:
     """Return whether the contents of a folder are unreachable because their paths are too long or too deep."""
-    return path.count("/") >= DEEPEST or len(path) > _LONGEST_BELOW
+    return path.count("/") >= MAX_PATH_DEPTH or len(path) > _MAX_FOLDER_PATH_CHARACTERS
 
 
 def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
@@ -142,12 +144,12 @@ def windows_path_problem(path: str) -> str:
     The rules are those of "Naming Files, Paths, and Namespaces" and of NTFS streams. A review shows the sentence.
     """
     for name in path.split("/"):
-        if _DEVICE.fullmatch(re.split(r"[.:]", name)[0].rstrip(" ")):
+        if _WINDOWS_DEVICE.fullmatch(re.split(r"[.:]", name)[0].rstrip(" ")):
             return f"On Windows {name!r} is a device, not a file."
         if ":" in name:
             return f"On Windows {name!r} is a hidden stream of the file {name.partition(':')[0]!r}."
         if name != name.rstrip(" ."):
             return f"On Windows {name!r} is the same file as {name.rstrip(' .')!r}."
-        if found := _NEVER.search(name):
-            return f"On Windows no name can have {found[0]}, so {name!r} cannot be checked out."
+        if forbidden := _WINDOWS_FORBIDDEN.search(name):
+            return f"On Windows no name can have {forbidden[0]}, so {name!r} cannot be checked out."
     return ""

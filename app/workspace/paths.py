@@ -26,9 +26,9 @@ from app.workspace.path_rules import (
 from app.workspace.reading import FOLDER_FLAGS, OpenFolderChain, read_file
 from app.workspace.secrets import secret_reason
 
-_FRESH = 5.0
+_SCAN_VALID_SECONDS = 5.0
 """Seconds for which a scan of the workspace is valid: after `cp -al`, every file of a copy has two names."""
-_MAX_NAMES = 200_000
+_MAX_SCANNED_NAMES = 200_000
 """Maximum number of names that a scan examines."""
 
 
@@ -39,39 +39,39 @@ class HardLinkIndex:
         self._root = root
         self._lock = Lock()
         self._secrets: dict[tuple[int, int], str] = {}
-        self._until = 0.0
+        self._valid_until = 0.0
 
-    def find_secret_name(self, facts: os.stat_result) -> str:
+    def find_secret_name(self, file_stat: os.stat_result) -> str:
         """Return a path under which the same file looks like a secret; empty if there is none.
 
         Scans the workspace if the last scan is too old.
         """
-        if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
+        if file_stat.st_nlink < 2 or not stat.S_ISREG(file_stat.st_mode):
             return ""
         with self._lock:
-            if time.monotonic() >= self._until:
-                self._secrets = dict(self._found())
-                self._until = time.monotonic() + _FRESH
-            return self._secrets.get((facts.st_dev, facts.st_ino), "")
+            if time.monotonic() >= self._valid_until:
+                self._secrets = dict(self._find_secrets())
+                self._valid_until = time.monotonic() + _SCAN_VALID_SECONDS
+            return self._secrets.get((file_stat.st_dev, file_stat.st_ino), "")
 
-    def _found(self) -> Iterator[tuple[tuple[int, int], str]]:
+    def _find_secrets(self) -> Iterator[tuple[tuple[int, int], str]]:
         """Yield the files that have a secret's name, including those that git ignores."""
-        left = _MAX_NAMES
+        names_left = _MAX_SCANNED_NAMES
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if name != ".git"]
-            above = os.path.relpath(folder, self._root)
-            for name in names[:left]:
-                path = name if above == "." else f"{above}/{name}"
+            folder_path = os.path.relpath(folder, self._root)
+            for name in names[:names_left]:
+                path = name if folder_path == "." else f"{folder_path}/{name}"
                 if not secret_reason(path):
                     continue
                 try:
-                    facts = Path(folder, name).lstat()
+                    file_stat = Path(folder, name).lstat()
                 except OSError:
                     continue
                 # Include a secret with one name: it may get another before the next scan.
-                yield (facts.st_dev, facts.st_ino), path
-            left -= len(names)
-            if left <= 0:
+                yield (file_stat.st_dev, file_stat.st_ino), path
+            names_left -= len(names)
+            if names_left <= 0:
                 return
 
 
@@ -82,7 +82,7 @@ READ_LIMIT = 20 * 1024 * 1024
 
 _MAX_LINKS = 40
 """Maximum links in one path; more count as a loop, as in Linux."""
-_OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
+_KERNEL_FILE_SYSTEMS = tuple(map(Path, ("/dev", "/proc", "/sys")))
 """File systems of the kernel: their files may contain secrets, such as the environment of a process."""
 
 
@@ -126,7 +126,7 @@ class Workspace:
     """
 
     def __init__(self, root: Path, *, off_limits: Collection[Path] = (), read_limit: int = READ_LIMIT) -> None:
-        self._given = root.absolute()
+        self._given_root = root.absolute()
         try:
             self.root = root.resolve(strict=True)
         except OSError as error:
@@ -136,10 +136,12 @@ class Workspace:
         self.read_limit = read_limit
         self._hard_links = HardLinkIndex(self.root)
         self._closed = Event()
-        self._of_the_kernel = _inside(self.root, _OF_THE_KERNEL) if self.root == Path(self.root.anchor) else ()
+        self._kernel_paths = (
+            _paths_inside(self.root, _KERNEL_FILE_SYSTEMS) if self.root == Path(self.root.anchor) else ()
+        )
         self._forbidden = (
-            *_inside(self.root, (Path(os.path.realpath(path)) for path in off_limits)),
-            *self._of_the_kernel,
+            *_paths_inside(self.root, (Path(os.path.realpath(path)) for path in off_limits)),
+            *self._kernel_paths,
         )
 
     def close(self) -> None:
@@ -180,8 +182,8 @@ class Workspace:
 
     def resolve(self, relative: str) -> str:
         """Return the workspace path of the real file behind `relative`, with all links followed."""
-        with self.open_parent(relative) as place:
-            return place.path
+        with self.open_parent(relative) as resolved:
+            return resolved.path
 
     def read(self, relative: str, limit: int | None = None) -> bytes:
         """Return the bytes of a regular file of at most `limit` bytes (default: `read_limit`).
@@ -196,8 +198,8 @@ class Workspace:
 
     def read_with_mode(self, relative: str) -> tuple[bytes, int]:
         """Return the bytes of a regular file and its permission bits; raises as `read` does."""
-        data, facts = self._read(relative, self.read_limit, head=False)
-        return data, stat.S_IMODE(facts.st_mode)
+        data, file_stat = self._read(relative, self.read_limit, head=False)
+        return data, stat.S_IMODE(file_stat.st_mode)
 
     def read_head(self, relative: str, size: int) -> bytes:
         """Return the first `size` bytes of a regular file; raises as `read` does."""
@@ -205,11 +207,11 @@ class Workspace:
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
         """Return the kind of the file that the path leads to, with links followed."""
-        with self.open_parent(relative) as place:
-            if place.folder is None:
+        with self.open_parent(relative) as resolved:
+            if resolved.folder is None:
                 return "missing"
             try:
-                mode = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
+                mode = os.stat(resolved.name, dir_fd=resolved.folder, follow_symlinks=False).st_mode
             except FileNotFoundError:
                 return "missing"
         if stat.S_ISREG(mode):
@@ -218,12 +220,12 @@ class Workspace:
 
     def find_secret_hard_link(self, relative: str) -> str:
         """Return a path under which the same file (hard link) looks like a secret; empty if there is none."""
-        with self.open_parent(relative) as place:
-            if place.folder is None:
+        with self.open_parent(relative) as resolved:
+            if resolved.folder is None:
                 return ""
             try:
                 return self._hard_links.find_secret_name(
-                    os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+                    os.stat(resolved.name, dir_fd=resolved.folder, follow_symlinks=False)
                 )
             except FileNotFoundError:
                 return ""
@@ -263,15 +265,16 @@ class Workspace:
 
     def is_forbidden(self, relative: str) -> bool:
         """Return whether the path is off limits, or lies in a folder that is."""
-        places = self._forbidden
-        return bool(places) and any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
+        return bool(self._forbidden) and any(
+            not folder or f"{relative}/".startswith(f"{folder}/") for folder in self._forbidden
+        )
 
-    def check_not_off_limits(self, named: str, path: str) -> None:
-        """Raise UnsafePath if a path is off limits; `named` is the path as the caller wrote it."""
+    def check_not_off_limits(self, given_path: str, path: str) -> None:
+        """Raise UnsafePath if a path is off limits; `given_path` is the path as the caller wrote it."""
         if self.is_forbidden(path):
-            kernel = any(f"{path}/".startswith(f"{place}/") for place in self._of_the_kernel)
-            whose = "the kernel" if kernel else "signoff itself"
-            raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
+            is_of_kernel = any(f"{path}/".startswith(f"{folder}/") for folder in self._kernel_paths)
+            owner = "the kernel" if is_of_kernel else "signoff itself"
+            raise UnsafePath(f"{given_path} belongs to {owner}; tools don't touch it")
 
     @contextmanager
     def open_parent(self, relative: str) -> Iterator[ResolvedPath]:
@@ -280,11 +283,11 @@ class Workspace:
         Inside the `with` block, a link that another process creates cannot redirect `os.open` and similar calls with
         `place.name`, `dir_fd=place.folder` and `O_NOFOLLOW`.
         """
-        walked = _Walk(self, relative)
+        walk = _PathWalk(self, relative)
         try:
-            yield walked.run()
+            yield walk.run()
         finally:
-            walked.close()
+            walk.close()
 
     @contextmanager
     def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFile]]:
@@ -299,12 +302,12 @@ class Workspace:
         def read(path: str) -> WalkedFile:
             folder, _, name = path.rpartition("/")
             try:
-                content, facts = read_file(name, self.read_limit, folder=chain.open_folder(folder))
+                content, file_stat = read_file(name, self.read_limit, folder=chain.open_folder(folder))
             except OSError as error:
-                if translated := _translated_error(error, path, self.read_limit, LinkInPath):
-                    raise translated from error
+                if translated_error := _translate_read_error(error, path, self.read_limit, LinkInPath):
+                    raise translated_error from error
                 raise
-            return WalkedFile(content, self._hard_links.find_secret_name(facts))
+            return WalkedFile(content, self._hard_links.find_secret_name(file_stat))
 
         try:
             yield read
@@ -314,7 +317,7 @@ class Workspace:
     def relative_path(self, absolute: str) -> str | None:
         """Return an absolute path relative to the workspace, by its text alone; None if it lies outside."""
         path = Path(absolute)
-        for root in (self.root, self._given):
+        for root in (self.root, self._given_root):
             if path.is_relative_to(root):
                 return path.relative_to(root).as_posix()
         return None
@@ -326,18 +329,18 @@ class Workspace:
             return False
 
     def _read(self, relative: str, limit: int, *, head: bool) -> tuple[bytes, os.stat_result]:
-        with self.open_parent(relative) as place:
-            if place.folder is None:
+        with self.open_parent(relative) as resolved:
+            if resolved.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
             try:
-                return read_file(place.name, limit, folder=place.folder, head=head)
+                return read_file(resolved.name, limit, folder=resolved.folder, head=head)
             except OSError as error:
-                if translated := _translated_error(error, relative, limit, UnsafePath):
-                    raise translated from error
+                if translated_error := _translate_read_error(error, relative, limit, UnsafePath):
+                    raise translated_error from error
                 raise
 
 
-def _translated_error(
+def _translate_read_error(
     error: OSError, path: str, limit: int, link_error: type[UnsafePath]
 ) -> OSError | WorkspaceError | None:
     """Return the error that `Workspace.read` raises for a system error; None if it raises the system error itself."""
@@ -355,18 +358,18 @@ def _translated_error(
     return None
 
 
-def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
+def _paths_inside(root: Path, paths: Iterable[Path]) -> tuple[str, ...]:
     """Return the places in the workspace, relative to it; an empty text for one that contains the workspace."""
-    found: list[str] = []
-    for place in places:
-        if root.is_relative_to(place):
-            found.append("")
-        elif place.is_relative_to(root):
-            found.append(place.relative_to(root).as_posix())
-    return tuple(found)
+    relative_paths: list[str] = []
+    for path in paths:
+        if root.is_relative_to(path):
+            relative_paths.append("")
+        elif path.is_relative_to(root):
+            relative_paths.append(path.relative_to(root).as_posix())
+    return tuple(relative_paths)
 
 
-class _Walk:
+class _PathWalk:
     """One walk down a path; it keeps a descriptor of every folder on the way, because `..` in a link can go back."""
 
     def __init__(self, workspace: Workspace, relative: str) -> None:
@@ -376,26 +379,26 @@ class _Walk:
         """Open folders from the root down; None for those that don't exist."""
         self._names: list[str] = []
         """Real names below the root; `_folders` has one more item."""
-        self._links = 0
+        self._link_count = 0
 
     def run(self) -> ResolvedPath:
         """Walk to the last component and return it with its open parent folder; raises UnsafePath."""
-        todo = split_and_check_path(self._relative)[::-1]
+        names_to_walk = split_and_check_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
-        while todo:
-            name = todo.pop()
+        while names_to_walk:
+            name = names_to_walk.pop()
             match name:
                 case "" | ".":
                     continue
                 case "..":
-                    self._leave()
+                    self._leave_folder()
                     continue
             check_path_component(name)
             self._workspace.check_not_off_limits(self._relative, "/".join([*self._names, name]))
-            if (target := self._link(name)) is not None:
-                todo.extend(self._steps(target))
-            elif todo:
-                self._enter(name)
+            if (target := self._read_link(name)) is not None:
+                names_to_walk.extend(self._split_link_target(target))
+            elif names_to_walk:
+                self._enter_folder(name)
             else:
                 return ResolvedPath(self._folders[-1], name, "/".join([*self._names, name]))
         return ResolvedPath(self._folders[-1], ".", "/".join(self._names) or ".")
@@ -407,7 +410,7 @@ class _Walk:
                 os.close(folder)
         self._folders.clear()
 
-    def _leave(self) -> None:
+    def _leave_folder(self) -> None:
         if not self._names:
             raise UnsafePath(f"{self._relative} leads out of the workspace through a link")
         self._names.pop()
@@ -415,7 +418,7 @@ class _Walk:
         if folder is not None:
             os.close(folder)
 
-    def _enter(self, name: str) -> None:
+    def _enter_folder(self, name: str) -> None:
         folder: int | None = None
         if self._folders[-1] is not None:
             try:
@@ -427,12 +430,12 @@ class _Walk:
             except OSError as error:
                 if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                     raise
-                if self._link(name) is not None:
+                if self._read_link(name) is not None:
                     raise UnsafePath(f"{self._relative} turned into a link while it was being checked") from error
         self._folders.append(folder)
         self._names.append(name)
 
-    def _link(self, name: str) -> str | None:
+    def _read_link(self, name: str) -> str | None:
         """Return the target of a link; None for anything else."""
         if self._folders[-1] is None:
             return None
@@ -440,16 +443,16 @@ class _Walk:
             return os.readlink(name, dir_fd=self._folders[-1])
         return None
 
-    def _steps(self, target: str) -> list[str]:
+    def _split_link_target(self, target: str) -> list[str]:
         """Return the components of a link's target, last first; for an absolute target go back to the root."""
-        self._links += 1
-        if self._links > _MAX_LINKS:
+        self._link_count += 1
+        if self._link_count > _MAX_LINKS:
             raise UnsafePath(f"{self._relative} is a loop of links")
         if not target.startswith("/"):
             return target.split("/")[::-1]
-        inside = self._workspace.relative_path(target)
-        if inside is None:
+        relative_target = self._workspace.relative_path(target)
+        if relative_target is None:
             raise UnsafePath(f"{self._relative} leads out of the workspace through a link")
         while self._names:
-            self._leave()
-        return inside.split("/")[::-1]
+            self._leave_folder()
+        return relative_target.split("/")[::-1]

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_PIECE = 1024 * 1024
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PIECE_BYTES = 1024 * 1024
 
 
 def read_file(
@@ -30,21 +30,21 @@ def read_file(
         OSError: From the system; ELOOP for a link, EISDIR for a folder, EINVAL for any other file that is not
             regular, EFBIG for a file over the limit.
     """
-    # Not through `_opened`: in a search of very many small files a context manager is noticeably slower.
-    descriptor = os.open(name, _OPEN, dir_fd=folder)
+    # Not through `_open_regular_file`: in a search of very many small files a context manager is noticeably slower.
+    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
     try:
-        facts = _regular_file_facts(descriptor, name)
-        if facts.st_size > limit and not head:
+        file_stat = _stat_regular_file(descriptor, name)
+        if file_stat.st_size > limit and not head:
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         parts: list[bytes] = []
-        left = limit
+        bytes_left = limit
         # Request one byte more than the file's size, to notice a file that grows meanwhile.
-        while left and (part := os.read(descriptor, min(left, max(facts.st_size, 0) + 1))):
+        while bytes_left and (part := os.read(descriptor, min(bytes_left, max(file_stat.st_size, 0) + 1))):
             parts.append(part)
-            left -= len(part)
-        if not left and not head and os.read(descriptor, 1):
+            bytes_left -= len(part)
+        if not bytes_left and not head and os.read(descriptor, 1):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
-        return b"".join(parts), facts
+        return b"".join(parts), file_stat
     finally:
         os.close(descriptor)
 
@@ -55,48 +55,48 @@ def read_tail(path: str | Path, limit: int) -> bytes:
     Raises:
         OSError: As in `read_file`.
     """
-    with _opened(os.path.realpath(path)) as (descriptor, facts):
-        os.lseek(descriptor, max(0, facts.st_size - limit), os.SEEK_SET)
+    with _open_regular_file(os.path.realpath(path)) as (descriptor, file_stat):
+        os.lseek(descriptor, max(0, file_stat.st_size - limit), os.SEEK_SET)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(limit)
 
 
-def have_same_bytes(one: Path, other: Path) -> bool:
+def have_same_bytes(first_path: Path, second_path: Path) -> bool:
     """Return whether two regular files have the same bytes; files of any size are read in small pieces.
 
     Raises:
         OSError: As in `read_file`.
     """
-    with _opened(one) as (first, _), _opened(other) as (second, _):
-        while (piece := os.read(first, _PIECE)) == os.read(second, _PIECE):
+    with _open_regular_file(first_path) as (first, _), _open_regular_file(second_path) as (second, _):
+        while (piece := os.read(first, _PIECE_BYTES)) == os.read(second, _PIECE_BYTES):
             if not piece:
                 return True
         return False
 
 
 @contextmanager
-def _opened(name: str | Path) -> Iterator[tuple[int, os.stat_result]]:
+def _open_regular_file(name: str | Path) -> Iterator[tuple[int, os.stat_result]]:
     """Yield a descriptor of a regular file and its `os.stat_result`."""
-    descriptor = os.open(name, _OPEN)
+    descriptor = os.open(name, _FILE_FLAGS)
     try:
-        yield descriptor, _regular_file_facts(descriptor, name)
+        yield descriptor, _stat_regular_file(descriptor, name)
     finally:
         os.close(descriptor)
 
 
-def _regular_file_facts(descriptor: int, name: str | Path) -> os.stat_result:
+def _stat_regular_file(descriptor: int, name: str | Path) -> os.stat_result:
     """Return the `os.stat_result` of an open file; raise OSError if it is not a regular file."""
-    facts = os.fstat(descriptor)
-    if stat.S_ISDIR(facts.st_mode):
+    file_stat = os.fstat(descriptor)
+    if stat.S_ISDIR(file_stat.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(file_stat.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(name))
-    return facts
+    return file_stat
 
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags to open a folder; they refuse a link."""
-_HELD = 40
+_MAX_OPEN_LEVELS = 40
 """Levels of folders that stay open: some systems allow a process 256 descriptors, and folders nest 200 deep."""
 
 
@@ -109,10 +109,10 @@ class OpenFolderChain:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._names: list[str] = []
-        self._open: list[int] = []
+        self._descriptors: list[int] = []
         """Descriptors of the root and of the folder of each name."""
-        self._deeper: int | None = None
-        """Descriptor of the latest folder, if it lies deeper than `_HELD` levels."""
+        self._deepest_descriptor: int | None = None
+        """Descriptor of the latest folder, if it lies deeper than `_MAX_OPEN_LEVELS` levels."""
         self._path: str | None = None
 
     def open_folder(self, path: str) -> int:
@@ -125,37 +125,37 @@ class OpenFolderChain:
             OSError: A folder on the way no longer exists (ENOENT), or is now a link or no folder (ELOOP, ENOTDIR).
         """
         if path == self._path:
-            return self._open[-1] if self._deeper is None else self._deeper
+            return self._descriptors[-1] if self._deepest_descriptor is None else self._deepest_descriptor
         self._path = None
-        self._close_deeper()
+        self._close_deepest()
         names = path.split("/") if path else []
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(names, self._names, strict=False)))
         while len(self._names) > shared:
             self._names.pop()
-            os.close(self._open.pop())
-        if not self._open:
-            self._open.append(os.open(self._root, FOLDER_FLAGS))
+            os.close(self._descriptors.pop())
+        if not self._descriptors:
+            self._descriptors.append(os.open(self._root, FOLDER_FLAGS))
         for name in names[shared:]:
-            if len(self._names) < _HELD:
-                self._open.append(os.open(name, FOLDER_FLAGS, dir_fd=self._open[-1]))
+            if len(self._names) < _MAX_OPEN_LEVELS:
+                self._descriptors.append(os.open(name, FOLDER_FLAGS, dir_fd=self._descriptors[-1]))
                 self._names.append(name)
             else:
-                above = self._open[-1] if self._deeper is None else self._deeper
-                below = os.open(name, FOLDER_FLAGS, dir_fd=above)
-                self._close_deeper()
-                self._deeper = below
+                parent = self._descriptors[-1] if self._deepest_descriptor is None else self._deepest_descriptor
+                child = os.open(name, FOLDER_FLAGS, dir_fd=parent)
+                self._close_deepest()
+                self._deepest_descriptor = child
         self._path = path
-        return self._open[-1] if self._deeper is None else self._deeper
+        return self._descriptors[-1] if self._deepest_descriptor is None else self._deepest_descriptor
 
     def close(self) -> None:
         """Close every folder."""
         self._path = None
-        self._close_deeper()
-        while self._open:
-            os.close(self._open.pop())
+        self._close_deepest()
+        while self._descriptors:
+            os.close(self._descriptors.pop())
         self._names.clear()
 
-    def _close_deeper(self) -> None:
-        if self._deeper is not None:
-            os.close(self._deeper)
-            self._deeper = None
+    def _close_deepest(self) -> None:
+        if self._deepest_descriptor is not None:
+            os.close(self._deepest_descriptor)
+            self._deepest_descriptor = None

@@ -11,20 +11,20 @@ from functools import lru_cache
 
 from app.workspace.path_rules import fold_name
 
-_COPY = re.compile(
+_COPY_SUFFIX = re.compile(
     r"(?:~|\.?~\d+~|[._-](?:bak|backup|bk|bkp|old|orig|original|save|saved|sav|sw[a-p]|tmp|temp|copy|prev|previous|rej"
     r"|txt|rpm(?:save|new|orig)|dpkg-(?:old|new|dist)|pac(?:new|save)|[0-9]{1,14}|[0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]?"
     r"| (?:- )?copy| \([0-9]{1,3}\))\Z"
 )
 """Endings of copies that editors, people and package managers make."""
-_LONGEST = 255
+_MAX_NAME_CHARACTERS = 255
 
 
-def _patterns(table: str) -> tuple[str, ...]:
+def _split_patterns(table: str) -> tuple[str, ...]:
     return tuple(table.split())
 
 
-KEYS = _patterns(
+_KEY_PATTERNS = _split_patterns(
     """
     *.pem *.key *.p8 *.pk8 *.p12 *.pfx *.pkcs12 *.pvk *.snk *.jks *.jceks *.bks *.keystore *.keyring *.keytab *.ppk
     *.asc *.gpg *.agekey *.kdb *.kdbx *.psafe3 *.1pif *.agilekeychain *.opvault *.keychain *.keychain-db *.kwallet
@@ -35,7 +35,7 @@ KEYS = _patterns(
 )
 """Key material: `example` in the name does not make it harmless, because it is often part of a host name."""
 
-CERTAIN = _patterns(
+_CERTAIN_PATTERNS = _split_patterns(
     """
     .env .env[-_.0-9]* *.env env.local env.prod* *.private.env.json .envrc .dev.vars .dev.vars.* .renviron
     *.secret.exs .netrc _netrc netrc *.netrc .authinfo .git-credentials .gitcookies .hub hub .gitrobrc .pypirc
@@ -67,7 +67,7 @@ CERTAIN = _patterns(
 )
 """Files whose purpose is to hold secrets, and files that usually hold one."""
 
-POSSIBLE = _patterns(
+_POSSIBLE_PATTERNS = _split_patterns(
     """
     .npmrc npmrc .yarnrc .yarnrc.yml .pnpmrc pip.conf pip.ini .condarc nuget.config nuget.*.config gradle.properties
     local.properties .gitconfig gitconfig .hgrc .bashrc .zshrc .cshrc .bash_profile .zsh_profile .profile .zprofile
@@ -81,7 +81,7 @@ POSSIBLE = _patterns(
 )
 """Settings files, of which some hold a secret; the content decides."""
 
-_FOLDERS = {
+_CREDENTIAL_FOLDERS = {
     ".ssh": "*",
     ".aws": "*",
     ".azure": "*",
@@ -115,7 +115,7 @@ _HARMLESS_ENDING = re.compile(
 )
 _HARMLESS_WORD = re.compile(r"(?:^|[-_.])(?:examples?|samples?|templates?|dummy|dist)(?:[-_.]|$)")
 """Names of files that show the form of a secret without holding one."""
-_SOURCES = _patterns(
+_SOURCE_SUFFIXES = _split_patterns(
     """
     .py .pyi .js .jsx .mjs .cjs .ts .tsx .mts .vue .svelte .go .rs .java .kt .kts .scala .groovy .rb .php .cs .fs
     .vb .swift .m .mm .c .h .cc .cpp .hpp .ex .exs .erl .hs .ml .clj .lua .pl .pm .r .dart .tf .bicep .css .scss
@@ -133,86 +133,97 @@ class SecretNameKind(Enum):
     ORDINARY = "ordinary"
 
 
-class _Table:
+class _NameTable:
     """Patterns of names; one with a single `*` at an end is compared as text, which is fast."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        plain = {one: one.strip("*") for one in patterns}
-        simple = {one for one, text in plain.items() if not set(text) & set("*?[")}
-        self._names = frozenset(one for one in simple if one == plain[one])
-        self._endings = tuple(plain[one] for one in simple if one[0] == "*")
-        self._beginnings = tuple(plain[one] for one in simple if one[-1] == "*")
-        self._others = re.compile("|".join(translate(one) for one in plain if one not in simple) or "(?!)")
+        plain = {pattern: pattern.strip("*") for pattern in patterns}
+        simple = {pattern for pattern, text in plain.items() if not set(text) & set("*?[")}
+        self._names = frozenset(pattern for pattern in simple if pattern == plain[pattern])
+        self._endings = tuple(plain[pattern] for pattern in simple if pattern[0] == "*")
+        self._beginnings = tuple(plain[pattern] for pattern in simple if pattern[-1] == "*")
+        self._others = re.compile(
+            "|".join(translate(pattern) for pattern in plain if pattern not in simple) or "(?!)"
+        )
 
-    def has(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Return whether a pattern matches the name."""
-        at_an_end = name in self._names or name.endswith(self._endings) or name.startswith(self._beginnings)
-        return at_an_end or self._others.match(name) is not None
+        matches_as_text = name in self._names or name.endswith(self._endings) or name.startswith(self._beginnings)
+        return matches_as_text or self._others.match(name) is not None
 
 
-def _tables(patterns: tuple[str, ...]) -> tuple[_Table, _Table]:
+def _make_code_and_other_tables(patterns: tuple[str, ...]) -> tuple[_NameTable, _NameTable]:
     """Return the patterns for names of code files, and all others."""
-    code = [one for one in patterns if one.endswith(_SOURCES)]
-    return _Table(code), _Table(one for one in patterns if one not in code)
+    code = [pattern for pattern in patterns if pattern.endswith(_SOURCE_SUFFIXES)]
+    return _NameTable(code), _NameTable(pattern for pattern in patterns if pattern not in code)
 
 
-_KEYS = _Table(KEYS)
-_CERTAIN_CODE, _CERTAIN = _tables(CERTAIN)
-_POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
+_KEY_TABLE = _NameTable(_KEY_PATTERNS)
+_CERTAIN_CODE_TABLE, _CERTAIN_TABLE = _make_code_and_other_tables(_CERTAIN_PATTERNS)
+_POSSIBLE_CODE_TABLE, _POSSIBLE_TABLE = _make_code_and_other_tables(_POSSIBLE_PATTERNS)
 
 
 @lru_cache(maxsize=4096)
 def classify_file_name(name: str) -> SecretNameKind:
     """Return whether a file name (without folders) is that of a secret."""
-    names = _originals(fold_name(name))
-    if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
+    names = _original_names(fold_name(name))
+    if any(_KEY_TABLE.matches(original) and not original.endswith(".pub") for original in names):
         return SecretNameKind.CERTAIN
-    if any(_HARMLESS_ENDING.search(one) or _HARMLESS_WORD.search(one) for one in names):
+    if any(_HARMLESS_ENDING.search(original) or _HARMLESS_WORD.search(original) for original in names):
         return SecretNameKind.ORDINARY
-    others = [one for one in names if not one.endswith(_SOURCES)]
-    if any(map(_CERTAIN_CODE.has, names)) or any(map(_CERTAIN.has, others)):
+    others = [original for original in names if not original.endswith(_SOURCE_SUFFIXES)]
+    if any(map(_CERTAIN_CODE_TABLE.matches, names)) or any(map(_CERTAIN_TABLE.matches, others)):
         return SecretNameKind.CERTAIN
-    possible = any(map(_POSSIBLE_CODE.has, names)) or any(map(_POSSIBLE.has, others))
+    possible = any(map(_POSSIBLE_CODE_TABLE.matches, names)) or any(map(_POSSIBLE_TABLE.matches, others))
     return SecretNameKind.POSSIBLE if possible else SecretNameKind.ORDINARY
 
 
 def find_credential_folder(path: str) -> str:
     """Return the folder on a path that marks the file as a credential; empty if there is none."""
     folder, _, name = path.rpartition("/")
-    held = _credential_folders(folder)
-    if not held or _HARMLESS_ENDING.search(name := fold_name(name)):
+    folders = _credential_folders(folder)
+    if not folders or _HARMLESS_ENDING.search(name := fold_name(name)):
         return ""
-    return next((one for one in held if any(fnmatchcase(each, _FOLDERS[one]) for each in _originals(name))), "")
+    return next(
+        (
+            marker
+            for marker in folders
+            if any(fnmatchcase(original, _CREDENTIAL_FOLDERS[marker]) for original in _original_names(name))
+        ),
+        "",
+    )
 
 
 @lru_cache(maxsize=256)
 def _credential_folders(folder: str) -> tuple[str, ...]:
     """Return the names in a folder's path that are names of credential folders."""
-    return tuple(one for one in map(fold_name, folder.split("/")) if one in _FOLDERS)
+    return tuple(
+        folder_name for folder_name in map(fold_name, folder.split("/")) if folder_name in _CREDENTIAL_FOLDERS
+    )
 
 
-def _originals(name: str) -> list[str]:
+def _original_names(name: str) -> list[str]:
     """Return the name and the names of which it is a copy: `.env` for `.env~`, `.env.bak`, `#.env#` and
     `.env.swp`.
     """
     # NTFS ignores dots and blanks at the end of a name.
-    names = [name[:_LONGEST].strip().rstrip(" .")]
+    names = [name[:_MAX_NAME_CHARACTERS].strip().rstrip(" .")]
     while shorter := _without_copy_mark(names[-1]):
         names.append(shorter)
     # Editors put a dot before the name of the original to name a swap file: `.credentials.swp`.
-    return names + [one[1:] for one in names[1:] if one.startswith(".")]
+    return names + [original[1:] for original in names[1:] if original.startswith(".")]
 
 
 def _without_copy_mark(name: str) -> str:
     """Return the name without one mark of a copy; empty if it has no mark."""
     if name.startswith(("#", ".#")):
         return name.removeprefix(".").strip("#")
-    mark = _COPY.search(name, 1)
+    mark = _COPY_SUFFIX.search(name, 1)
     return name[: mark.start()] if mark else ""
 
 
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\r?$", re.MULTILINE)
-_LOOKED_AT = 64 * 1024
+_KEY_SEARCH_BYTES = 64 * 1024
 """Bytes at the start of a file that are searched for a private key."""
 _CREDENTIAL = re.compile(
     rb"passw|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|_auth|authident"
@@ -220,7 +231,7 @@ _CREDENTIAL = re.compile(
     re.IGNORECASE,
 )
 """Text in a line of settings that holds a secret."""
-_ELSEWHERE = re.compile(
+_VARIABLE_VALUE = re.compile(
     rb"\$\{[^}]{0,200}\}|\$\([^)]{0,200}\)|\{\{[^}]{0,200}\}\}|<%[^%]{0,200}%>|%\w{1,200}%|\$\w{1,200}"
     rb"|env\([^)]{0,200}\)|(?:process\.|\b)env(?:\.\w{1,200}|\[[^\]]{0,200}\])",
     re.IGNORECASE,
@@ -228,12 +239,12 @@ _ELSEWHERE = re.compile(
 """A value that is taken from a variable or a template."""
 _NO_VALUE = re.compile(rb"""[\w."'\]\- ]*[:=>]+\s*(?:["']?(?:null|true|false)\b|["',;{\[]*\s*(?:<|$))""")
 """Text that follows the name of a secret without a value, or with one on other lines."""
-_LINE = 1000
+_MAX_VALUE_BYTES = 1000
 """Bytes after the name of a secret in which its value begins."""
-_COMMENT = (b"#", b";", b"<!--")
-_BARE = re.compile(rb"[\w+/.-]{4,}={0,2}")
+_COMMENT_STARTS = (b"#", b";", b"<!--")
+_BARE_WORD = re.compile(rb"[\w+/.-]{4,}={0,2}")
 """A word alone on its line is not a setting; in a settings file it may be a secret."""
-_PUBLIC = re.compile(
+_PUBLIC_BLOCK = re.compile(
     rb"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE(?: REQUEST)?|X509 CRL|(?:RSA )?PUBLIC KEY|PGP PUBLIC KEY BLOCK"
     rb"|PGP SIGNATURE|DH PARAMETERS)-----[^-]*-----END \1-----\s*"
 )
@@ -268,19 +279,22 @@ def secret_path_reason(path: str) -> str:
 
 def _has_private_key(content: bytes) -> bool:
     # A search for plain text is many times faster, and most files have no private key.
-    return b"PRIVATE KEY" in content[:_LOOKED_AT] and _PRIVATE_KEY.search(content, 0, _LOOKED_AT) is not None
+    return (
+        b"PRIVATE KEY" in content[:_KEY_SEARCH_BYTES]
+        and _PRIVATE_KEY.search(content, 0, _KEY_SEARCH_BYTES) is not None
+    )
 
 
 def _is_public(content: bytes) -> bool:
     """Return whether the content is only certificates, public keys and signatures."""
-    at = len(content) - len(content.lstrip())
-    found = None
-    while at < len(content):
-        found = _PUBLIC.match(content, at)
-        if found is None:
+    position = len(content) - len(content.lstrip())
+    block = None
+    while position < len(content):
+        block = _PUBLIC_BLOCK.match(content, position)
+        if block is None:
             return False
-        at = found.end()
-    return found is not None
+        position = block.end()
+    return block is not None
 
 
 def _has_credential(content: bytes) -> bool:
@@ -288,14 +302,14 @@ def _has_credential(content: bytes) -> bool:
     if b"\0" in content:
         return True
     for line in content.splitlines():
-        if line.lstrip().startswith(_COMMENT):
+        if line.lstrip().startswith(_COMMENT_STARTS):
             continue
-        line = _ELSEWHERE.sub(b"", line).strip()
-        if _BARE.fullmatch(line) or any(_has_value(line, found) for found in _CREDENTIAL.finditer(line)):
+        line = _VARIABLE_VALUE.sub(b"", line).strip()
+        if _BARE_WORD.fullmatch(line) or any(_has_value(line, match) for match in _CREDENTIAL.finditer(line)):
             return True
     return False
 
 
-def _has_value(line: bytes, found: re.Match[bytes]) -> bool:
-    rest = line[found.end() : found.end() + _LINE]
-    return found[0].startswith(b"://") or _NO_VALUE.match(rest) is None
+def _has_value(line: bytes, match: re.Match[bytes]) -> bool:
+    rest = line[match.end() : match.end() + _MAX_VALUE_BYTES]
+    return match[0].startswith(b"://") or _NO_VALUE.match(rest) is None

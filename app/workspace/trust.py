@@ -13,7 +13,7 @@ from app.workspace.paths import Workspace
 FILE_NAME = ".signoff.toml"
 MAX_TRUSTED_FILE_BYTES = 64 * 1024
 """Maximum bytes of a configuration file."""
-SETTING = "trusted_configuration"
+_TRUST_SETTING = "trusted_configuration"
 """Key under which the store keeps the fingerprint of the configuration file that the user trusts."""
 COMMAND_FILES = "commands"
 """Name under which the user trusts all command files together."""
@@ -50,18 +50,18 @@ def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) ->
 
 def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool:
     """Return whether the user trusts exactly these bytes; an empty file needs no trust."""
-    return not content or store.setting(_setting(name)) == sha256_hex(content)
+    return not content or store.setting(_setting_key(name)) == sha256_hex(content)
 
 
 def store_trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
     """Store that the user trusts these bytes. Pass the bytes that the user saw: the file may have changed since."""
-    store.set_setting(_setting(name), sha256_hex(content))
+    store.set_setting(_setting_key(name), sha256_hex(content))
 
 
 def forget_trust(store: TrustStore, name: str = FILE_NAME) -> None:
     """Delete the user's trust."""
-    store.set_setting(_setting(name), None)
+    store.set_setting(_setting_key(name), None)
 
 
-def _setting(name: str) -> str:
-    return SETTING if name == FILE_NAME else f"{SETTING}:{name}"
+def _setting_key(name: str) -> str:
+    return _TRUST_SETTING if name == FILE_NAME else f"{_TRUST_SETTING}:{name}"

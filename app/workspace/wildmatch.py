@@ -50,7 +50,7 @@ class IgnoreRule:
     """Whether the pattern is matched with the whole path rather than with its last name."""
 
     @property
-    def literal(self) -> bool:
+    def is_literal(self) -> bool:
         """Return whether the pattern has no wildcard."""
         return not any(character in _SPECIAL for character in self.text)
 
@@ -64,14 +64,14 @@ class IgnoreRule:
     def last_component(self) -> LastComponentRequirement:
         """Return what the last component of a matching path must look like, as far as the pattern determines it."""
         name = self.text.rpartition("/")[2]
-        pieces = _ANY_SPECIAL.split(name)
+        literals = _ANY_SPECIAL.split(name)
         if self._has_sets:
             # The text after a bracket may be part of the set.
-            return LastComponentRequirement("" if self.anchored else pieces[0], "", False)
+            return LastComponentRequirement("" if self.anchored else literals[0], "", False)
         return (
             LastComponentRequirement("", "", False)
             if name.startswith("**")
-            else LastComponentRequirement(pieces[0], pieces[-1], len(pieces) == 1)
+            else LastComponentRequirement(literals[0], literals[-1], len(literals) == 1)
         )
 
     @property
@@ -109,19 +109,19 @@ def ignore_rule_regex(rule: IgnoreRule) -> str | None:
 
     Use it with `re.DOTALL`, followed only by the end of the text or a slash. None for a pattern that matches nothing.
     """
-    start = next((at for at, character in enumerate(rule.text) if character in _SPECIAL), len(rule.text))
+    start = next((index for index, character in enumerate(rule.text) if character in _SPECIAL), len(rule.text))
     if not rule.anchored:
         start = 0
-    groups = _groups(rule.text[start:], folders=rule.anchored)
-    if groups is None:
+    parts = _split_at_double_stars(rule.text[start:], folders=rule.anchored)
+    if parts is None:
         return None
-    pieces = [re.escape(rule.text[:start])]
-    for number, group in enumerate(groups):
-        if number == len(groups) - 1:
-            pieces.append(group.lead + group.expression(last=True))
+    expressions = [re.escape(rule.text[:start])]
+    for number, part in enumerate(parts):
+        if number == len(parts) - 1:
+            expressions.append(part.double_star + part.expression(last=True))
         else:
-            pieces.append(f"(?>{group.lead}{group.expression(last=False)})")
-    return "".join(pieces)
+            expressions.append(f"(?>{part.double_star}{part.expression(last=False)})")
+    return "".join(expressions)
 
 
 _ANYWHERE_BELOW = "(?:.*?/)??"
@@ -129,133 +129,133 @@ _ANYWHERE_BELOW = "(?:.*?/)??"
 
 
 @dataclass(slots=True)
-class _Group:
+class _PatternPart:
     """Part of a pattern between two `**`: stretches of fixed length, with a star between each two."""
 
-    lead: str
+    double_star: str
     """The expression for the `**` before it."""
     stretches: list[str]
 
     def expression(self, *, last: bool) -> str:
         """Return the expression of the group; the end of the text follows the last group."""
         first, *rest = self.stretches
-        pieces = [first]
+        expressions = [first]
         for number, stretch in enumerate(rest):
             if last and number == len(rest) - 1:
-                pieces.append(f"[^/]*{stretch}")
+                expressions.append(f"[^/]*{stretch}")
             else:
-                pieces.append(f"(?>[^/]*?{stretch})")
-        return "".join(pieces)
+                expressions.append(f"(?>[^/]*?{stretch})")
+        return "".join(expressions)
 
 
-def _groups(text: str, *, folders: bool) -> list[_Group] | None:
+def _split_at_double_stars(text: str, *, folders: bool) -> list[_PatternPart] | None:
     """Return the parts of a pattern; None if it cannot match anything.
 
     Args:
         text: The pattern after its literal start.
         folders: Whether `**` matches folders.
     """
-    groups = [_Group("", [""])]
-    at = 0
-    while at < len(text):
-        if text[at] != "*":
-            single = _single(text, at)
+    parts = [_PatternPart("", [""])]
+    index = 0
+    while index < len(text):
+        if text[index] != "*":
+            single = _translate_character(text, index)
             if single is None:
                 return None
-            piece, at = single
-            groups[-1].stretches[-1] += piece
+            expression, index = single
+            parts[-1].stretches[-1] += expression
             continue
-        end = next((later for later in range(at, len(text)) if text[later] != "*"), len(text))
+        end = next((later for later in range(index, len(text)) if text[later] != "*"), len(text))
         rest = text[end : end + 2]
-        alone = (at == 0 or text[at - 1] == "/") and (not rest or rest[0] == "/" or rest == "\\/")
-        if not (folders and alone and end - at > 1):
-            groups[-1].stretches.append("")
+        is_whole_component = (index == 0 or text[index - 1] == "/") and (not rest or rest[0] == "/" or rest == "\\/")
+        if not (folders and is_whole_component and end - index > 1):
+            parts[-1].stretches.append("")
         elif rest.startswith("/"):
-            groups.append(_Group(_ANYWHERE_BELOW, [""]))
+            parts.append(_PatternPart(_ANYWHERE_BELOW, [""]))
             end += 1
         else:
-            groups.append(_Group(".*?", [""]))
-        at = end
-    return groups
+            parts.append(_PatternPart(".*?", [""]))
+        index = end
+    return parts
 
 
-def _single(text: str, at: int) -> tuple[str, int] | None:
+def _translate_character(text: str, index: int) -> tuple[str, int] | None:
     """Return the expression for one character and the index after it; None if it cannot match anything."""
-    match text[at]:
+    match text[index]:
         case "?":
-            return "[^/]", at + 1
+            return "[^/]", index + 1
         case "[":
-            return _bracket(text, at)
+            return _translate_bracket(text, index)
         case "\\":
-            return (re.escape(text[at + 1]), at + 2) if at + 1 < len(text) else None
+            return (re.escape(text[index + 1]), index + 2) if index + 1 < len(text) else None
         case character:
-            return re.escape(character), at + 1
+            return re.escape(character), index + 1
 
 
-def _bracket(text: str, at: int) -> tuple[str, int] | None:
+def _translate_bracket(text: str, index: int) -> tuple[str, int] | None:
     """Return the set of characters at an opening bracket and the index after it; None if it is malformed."""
-    negated = text[at + 1 : at + 2] in ("!", "^")
-    at += 2 if negated else 1
-    first = at
-    members, before = "", ""
-    while at == first or text[at : at + 1] != "]":
-        member = _range(text, at, before) or _named(text, at)
+    negated = text[index + 1 : index + 2] in ("!", "^")
+    index += 2 if negated else 1
+    first = index
+    members, previous = "", ""
+    while index == first or text[index : index + 1] != "]":
+        member = _parse_range(text, index, previous) or _parse_named_class(text, index)
         if member is None:
-            plain = _plain(text, at)
+            plain = _parse_character(text, index)
             if plain is None:
                 return None
-            before, at = plain
-            members += re.escape(before)
+            previous, index = plain
+            members += re.escape(previous)
         elif not member[1]:
             return None
         else:
-            before = ""
+            previous = ""
             members += member[0]
-            at = member[1]
+            index = member[1]
     if negated:
-        return f"[^/{members}]", at + 1
+        return f"[^/{members}]", index + 1
     if not members:
-        return "(?!)", at + 1
+        return "(?!)", index + 1
     # Omit the lookahead where it is not needed: `re` then compares a beginning that many patterns share only once.
-    return ("(?!/)" if re.fullmatch(f"[{members}]", "/") else "") + f"[{members}]", at + 1
+    return ("(?!/)" if re.fullmatch(f"[{members}]", "/") else "") + f"[{members}]", index + 1
 
 
-def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
-    """Return the rest of a range that begins with `before` and the index after it; index 0 if the range has no end.
+def _parse_range(text: str, index: int, previous: str) -> tuple[str, int] | None:
+    """Return the rest of a range that begins with `previous` and the index after it; index 0 if the range has no end.
 
-    None if there is no range at `at`.
+    None if there is no range at `index`.
     """
-    if text[at : at + 1] != "-" or not before or text[at + 1 : at + 2] in ("", "]"):
+    if text[index : index + 1] != "-" or not previous or text[index + 1 : index + 2] in ("", "]"):
         return None
-    last = _plain(text, at + 1)
+    last = _parse_character(text, index + 1)
     if last is None:
         return "", 0
-    return (f"{re.escape(before)}-{re.escape(last[0])}" if before <= last[0] else ""), last[1]
+    return (f"{re.escape(previous)}-{re.escape(last[0])}" if previous <= last[0] else ""), last[1]
 
 
-def _named(text: str, at: int) -> tuple[str, int] | None:
+def _parse_named_class(text: str, index: int) -> tuple[str, int] | None:
     """Return the members of a class such as `[:digit:]` and the index after it; index 0 if it is unknown or not
     closed.
 
-    None if there is no class at `at`.
+    None if there is no class at `index`.
     """
-    if text[at : at + 2] != "[:":
+    if text[index : index + 2] != "[:":
         return None
-    end = text.find("]", at + 2)
-    if end <= at + 2 or text[end - 1] != ":":
+    end = text.find("]", index + 2)
+    if end <= index + 2 or text[end - 1] != ":":
         return None
-    members = _CLASSES.get(text[at + 2 : end - 1])
+    members = _CLASSES.get(text[index + 2 : end - 1])
     return (members, end + 1) if members else ("", 0)
 
 
-def _plain(text: str, at: int) -> tuple[str, int] | None:
+def _parse_character(text: str, index: int) -> tuple[str, int] | None:
     """Return a character, perhaps after a backslash, and the index after it; None at the end of the text."""
-    at += text[at : at + 1] == "\\"
-    return (text[at], at + 1) if at < len(text) else None
+    index += text[index : index + 1] == "\\"
+    return (text[index], index + 1) if index < len(text) else None
 
 
 def _without_trailing_spaces(line: str) -> str:
     """Return the line without trailing spaces, except one after a backslash."""
-    bare = line.rstrip(" ")
-    backslashes = len(bare) - len(bare.rstrip("\\"))
-    return bare + " " if backslashes % 2 and bare != line else bare
+    stripped = line.rstrip(" ")
+    backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    return stripped + " " if backslashes % 2 and stripped != line else stripped

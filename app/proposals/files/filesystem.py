@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from app.proposals.values.models import FileIdentity, FileVersion
 from app.sandbox.captured_changes import LINK_MODE
-from app.workspace.path_rules import DEEPEST
+from app.workspace.path_rules import MAX_PATH_DEPTH
 from app.workspace.reading import read_file
 
 # From linux/fs.h.
@@ -157,7 +157,7 @@ def list_files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
     found: list[str] = []
     for name in sorted(filesystem.list_names(folder)):
         path = f"{folder}/{name}"
-        if filesystem.kind(path) == "folder" and path.count("/") < DEEPEST:
+        if filesystem.kind(path) == "folder" and path.count("/") < MAX_PATH_DEPTH:
             found += list_files_below(filesystem, path)
         else:
             found.append(path)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.sandbox.path_policy import GitIgnoreRules
 from app.workspace.broad_folder import describe_broad_folder
-from app.workspace.path_rules import DEEPEST, UnsafePath, WorkspaceClosed
+from app.workspace.path_rules import MAX_PATH_DEPTH, UnsafePath, WorkspaceClosed
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
@@ -285,8 +285,8 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> N
 
 def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
     workspace = make(tmp_path, {})
-    folder, found, limit = tmp_path, [], DEEPEST - 1
-    for depth in range(DEEPEST + 3):
+    folder, found, limit = tmp_path, [], MAX_PATH_DEPTH - 1
+    for depth in range(MAX_PATH_DEPTH + 3):
         folder = folder / "d"
         folder.mkdir()
         (folder / "f").touch()

@@ -254,7 +254,7 @@ def test_a_file_with_one_name_is_looked_for_nowhere(workspace: Workspace, monkey
 
 
 def test_no_more_names_are_looked_at_than_so_many(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_MAX_NAMES", 1)
+    monkeypatch.setattr(paths, "_MAX_SCANNED_NAMES", 1)
     (workspace.root / "sub/deep").mkdir(parents=True)
     (workspace.root / "notes.txt").rename(workspace.root / "sub/notes.txt")
     (workspace.root / ".env").rename(workspace.root / "sub/deep/.env")

@@ -98,7 +98,7 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
 @given(patterns=PATTERNS | SIGNED, paths=PATHS, batch=st.sampled_from([1, 40_000]))
 def test_git_agrees(repository: Path, patterns: list[str], paths: list[str], batch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ignore, "_BATCH", batch)
+        patch.setattr(ignore, "_MAX_BATCH_CHARACTERS", batch)
         compile_ignore_patterns.cache_clear()
         ours = {path for path in paths if ignored_by_us(patterns, path)}
     assert ours == ignored_by_git(repository, patterns, paths)
@@ -106,7 +106,7 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str], bat
 
 @pytest.mark.parametrize("batch", [1, 20, 40_000])
 def test_the_last_match_decides_among_patterns_that_are_alike(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    monkeypatch.setattr(ignore, "_BATCH", batch)
+    monkeypatch.setattr(ignore, "_MAX_BATCH_CHARACTERS", batch)
     compile_ignore_patterns.cache_clear()
     patterns = ["a?c", "!a*c", "ab?c", "!ab[x]c", "a[y]*c"]
     ignored = {path for path in ("abc", "abbc", "abxc", "ayc", "ac") if ignored_by_us(patterns, path)}
