@@ -28,7 +28,7 @@ from app.conversation.payload.compaction_plan import (
     plan_compaction,
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
-from app.images.image import quote_names
+from app.images.image import join_quoted_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
@@ -142,7 +142,7 @@ class ContextCompactor:
         if images:
             await self._log.append(
                 UserNotice(
-                    text=f"Left out to make room: {quote_names(images)}. Attach it again if the model needs it."
+                    text=f"Left out to make room: {join_quoted_names(images)}. Attach it again if the model needs it."
                 )
             )
 

@@ -21,7 +21,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.image_attachment import image_unsent_reason
 from app.conversation.payload.projection import PayloadInputs
-from app.images.image import Image, positions_over_limit, quote_names
+from app.images.image import Image, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -64,7 +64,7 @@ class NextRequestImagesFold:
             for image in reversed(images)
             if not image_unsent_reason(image, profile, of_tool=number in self._tool_event_ids)
         ]
-        excess = set(positions_over_limit(newest_first))
+        excess = set(indexes_over_request_limits(newest_first))
         wanted = {image.sha256 for position, image in enumerate(newest_first) if position not in excess}
         missing = wanted - self._base64_by_hash.keys()
         encoded = {name: data for name, data in self._base64_by_hash.items() if name in wanted}
@@ -87,7 +87,7 @@ class NextRequestImagesFold:
 
 def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
     """Return a notice that the model does not see the images that the user attached."""
-    names = quote_names(images)
+    names = join_quoted_names(images)
     text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
     return UserNotice(text=text, level="warning")
 

@@ -24,7 +24,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
-from app.images.image import Image, quote_names
+from app.images.image import Image, join_quoted_names
 
 _STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -71,7 +71,8 @@ def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[st
 def _format_images(images: Sequence[Image]) -> str:
     """Return a line for each image with its description and SHA-256."""
     lines = [
-        f"- image {quote_names([one])}: {one.size_label}, {one.media_type}, SHA-256 {one.sha256}" for one in images
+        f"- image {join_quoted_names([one])}: {one.size_label}, {one.media_type}, SHA-256 {one.sha256}"
+        for one in images
     ]
     return "\n\n" + "\n".join(lines) if lines else ""
 

@@ -14,8 +14,8 @@ class NotAnImage(Exception):
     """The bytes are not a valid image of a known format; the message continues a sentence that names the file."""
 
 
-class ImageFormat(NamedTuple):
-    """Format and size, read from an image's bytes."""
+class ImageHeader(NamedTuple):
+    """Media type and size in pixels, read from the header of an image."""
 
     media_type: str
     width: int
@@ -39,8 +39,8 @@ def detect_media_type(head: bytes) -> str:
     return ""
 
 
-def read_image_format(data: bytes) -> ImageFormat:
-    """Return format and size in pixels. Raises `NotAnImage`."""
+def parse_image_header(data: bytes) -> ImageHeader:
+    """Return media type and size in pixels. Raises `NotAnImage`, also if the end of the image is missing."""
     kind = detect_media_type(data[:HEAD])
     if not kind:
         raise NotAnImage("is no PNG, JPEG, GIF or WebP")
@@ -50,7 +50,7 @@ def read_image_format(data: bytes) -> ImageFormat:
         raise NotAnImage("is cut off or damaged") from error
     if not width or not height:
         raise NotAnImage("is damaged: it says that it has no pixels")
-    return ImageFormat(kind, width, height)
+    return ImageHeader(kind, width, height)
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
@@ -153,15 +153,8 @@ class Image(BaseModel):
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "Image":
         """Return the image for these bytes. Raises `NotAnImage`."""
-        image_format = read_image_format(data)
-        return cls(
-            name=name,
-            media_type=image_format.media_type,
-            width=image_format.width,
-            height=image_format.height,
-            size=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
-        )
+        header = parse_image_header(data)
+        return cls(name=name, **header._asdict(), size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 _MAX_NAMED_IMAGES = 20
@@ -169,7 +162,7 @@ _MAX_NAME_CHARACTERS = 200
 """Maximum number of characters of a name; of a longer one, the end is shown."""
 
 
-def quote_names(images: Sequence[Image]) -> str:
+def join_quoted_names(images: Sequence[Image]) -> str:
     """Return the escaped names in quotes for a sentence; at most the first `_MAX_NAMED_IMAGES`."""
     names = [f'"{_escape_name(image.name)}"' for image in images[:_MAX_NAMED_IMAGES]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
@@ -217,10 +210,10 @@ def image_byte_limit(wire: str) -> int:
     return _MAX_ENCODED_BYTES_BY_WIRE.get(wire, _MAX_ENCODED_BYTES) // 4 * 3
 
 
-def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
-    """Yield the positions of the images that exceed a request's limits, given the images newest first."""
-    encoded = 0
-    for position, image in enumerate(images):
-        encoded += image.size * 4 // 3
-        if position >= _MAX_IMAGES_IN_REQUEST or encoded > _MAX_REQUEST_BYTES:
-            yield position
+def indexes_over_request_limits(newest_first: Iterable[Image]) -> Iterator[int]:
+    """Yield the indexes of the images that exceed a request's limits; the newest images count first."""
+    encoded_bytes = 0
+    for index, image in enumerate(newest_first):
+        encoded_bytes += image.size * 4 // 3
+        if index >= _MAX_IMAGES_IN_REQUEST or encoded_bytes > _MAX_REQUEST_BYTES:
+            yield index

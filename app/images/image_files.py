@@ -167,28 +167,28 @@ ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
 
 async def load_and_store_images(
     workspace: Workspace,
-    keep: Callable[[Iterable[bytes]], object],
+    store_bytes: Callable[[Iterable[bytes]], object],
     mentions: Iterable[Mention],
     wire: str,
     confirm: ConfirmAttachment,
-    named: Sequence[str] = (),
+    extra_paths: Sequence[str] = (),
 ) -> tuple[Image, ...]:
     """Return the images of a message, after storing their bytes.
 
     Args:
-        keep: Stores the bytes of images.
+        store_bytes: Stores the bytes of images.
         wire: The model's protocol, which determines the limits.
         confirm: Asks about files outside the workspace and files that look like secrets.
-        named: Paths of images given outside the message.
+        extra_paths: Paths of images given outside the message.
 
     Raises:
         ImageNotAttached: an image cannot be sent; nothing was stored.
     """
     files = ImageFiles(workspace)
-    candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(named)]))
-    chosen = [one for one in candidates if not one.doubt or await confirm(one)]
+    candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(extra_paths)]))
+    chosen = [candidate for candidate in candidates if not candidate.doubt or await confirm(candidate)]
     loaded = await asyncio.to_thread(lambda: [files.load(candidate, wire) for candidate in chosen])
-    await asyncio.to_thread(keep, [data for _, data in loaded])
+    await asyncio.to_thread(store_bytes, [data for _, data in loaded])
     return tuple(image for image, _ in loaded)
 
 

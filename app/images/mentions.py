@@ -20,19 +20,19 @@ _MAX_PASTED_CHARACTERS = 4_000
 
 
 class Mention(NamedTuple):
-    """A file mentioned with `@`."""
+    """A file that a message mentions with `@`."""
 
     path: str
     dropped: bool = False
     """The file was dropped on the terminal, or its path was pasted alone, so the user chose the file."""
 
 
-def find_mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
-    """Return the files that a text mentions, without duplicates; `dropped` are paths that were pasted alone."""
+def find_mentions(text: str, dropped_paths: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
+    """Return the files that a text mentions, without duplicates; `dropped_paths` are paths that were pasted alone."""
     paths = dict.fromkeys(
         path_from_url(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))
     )
-    return tuple(Mention(path, path in dropped) for path in paths)
+    return tuple(Mention(path, path in dropped_paths) for path in paths)
 
 
 def path_from_url(text: str) -> str:

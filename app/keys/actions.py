@@ -17,7 +17,7 @@ Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval"
 
 
 class UserAction(NamedTuple):
-    """An action of the user."""
+    """An action that the user calls by a key, in the palette or by a slash command."""
 
     id: str
     """The name in the keymap of the configuration, such as `review.approve`."""
@@ -422,13 +422,13 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_bindings"]
+__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_scope_bindings"]
 
 ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """All actions, in the order of the help screen."""
 
 
-def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
+def make_scope_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
     """Return the bindings of these scopes, with ids, so that a keymap can change their keys.
 
     Args:

@@ -86,11 +86,11 @@ def effective_keys(action: UserAction, keymap: Mapping[str, str]) -> tuple[str, 
 
 def first_key_name(action_id: str, keymap: Mapping[str, str]) -> str:
     """Return the display name of an action's first key."""
-    return key_name(effective_keys(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
+    return key_display_name(effective_keys(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
 
 
-def user_added_bindings(keymap: Mapping[str, str]) -> list[tuple[UserAction, str]]:
-    """Return the actions that have a key only in this keymap, each with its keys."""
+def actions_bound_only_by_user(keymap: Mapping[str, str]) -> list[tuple[UserAction, str]]:
+    """Return the actions that have keys only in the user's keymap and none by default, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
 
 
@@ -113,7 +113,7 @@ _DISPLAY_NAMES = {
 _MODIFIER_NAMES = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", "hyper": "Hyper", "meta": "Meta"}
 
 
-def key_name(key: str) -> str:
+def key_display_name(key: str) -> str:
     """Return the display name of a key: `Ctrl+P` for `ctrl+p`, `?` for `question_mark`."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     shown = _DISPLAY_NAMES.get(name) or (name if len(name) == 1 else _character_of_key(name)) or name.capitalize()
@@ -162,7 +162,7 @@ def _check_key(action_id: str, key: str) -> None:
     if name not in known_names and not _character_of_key(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
     if action_id in DECISION_ACTION_IDS and (sent_key := _find_sent_key(key)) in _HABITUAL_KEYS:
-        cause = "" if sent_key == key else f" a terminal cannot tell it from {key_name(sent_key)}, and"
+        cause = "" if sent_key == key else f" a terminal cannot tell it from {key_display_name(sent_key)}, and"
         raise KeymapError(
             f"keys: {action_id} cannot be on {key!r}:{cause} what is pressed without looking never decides."
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, quote_names
+from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, join_quoted_names
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpServerError
@@ -101,7 +101,7 @@ class _ImageCollector:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
             return f"[an image of {_format_base64_size(data)}, which can't be shown to you: it {why}]"
         self.taken.append((image, content))
-        return f"[image {quote_names([image])}: {image.size_label}]"
+        return f"[image {join_quoted_names([image])}: {image.size_label}]"
 
 
 def _format_structured(value: Any) -> str:

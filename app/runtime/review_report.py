@@ -16,7 +16,7 @@ from app.conversation.markdown_export import make_code_block, make_code_fence, q
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed
-from app.images.image import quote_names
+from app.images.image import join_quoted_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import (
@@ -131,7 +131,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     """Return lines on the outcome of a decision, on who made it, and on what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
-    facts += [f"attached {quote_names(images)}"] if images else []
+    facts += [f"attached {join_quoted_names(images)}"] if images else []
     facts += ["words were said that are not kept as they were"] if decision.words_lost else []
     if entry is None:
         return facts

@@ -20,13 +20,13 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.keys.actions import UserAction, make_bindings
+from app.keys.actions import UserAction, make_scope_bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
 from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
 from app.ui.startup import AppControllers, AppStartup, OpenWorkspaceFunction, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
-from app.ui.terminal.fitted_app import TerminalApp
+from app.ui.terminal.fitted_app import TerminalAdaptedApp
 from app.ui.themes.first_theme import STANDARD_THEME, built_in_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
@@ -54,7 +54,7 @@ def _palette_provider() -> type[Provider]:
     return PaletteCommands
 
 
-class SignoffApp(TerminalApp):
+class SignoffApp(TerminalAdaptedApp):
     """The app for one workspace.
 
     Args:
@@ -67,7 +67,7 @@ class SignoffApp(TerminalApp):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette_provider}
-    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("app")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("app")]
     CSS = """
     CommandPalette {
         background: $background 60%;
@@ -160,7 +160,7 @@ class SignoffApp(TerminalApp):
         else:
             await self._startup.show_workspace(opened, last_events)
         finally:
-            garbage_collection.resume_collection(self._clear_query_caches)
+            garbage_collection.resume_idle_collection(self._clear_query_caches)
 
     def _clear_query_caches(self) -> None:
         """Clear Textual's query caches: old entries would only use memory."""
@@ -373,7 +373,7 @@ class SignoffApp(TerminalApp):
         elif self.workbench.waiting:
             self.workbench.show_pane("diff")
         elif self.current.ready.is_set():
-            self.run_background(self.controllers.commands.open_asking_session, group="command")
+            self.run_background(self.controllers.commands.open_session_awaiting_user, group="command")
 
     def action_interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""

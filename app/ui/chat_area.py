@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
 
-from app.images.mentions import Mention
 from app.keys.keymap import first_key_name
 from app.text.safe_text import escape_unsafe
-from app.ui.context.app_context import AppContext, open_link
+from app.ui.context.app_context import AppContext, ChatActions, open_link
 from app.ui.context.current_session import CurrentSession
 from app.workspace.broad_folder import describe_broad_folder
 from app.workspace.paths import Workspace
@@ -28,14 +27,14 @@ _KEY_COLUMN_WIDTH = 12
 
 
 def welcome_lines(
-    folder: str, keymap: Mapping[str, str], *, demo: bool = False, broad_folder: str = ""
+    folder: str, keymap: Mapping[str, str], *, is_demo: bool = False, broad_folder: str = ""
 ) -> Sequence[Content]:
     """Return the lines of the greeting: sentences, and keys with their meaning.
 
     Args:
         folder: Name of the workspace.
         keymap: The user's key changes by action id.
-        demo: Whether the demo model answers, which knows only its sample repository.
+        is_demo: Whether the demo model answers, which knows only its sample repository.
         broad_folder: Description of a workspace that is larger than a project, such as the home folder; else empty.
     """
 
@@ -61,25 +60,13 @@ def welcome_lines(
             else []
         ),
         Content(""),
-        *([row("Try", "fix the failing tests")] if demo else []),
+        *([row("Try", "fix the failing tests")] if is_demo else []),
         row("@", "mention a file"),
         row("/", "commands, such as /sessions and /model"),
         row(key("app.focus_diff"), "read what the model wants to change"),
         row(key("app.focus_approvals"), *decide),
         row(key("app.help"), "all keys"),
     )
-
-
-class ChatHandlers(Protocol):
-    """Receives the messages of the chat."""
-
-    async def answer_question(self, text: str, call_id: str, mentions: Sequence[Mention]) -> None:
-        """Answer the model's question."""
-        ...
-
-    async def open_proposal(self, proposal_id: str) -> None:
-        """Open a proposal in the review."""
-        ...
 
 
 class ChatArea(Column):
@@ -90,14 +77,14 @@ class ChatArea(Column):
         composer: Composer,
         workspace: Workspace,
         session: CurrentSession,
-        handlers: ChatHandlers,
+        chat: ChatActions,
         app_context: AppContext,
     ) -> None:
         super().__init__()
         self.pane = ChatPane(composer)
         self._workspace = workspace
         self._session = session
-        self._chat_handlers = handlers
+        self._chat = chat
         self._app_context = app_context
         composer.set_files(workspace.walk_files)
         self._shows_interventions = True
@@ -110,7 +97,10 @@ class ChatArea(Column):
         """Apply the settings, except where the user has changed the view by key."""
         root = self._workspace.root
         greeting = welcome_lines(
-            root.name or str(root), settings.keys, demo=self._session.demo, broad_folder=describe_broad_folder(root)
+            root.name or str(root),
+            settings.keys,
+            is_demo=self._session.demo,
+            broad_folder=describe_broad_folder(root),
         )
         self.pane.transcript.show_greeting(greeting)
         if settings.show_interventions != self._shows_interventions:
@@ -120,12 +110,12 @@ class ChatArea(Column):
     @on(ChatPane.QuestionAnswered)
     def answer_question(self, event: ChatPane.QuestionAnswered) -> None:
         """Answer the model's question."""
-        self._app_context.run(partial(self._chat_handlers.answer_question, event.text, event.call, event.mentions))
+        self._app_context.run(partial(self._chat.answer_question, event.text, event.call, event.mentions))
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
-        self._app_context.run(partial(self._chat_handlers.open_proposal, event.proposal_id))
+        self._app_context.run(partial(self._chat.open_proposal, event.proposal_id))
 
     @on(Transcript.LinkOpened)
     def open_link(self, event: Transcript.LinkOpened) -> None:

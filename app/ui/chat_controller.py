@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from app.keys.actions import ACTIONS
-from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
+from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_display_name
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
     """Return whether a message consists of one key that decides in the review."""
     return len(text) == 1 and any(
-        text == key_name(key)
+        text == key_display_name(key)
         for action in ACTIONS
         if action.id in DECISION_ACTION_IDS
         for key in effective_keys(action, keymap)
     )
 
 
-def not_sent_message(text: str) -> str:
+def _unsent_decision_key_notice(text: str) -> str:
     """Return the notice that a text was taken for a decision key and not sent."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
@@ -179,7 +179,7 @@ class ChatController:
         if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
             return False
         self.workbench.enter_review("approvals")
-        self._app_context.notify(not_sent_message(text))
+        self._app_context.notify(_unsent_decision_key_notice(text))
         return True
 
     async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]" = ()) -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import ModelConnector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import CheckController, ReadingProgress, SideQuestionActions
+    from app.ui.controllers.review_services import CheckController, ReadingProgressController, SideQuestionController
     from app.ui.terminal.external_editor import ExternalEditor
-    from app.ui.terminal.fitted_app import TerminalApp
+    from app.ui.terminal.fitted_app import TerminalAdaptedApp
 
 
 class ReviewControllers(NamedTuple):
@@ -40,9 +40,9 @@ class ReviewControllers(NamedTuple):
     """Runs the user's checks on waiting proposals."""
     actions: "ReviewActions"
     """Carries out the user's decisions."""
-    side_questions: "SideQuestionActions"
+    side_questions: "SideQuestionController"
     """Sends side questions to the model."""
-    reading: "ReadingProgress"
+    reading: "ReadingProgressController"
     """Saves the lines that the user has seen."""
 
     def handle_update(self, update: "Update") -> None:
@@ -122,8 +122,8 @@ class ReviewLoader:
         from app.review.review_stores import UnfinishedReviewStore
         from app.storage import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
-        from app.ui.review_side import ReviewSide
+        from app.ui.controllers.review_services import ReadingProgressController, SideQuestionController
+        from app.ui.review_area import ReviewArea
         from widgets.review.review import ReviewPane
 
         controllers, preferences = self._controllers, self._controllers.preferences
@@ -140,9 +140,9 @@ class ReviewLoader:
             self._app_context,
             self._chat,
         )
-        side_questions = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
-        reading = ReadingProgress(review, controllers.runtime)
-        side = ReviewSide(review, actions, notes, side_questions, reading, self._app_context.run)
+        side_questions = SideQuestionController(review, self._current, controllers.runtime, self._app_context.notify)
+        reading = ReadingProgressController(review, controllers.runtime)
+        review_area = ReviewArea(review, actions, notes, side_questions, reading, self._app_context.run)
         try:
             unfinished_notes = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -151,7 +151,7 @@ class ReviewLoader:
             self._app_context.notify(str(error), problem=True)
         if share is not None:
             self._workbench.sides.set_review_share(share)
-        await self._workbench.mount_review(side, preferences.settings)
+        await self._workbench.mount_review(review_area, preferences.settings)
         review.restore_notes(unfinished_notes)
         controllers.review = ReviewControllers(notes, actions.checks, actions, side_questions, reading)
         if self._current.ready.is_set():
@@ -162,7 +162,7 @@ def import_review_modules() -> None:
     """Import the review, the code highlighting, and the modules that stage edits."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
-    import app.ui.review_side  # noqa: F401
+    import app.ui.review_area  # noqa: F401
     from widgets.diff.syntax_tokens import preload_lexers
 
     preload_lexers()
@@ -216,18 +216,18 @@ class AppStartup:
         controllers: Receives the created controllers.
         chat: Controller of the chat, with the workbench and the session.
         app_context: Runs work, and notifies or asks the user.
-        inbox: Receives the updates of the session.
-        draw_status: Updates the status bar.
+        update_buffer: Receives the updates of the session.
+        update_status: Updates the status bar and the window title.
     """
 
     def __init__(
         self,
-        app: "TerminalApp",
+        app: "TerminalAdaptedApp",
         controllers: AppControllers,
         chat: "ChatController",
         app_context: "AppContext",
-        inbox: "UpdateBuffer",
-        draw_status: Callable[[], None],
+        update_buffer: "UpdateBuffer",
+        update_status: Callable[[], None],
     ) -> None:
         self._app = app
         self._controllers = controllers
@@ -235,8 +235,8 @@ class AppStartup:
         self._current = chat.session
         self._chat = chat
         self._app_context = app_context
-        self._update_buffer = inbox
-        self._draw_status = draw_status
+        self._update_buffer = update_buffer
+        self._update_status = update_status
         self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Loads the review when it is first needed."""
 
@@ -296,14 +296,14 @@ class AppStartup:
         )
         problems = preferences.apply_keymap()
         self._workbench.composer.set_vim(settings.vim)
-        self._draw_status()
+        self._update_status()
         return problems
 
     def _apply_settings(self, settings: "Settings") -> None:
         """Apply changed settings to panes and session."""
         self._workbench.apply_settings(settings)
         self._current.host.apply_settings(settings)
-        self._draw_status()
+        self._update_status()
 
     async def _show_chat(self, last_events: "Sequence[Event]" = ()) -> None:
         from app.ui.chat_area import ChatArea
@@ -370,10 +370,10 @@ class AppStartup:
 
 
 def import_chat_modules() -> None:
-    """Limit the C library's free memory, then import the chat and the settings."""
-    from app.ui.terminal.garbage_collection import limit_free_memory
+    """Import the chat and the settings, after limiting the free memory that the C library holds."""
+    from app.ui.terminal.garbage_collection import limit_glibc_free_memory
 
-    limit_free_memory()
+    limit_glibc_free_memory()
     import app.ui.chat_area
     import app.ui.context.preferences
     import app.ui.status

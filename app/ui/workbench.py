@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.conversation.events import Event
     from app.proposals.values.models import Proposal
     from app.ui.chat_area import ChatArea
-    from app.ui.review_side import ReviewSide
+    from app.ui.review_area import ReviewArea
     from widgets.chat.chat_pane import ChatPane
     from widgets.common.splitter import Splitter
     from widgets.review import review_messages
@@ -87,7 +87,7 @@ class PaneSplit(Row):
         if percent is not None:
             self._review_percent = min(max(percent, _MIN_PANE_PERCENT), 100 - _MIN_PANE_PERCENT)
         self.query_one(ChatColumn).styles.width = f"{100 - self._review_percent}fr"
-        for side in self.query("ReviewSide, #front-review").results(Widget):
+        for side in self.query("ReviewArea, #front-review").results(Widget):
             side.styles.width = f"{self._review_percent}fr"
 
     def grow_review(self, steps: int) -> None:
@@ -126,16 +126,16 @@ class Workbench(Screen[None]):
     Workbench {
         PaneSplit { layers: arriving default; }
         #front-chat { background: $background; }
-        ReviewSide, #front-review { width: 1fr; }
-        PaneTabs, ReviewSide, #front-review, #parting { display: none; }
-        &.-wide { ReviewSide, #front-review, #parting { display: block; } }
+        ReviewArea, #front-review { width: 1fr; }
+        PaneTabs, ReviewArea, #front-review, #parting { display: none; }
+        &.-wide { ReviewArea, #front-review, #parting { display: block; } }
         &.-review-only { ChatColumn, #parting { display: none; } }
-        &.-wide.-chat-only { ReviewSide, #front-review, #parting { display: none; } }
+        &.-wide.-chat-only { ReviewArea, #front-review, #parting { display: none; } }
 
         &.-narrow {
             PaneTabs { display: block; }
             &.show-review {
-                ReviewSide { display: block; }
+                ReviewArea { display: block; }
                 ChatColumn { display: none; }
             }
         }
@@ -166,9 +166,9 @@ class Workbench(Screen[None]):
             commands=[(name, action.help) for name, action in COMMANDS.items()], more_commands=True
         )
         """Accepts input from the first paint on."""
-        self._chat_side: ChatArea | None = None
+        self._chat_area: ChatArea | None = None
         """None until the workspace is open."""
-        self._review_side: ReviewSide | None = None
+        self._review_area: ReviewArea | None = None
         """None until it is first needed."""
         self._proposals: Sequence[Proposal] = ()
         """Proposals of the review."""
@@ -222,27 +222,27 @@ class Workbench(Screen[None]):
             chat_area.pane.show_session(last_events)
         column.attach_pane(chat_area.pane)
         await self._wait_for_layout(chat_area.pane, chat_area.pane.transcript)
-        self._chat_side = chat_area
+        self._chat_area = chat_area
         self._replace_placeholder(chat_area, "#front-chat")
 
-    async def mount_review(self, review_side: "ReviewSide", settings: "Settings") -> None:
+    async def mount_review(self, review_area: "ReviewArea", settings: "Settings") -> None:
         """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
-        review_side.styles.width = width
-        await self._mount_off_screen(review_side, "#front-review", settings, width)
-        self._review_side = review_side
-        review_side.review.set_question_pending(self.session_status.asks == "question")
+        review_area.styles.width = width
+        await self._mount_off_screen(review_area, "#front-review", settings, width)
+        self._review_area = review_area
+        review_area.review.set_question_pending(self.session_status.asks == "question")
         self.show_proposals(self._proposals)
         calls, self._review_calls = self._review_calls, []
         for callback in calls:
-            callback(review_side.review)
-        await self._wait_for_layout(review_side.review, review_side.review.view)
-        self._replace_placeholder(review_side, "#front-review")
+            callback(review_area.review)
+        await self._wait_for_layout(review_area.review, review_area.review.view)
+        self._replace_placeholder(review_area, "#front-review")
         self.sides.set_review_share()
         from widgets.review.permission_bar import PermissionBar
 
-        bar = PermissionBar(review_side.review, self.composer, self._has_review_beside)
+        bar = PermissionBar(review_area.review, self.composer, self._has_review_beside)
         self.query_one(ChatColumn).show_question(bar)
         bar.refresh_request()
         if self._pane_after_mount is not None:
@@ -253,7 +253,7 @@ class Workbench(Screen[None]):
         return self.has_class("-wide") and not self.has_class("-chat-only")
 
     async def _mount_off_screen(
-        self, side: "ChatArea | ReviewSide", place: str, settings: "Settings", width: int
+        self, side: "ChatArea | ReviewArea", place: str, settings: "Settings", width: int
     ) -> None:
         """Mount a side in its final size behind the others, off screen but for one column.
 
@@ -280,7 +280,7 @@ class Workbench(Screen[None]):
         self.call_after_refresh(post_sizes)
         await done.wait()
 
-    def _replace_placeholder(self, side: "ChatArea | ReviewSide", place: str) -> None:
+    def _replace_placeholder(self, side: "ChatArea | ReviewArea", place: str) -> None:
         # Set rules singly: changing a class would style all children again.
         for rule in ("layer", "offset", "width", "height", "display"):
             side.styles.clear_rule(rule)
@@ -291,14 +291,14 @@ class Workbench(Screen[None]):
     @property
     def chat(self) -> "ChatPane":
         """Return the chat; it must be mounted."""
-        assert self._chat_side is not None
-        return self._chat_side.pane
+        assert self._chat_area is not None
+        return self._chat_area.pane
 
     @property
     def review(self) -> "ReviewPane":
         """Return the review; it must be mounted."""
-        assert self._review_side is not None
-        return self._review_side.review
+        assert self._review_area is not None
+        return self._review_area.review
 
     @property
     def awaits_review(self) -> bool:
@@ -308,7 +308,7 @@ class Workbench(Screen[None]):
     @property
     def is_in_review(self) -> bool:
         """Return whether the review has the focus."""
-        return self._review_side is not None and self.review.has_review_focus
+        return self._review_area is not None and self.review.has_review_focus
 
     @property
     def is_in_composer(self) -> bool:
@@ -317,7 +317,7 @@ class Workbench(Screen[None]):
 
     def call_when_review_mounted(self, callback: "Callable[[ReviewPane], None]") -> None:
         """Call `callback` with the review, once it is mounted."""
-        if self._review_side is None:
+        if self._review_area is None:
             self._review_calls.append(callback)
         else:
             callback(self.review)
@@ -334,7 +334,7 @@ class Workbench(Screen[None]):
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show the waiting and the latest decided proposals."""
         self._proposals = proposals
-        if self._review_side is not None:
+        if self._review_area is not None:
             self.review.set_proposals(proposals)
         self.waiting = sum(proposal.state.is_pending for proposal in proposals)
         self._update_review_visibility()
@@ -344,7 +344,7 @@ class Workbench(Screen[None]):
     def watch_session_status(self, status: StatusValues) -> None:
         """Update the review and the layout when the model starts or stops to wait for a permission or an answer."""
         self.needs_permission = status.asks == "permission"
-        if self._review_side is not None:
+        if self._review_area is not None:
             self.review.set_question_pending(status.asks == "question")
         if self.is_mounted:
             self._update_review_visibility()
@@ -361,7 +361,7 @@ class Workbench(Screen[None]):
             self.sides.show_placeholder()
         self._keeps_review = self._keeps_review or is_wanted
         self._set_layout_class("-chat-only", on=not self._keeps_review)
-        if is_wanted and self._review_side is None:
+        if is_wanted and self._review_area is None:
             self.post_message(self.ReviewWanted())
         self.composer.set_review_pending(self.awaits_review)
 
@@ -377,20 +377,20 @@ class Workbench(Screen[None]):
 
     def show_review_problem(self, problem: str) -> None:
         """Show a problem in the review, if it is mounted."""
-        if self._review_side is not None:
+        if self._review_area is not None:
             self.review.show_outcome(problem, problem=True)
 
     def apply_settings(self, settings: "Settings") -> None:
         """Apply the settings to both sides."""
         self.composer.set_vim(settings.vim)
-        for side in (self._chat_side, self._review_side):
+        for side in (self._chat_area, self._review_area):
             if side is not None:
                 side.apply_settings(settings)
 
     def enter_review(self, pane: Pane) -> None:
         """Show a pane of the review after Enter; keys decide nothing during the grace period that this starts."""
         self.show_pane(pane)
-        if self._review_side is not None:
+        if self._review_area is not None:
             self.review.restart_grace_period("Enter led here just now. Look, then press the key again.")
 
     def set_full_screen(self, on: bool) -> None:
@@ -400,11 +400,11 @@ class Workbench(Screen[None]):
     def show_pane(self, pane: Pane) -> None:
         """Show and focus a pane; if it is not mounted, do it after mounting."""
         self._pane_after_mount = None
-        if self._review_side is None and pane != "chat":
+        if self._review_area is None and pane != "chat":
             self._pane_after_mount = pane
             self.post_message(self.ReviewWanted())
             return
-        if self._chat_side is None:
+        if self._chat_area is None:
             return
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()
@@ -412,8 +412,8 @@ class Workbench(Screen[None]):
         self._set_layout_class("show-review", on=pane != "chat")
         self.shown = pane
         self._update_review_visibility()
-        if self._review_side is not None:
-            self._review_side.keep_user_focus()
+        if self._review_area is not None:
+            self._review_area.keep_user_focus()
         match pane:
             case "chat":
                 self.chat.focus_composer()
@@ -425,16 +425,16 @@ class Workbench(Screen[None]):
     @on(events.ScreenResume)
     def require_repaint(self) -> None:
         """Ignore decision keys until the next paint: a dialog or a shell covered the screen."""
-        if self._review_side is not None:
+        if self._review_area is not None:
             self.review.require_repaint()
             self.query_one(ChatColumn).require_repaint()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Select the tab of the focused pane."""
         ancestors = event.widget.ancestors_with_self
-        if self.composer in ancestors or self._chat_side in ancestors:
+        if self.composer in ancestors or self._chat_area in ancestors:
             self.shown = "chat"
-        elif self._review_side in ancestors:
+        elif self._review_area in ancestors:
             self.shown = "approvals" if self.review.approval_pane in ancestors else "diff"
         # Also while all panes are shown: when the terminal becomes narrow, the focused pane must stay visible.
         self._set_layout_class("show-review", on=self.shown != "chat")
@@ -466,7 +466,7 @@ class Workbench(Screen[None]):
     @on(Composer.EmptySubmitted)
     def go_to_next_waiting(self) -> None:
         """Go to the next waiting item after Enter in the empty composer; decides nothing."""
-        if not self.awaits_review or self._review_side is None or self.chat.has_question:
+        if not self.awaits_review or self._review_area is None or self.chat.has_question:
             return
         self.enter_review("diff")
 

@@ -20,7 +20,7 @@ from tests.waiting import until
 LOADED_WHEN_IDLE = ("app.mcp_client.configured_servers", "watchfiles")
 """Modules that threads load last, one after the other, if the user does nothing."""
 LOADED_FOR_A_TURN = (
-    *("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python"),
+    *("openai._client", "httpcore2", "markdown_it", "app.ui.review_area", "pygments.lexers.python"),
     "app.sandbox.sandbox",
 )
 """Modules that threads load when the user begins to write."""

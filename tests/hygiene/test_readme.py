@@ -15,7 +15,7 @@ from app.cli.argument_parser import make_command_parser
 from app.config.settings import Settings
 from app.demo.demo_conversation import read_intent
 from app.keys.actions import ACTIONS
-from app.keys.keymap import key_name, validate_keymap
+from app.keys.keymap import key_display_name, validate_keymap
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.edit_screens import ConflictScreen
 from app.ui.themes.first_theme import OWN_THEMES_FOLDER
@@ -68,9 +68,9 @@ def test_docs_list_all_slash_commands() -> None:
 
 @pytest.mark.parametrize("page", [*READMES, ROOT / "docs/reviewing.md"], ids=lambda page: page.name)
 def test_documented_keys_are_bound(page: Path) -> None:
-    known = {key_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
+    known = {key_display_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
     known |= {"Escape", "Up", "Down", "PageUp", "PageDown", "@", "/"}
-    known |= {key_name(binding.key) for binding in ConflictScreen.BINDINGS if isinstance(binding, Binding)}
+    known |= {key_display_name(binding.key) for binding in ConflictScreen.BINDINGS if isinstance(binding, Binding)}
     (table,) = re.findall(r"\|(?: where \|)? (?:key|按键) \|.*?(?=\n\n)", page.read_text(encoding="utf-8"), re.DOTALL)
     head, _, *rows = table.splitlines()
     column = [cell.strip() in ("key", "按键") for cell in head.split("|")].index(True)

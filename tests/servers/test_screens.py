@@ -38,7 +38,7 @@ async def test_servers_screen_lists_switches_and_shows_details(size: Any, wire: 
     async with running(tmp_path, wire, size=size, mcp=servers) as run:
         await ready(run, "play")
         await run.command("mcp")
-        await run.screen("ServersScreen")
+        await run.screen("McpServersScreen")
         await run.see("play", "6 tools", "1 of 2 ready", "Say it again.")
         await run.write("zzz")
         await run.until(lambda: "Say it again." not in run.text, "nothing to look into")
@@ -61,7 +61,7 @@ async def test_servers_screen_lists_switches_and_shows_details(size: Any, wire: 
         await again.until(lambda: again.app.current.host.mcp.servers is not None, "the servers")
         assert server_of(again, "play").state is McpServerState.OFF
         await again.command("mcp")
-        await again.screen("ServersScreen")
+        await again.screen("McpServersScreen")
         await again.see("0 of 2 ready")
         await again.pilot.press("enter")
         await again.see("1 of 2 ready")
@@ -73,7 +73,7 @@ async def test_servers_screen_lists_switches_and_shows_details(size: Any, wire: 
 async def test_servers_screen_is_empty_without_configuration(wire: WireServer, tmp_path: Path) -> None:
     async with running(tmp_path, wire) as run:
         await run.command("mcp")
-        await run.screen("ServersScreen")
+        await run.screen("McpServersScreen")
         await run.see("No file names an MCP server")
         await run.pilot.press("enter", "ctrl+r", "ctrl+s")
         await run.told("This server needs no sign-in.")

@@ -566,7 +566,7 @@ async def test_key_on_the_servers_screen_starts_the_sign_in(
             monkeypatch.setenv("DISPLAY", ":0")
             monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
             await run.command("mcp")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
             await run.screen("SignInScreen")
@@ -591,7 +591,7 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             monkeypatch.setenv("DISPLAY", ":0")
             monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
             await run.command("mcp")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
             await run.screen("ConfirmScreen")
@@ -599,7 +599,7 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             await run.pilot.press("enter")
             await run.screen("ConfirmScreen")
             await run.pilot.press("escape")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
             await run.told("You are not signed in.")
             assert not opened
             await run.pilot.press("ctrl+s")
@@ -627,7 +627,7 @@ async def test_address_is_pasted_in_an_ssh_session(
             copied: list[str] = []
             monkeypatch.setattr(run.app, "copy_to_clipboard", copied.append)
             await run.command("mcp")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
             await run.screen("SignInScreen")
@@ -643,7 +643,7 @@ async def test_address_is_pasted_in_an_ssh_session(
             run.app.screen.query_one(Input).value = ended
             await run.pilot.press("enter")
             await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
 
 
 async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path) -> None:
@@ -651,13 +651,13 @@ async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
             await run.command("mcp")
-            await run.screen("ServersScreen")
+            await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             for _ in range(2):
                 await run.pilot.press("ctrl+s")
                 await run.screen("SignInScreen")
                 await run.pilot.press("escape")
-                await run.screen("ServersScreen")
+                await run.screen("McpServersScreen")
             assert authority.forms == []
             authority.metadata_overrides = {"code_challenge_methods_supported": ["plain"]}
             await run.pilot.press("ctrl+s")

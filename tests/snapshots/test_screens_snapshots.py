@@ -23,12 +23,12 @@ from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import ConfirmScreen
-from app.ui.screens.edit_screens import ConflictScreen, EditScreen
-from app.ui.screens.report_screens import DoctorScreen, WireScreen
+from app.ui.screens.edit_screens import ConflictScreen, EditProposalScreen
+from app.ui.screens.report_screens import EndpointDoctorScreen, RequestBodyScreen
 from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
-from app.ui.screens.trust_screen import TrustRequest, TrustScreen
+from app.ui.screens.trust_screen import ConfigToTrust, TrustScreen
 from app.ui.startup import WorkspaceWithOptions
 from tests.pilots import wait_until_idle
 from tests.ui.screen_text import screen_text
@@ -205,14 +205,14 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "settings": lambda app: SettingsScreen(
         app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
     ),
-    "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
-    "doctor": lambda app: DoctorScreen(
+    "wire": lambda app: RequestBodyScreen(SentRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
+    "doctor": lambda app: EndpointDoctorScreen(
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
     ),
     "trust": lambda app: TrustScreen(
-        TrustRequest(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+        ConfigToTrust(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
     ),
-    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
+    "edit": lambda app: EditProposalScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
     "resolve": lambda app: ConflictScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
     "ask": lambda app: ConfirmScreen(
         "Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"

@@ -67,7 +67,7 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("f2")
         commands["Review: Edit"].callback()
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         # An edit begins at the line that was looked at.
         await run.pilot.press("escape")
         await run.screen("Workbench")
@@ -75,7 +75,7 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.until(run.can_decide, "the diff")
         line = run.app.workbench.review.view.cursor.hunk
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         assert line is not None
         assert run.app.screen.query_one(CodeEditor).cursor_location == (line.new_start, 0)
         # Leaving a changed edit asks first.
@@ -83,12 +83,12 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.screen("Workbench")
         await run.review()
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.write("x")
         await run.pilot.press("escape")
         await run.screen("ConfirmScreen")
         await run.pilot.press("n")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.pilot.press("escape")
         await run.screen("ConfirmScreen")
         await run.pilot.press("y")
@@ -149,7 +149,7 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
     async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.pilot.press("ctrl+home")
         await run.write("# mine")
         await run.pilot.press("enter")
@@ -197,7 +197,7 @@ async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) ->
     async with staged(tmp_path, server, size=(160, 40)) as run:
         await run.review()
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.write("# mine ")
         await run.pilot.press("ctrl+s")
         await run.see("Edited P1 · greet.py", "it still waits")

@@ -49,7 +49,7 @@ async def test_clicks_lead_to_what_they_show_and_decide_on_chips(tmp_path: Path,
             await run.until(lambda: run.app.focused is review.approval_pane.queue, "the focus on the approvals")
         assert review.state.current == "P1"
         await click(run, "model must wait")
-        await run.screen("GatePolicyScreen")
+        await run.screen("GatePolicyPickerScreen")
         await run.pilot.press("escape")
         await click(run, "test-model", last=True)
         await run.screen("ModelPickerScreen")
@@ -59,7 +59,7 @@ async def test_clicks_lead_to_what_they_show_and_decide_on_chips(tmp_path: Path,
         await click(run, "Palette")
         await run.screen("CommandPalette")
         await click(run, "Doctor")
-        await run.screen("DoctorScreen")
+        await run.screen("EndpointDoctorScreen")
         # Decision keys are shown once and can be clicked.
         await run.pilot.press("escape")
         await run.screen("Workbench")

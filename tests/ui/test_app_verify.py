@@ -18,7 +18,7 @@ async def test_unreviewed_commits_are_shown_and_staged(tmp_path: Path, server: W
     async with running(tmp_path, server) as app:
         project = Project(app.runtime.workspace.root, keys)
         await app.command("verify")
-        await app.screen("VerifyScreen")
+        await app.screen("ReviewCoverageScreen")
         await app.told("No keys are allowed to sign")
         await app.pilot.press("escape")
         git(project.root, "branch", "upstream")
@@ -26,7 +26,7 @@ async def test_unreviewed_commits_are_shown_and_staged(tmp_path: Path, server: W
         project.write("a.txt", project.read().replace("line 3\n", "three\n"))
         project.commit("by hand [/]")
         await app.command("verify")
-        await app.screen("VerifyScreen")
+        await app.screen("ReviewCoverageScreen")
         await app.told("by hand [/]")
         await app.told("a.txt its change not reviewed")
         await app.told("1 of 1 commit not covered")

@@ -10,11 +10,11 @@ from textual.widgets import Input, TextArea
 
 from app.agent.limits import SessionLimits
 from app.keys.actions import ACTIONS
-from app.keys.keymap import effective_keys, key_name
+from app.keys.keymap import effective_keys, key_display_name
 from app.llm.endpoint_doctor import CHECKS, EndpointDiagnosis, EndpointFinding
 from app.llm.values.endpoint import EndpointProfile
 from app.tools.base.command_forms import CommandForm
-from app.ui.screens.edit_screens import EditScreen
+from app.ui.screens.edit_screens import EditProposalScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
@@ -203,7 +203,7 @@ async def test_themes_are_tried_on_at_the_cursor_and_taken_off_again(
 ) -> None:
     async with running(tmp_path, server) as run:
         await run.command("theme")
-        await run.screen("ThemeScreen")
+        await run.screen("ThemePickerScreen")
         await run.see("model must wait", "low = high()")
         tried: list[str] = []
         run.app.theme_changed_signal.subscribe(run.app.screen, lambda theme: tried.append(theme.name))
@@ -217,10 +217,10 @@ async def test_themes_are_tried_on_at_the_cursor_and_taken_off_again(
         # A theme is tried on and taken off again.
         before = run.app.theme
         await run.command("theme")
-        await run.screen("ThemeScreen")
+        await run.screen("ThemePickerScreen")
         await run.pilot.press("f3", "f1", "down")
         await run.until(lambda: run.app.theme != before, "another theme")
-        assert type(run.app.screen).__name__ == "ThemeScreen", "the keys of the panes are not its"
+        assert type(run.app.screen).__name__ == "ThemePickerScreen", "the keys of the panes are not its"
         await run.pilot.press("escape")
         await run.screen("Workbench")
         assert run.app.theme == before and run.app.focused is run.app.workbench.composer.editor
@@ -246,7 +246,7 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         await run.screen("HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
         await run.see(
-            "Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in effective_keys(action, keymap))
+            "Ctrl+Y", "F9", *(key_display_name(key) for action in ACTIONS for key in effective_keys(action, keymap))
         )
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
@@ -275,7 +275,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
     server.always(Turn("ok"))
     async with running(tmp_path, server) as run:
         await run.command("doctor")
-        await run.screen("DoctorScreen")
+        await run.screen("EndpointDoctorScreen")
         await run.see("Reachable", "Streaming", "System messages", "Commands", server.base_url)
         # What becomes of what they change depends on whether there can be a layer.
         await run.until(lambda: "proposal" in run.text or "is put back" in run.text, "what commands may do")
@@ -331,7 +331,7 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
         await run.pilot.press("f3")
         await run.until(run.can_decide, "the diff")
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.see("x[/]y")
         assert "\x1b" not in run.text and "\u202e" not in run.text
         await run.pilot.press("escape")
@@ -348,7 +348,7 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         await run.say("change it")
         await run.review()
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.see("bidirectional")
         assert "\u202e" in run.app.screen.query_one(TextArea).text
         await run.pilot.press("ctrl+s")
@@ -374,15 +374,15 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
         monkeypatch.delenv(name, raising=False)
     async with running(tmp_path, server) as run:
         await run.command("gate")
-        await run.screen("GatePolicyScreen")
+        await run.screen("GatePolicyPickerScreen")
         hints = run.app.screen.query_one(WrappedKeyHints)
         at = str(hints.render()).index("cancel")
         await run.pilot.click(WrappedKeyHints, offset=(0, 0))
-        assert type(run.app.screen).__name__ == "GatePolicyScreen", "beside the keys"
+        assert type(run.app.screen).__name__ == "GatePolicyPickerScreen", "beside the keys"
         await run.pilot.click(WrappedKeyHints, offset=(at + 1, 0))
         await run.screen("Workbench")
         await run.command("gate")
-        await run.screen("GatePolicyScreen")
+        await run.screen("GatePolicyPickerScreen")
         await run.pilot.click(offset=(1, 1))
         await run.screen("Workbench")
         await wait_until_idle(run.pilot)
@@ -399,7 +399,7 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
         found = run.app.screen.query_one(CommandList)
         await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
         await run.pilot.press("enter")
-        await run.screen("GatePolicyScreen")
+        await run.screen("GatePolicyPickerScreen")
         await run.pilot.press("down", "down", "enter")
         await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
@@ -415,7 +415,7 @@ async def test_sessions_are_searched_and_deleted_but_the_open_one(tmp_path: Path
         assert isinstance(run.app.screen, SessionPickerScreen)
         await run.pilot.press("escape")
         await run.command("theme")
-        await run.screen("ThemeScreen")
+        await run.screen("ThemePickerScreen")
         await run.write("zzqq")
         await run.see("Nothing matches")
         # Sessions are searched looked into and deleted.
@@ -466,7 +466,7 @@ async def test_keys_of_help_are_bound_and_escape_asks_if_edited(
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.see("greet.py", "line 2, column 1")
         await run.write("x")
         await run.see("changed, not saved")
@@ -475,11 +475,11 @@ async def test_keys_of_help_are_bound_and_escape_asks_if_edited(
         with run.without("proposals"):
             await run.pilot.press("ctrl+s")
             await run.told("no such table")
-        assert isinstance(run.app.screen, EditScreen) and run.app.screen.has_changes, "it can be saved again"
+        assert isinstance(run.app.screen, EditProposalScreen) and run.app.screen.has_changes, "it can be saved again"
         await run.pilot.press("escape")
         await run.screen("ConfirmScreen")
         await run.pilot.press("n")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.pilot.press("escape")
         await run.screen("ConfirmScreen")
         await run.pilot.press("y")

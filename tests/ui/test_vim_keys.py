@@ -104,15 +104,15 @@ async def test_the_edit_screen_has_them(tmp_path: Path, server: WireServer) -> N
         await run.say("Go")
         await run.review()
         await run.pilot.press("e")
-        await run.screen("EditScreen")
+        await run.screen("EditProposalScreen")
         await run.see("NORMAL")
         area = run.app.screen.query_one(CodeEditor)
         await run.pilot.press("g", "g", "d", "w", "A", "#", "escape")
         assert area.text.startswith("greet(name):#\n")
-        assert type(run.app.screen).__name__ == "EditScreen"
+        assert type(run.app.screen).__name__ == "EditProposalScreen"
         await run.pilot.press("u", "u")
         assert area.text.startswith("def greet(name):\n")
         await run.pilot.press(*"/return", "enter")
         assert area.cursor_location == (1, 4)
         await run.pilot.press("escape")
-        await run.until(lambda: type(run.app.screen).__name__ != "EditScreen", "the workbench")
+        await run.until(lambda: type(run.app.screen).__name__ != "EditProposalScreen", "the workbench")

@@ -49,7 +49,7 @@ def test_garbage_is_collected_at_rest_and_results_that_libraries_keep_are_let_go
         "from rich.terminal_theme import MONOKAI\n"
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
-        "    garbage_collection.resume_collection()\n"
+        "    garbage_collection.resume_idle_collection()\n"
         "    link = Style.from_meta({'href': 'https://example.org'})\n"
         "    assert cell_len('a text') == 6\n"
         "    Strip.render_ansi(link, ColorSystem.TRUECOLOR)\n"
@@ -73,7 +73,7 @@ def test_nothing_old_is_collected_while_something_happens() -> None:
     run(
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
-        "    garbage_collection.resume_collection()\n"
+        "    garbage_collection.resume_idle_collection()\n"
         "    node = left_behind()\n"
         "    allocate()\n"
         "    end, kept = time.monotonic() + 2, []\n"
@@ -92,7 +92,7 @@ def test_many_live_objects_are_frozen() -> None:
     run(
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
-        "    garbage_collection.resume_collection()\n"
+        "    garbage_collection.resume_idle_collection()\n"
         "    kept = [[number] for number in range(1_000_000)]\n"
         "    assert await rest(lambda: gc.get_freeze_count() > 1_000_000)\n"
         "asyncio.run(main())"
@@ -104,7 +104,7 @@ def test_objects_of_the_start_are_never_collected() -> None:
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
         "    node = left_behind()\n"
-        "    garbage_collection.resume_collection()\n"
+        "    garbage_collection.resume_idle_collection()\n"
         "    gc.collect()\n"
         "    assert node() is not None\n"
         "asyncio.run(main())"
@@ -125,7 +125,7 @@ def test_free_memory_is_given_back_at_rest() -> None:
         "    return int(re.search(r'^Anonymous: +([0-9]+)', text, re.M)[1])\n"
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
-        "    garbage_collection.resume_collection()\n"
+        "    garbage_collection.resume_idle_collection()\n"
         "    blocks = [bytearray(b'x') * 100_000 for _ in range(400)]\n"
         "    above = bytearray(b'x') * 100_000\n"
         "    full = kilobytes()\n"
@@ -143,7 +143,7 @@ def test_free_memory_is_given_back_at_rest() -> None:
 @ONLY_GLIBC
 def test_large_blocks_are_given_back_at_once_though_larger_ones_were_freed() -> None:
     run(
-        "garbage_collection.limit_free_memory()\n"
+        "garbage_collection.limit_glibc_free_memory()\n"
         "library = garbage_collection._c_library()\n"
         "larger = bytearray(4_000_000)\n"
         "del larger\n"
@@ -157,7 +157,7 @@ def test_large_blocks_are_given_back_at_once_though_larger_ones_were_freed() -> 
 def test_threads_share_a_heap() -> None:
     run(
         "import ctypes, tempfile, threading\n"
-        "garbage_collection.limit_free_memory()\n"
+        "garbage_collection.limit_glibc_free_memory()\n"
         "def hold(barrier):\n"
         "    kept = bytearray(10_000)\n"
         "    barrier.wait()\n"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from app.keys.actions import ACTIONS, make_bindings
+from app.keys.actions import ACTIONS, make_scope_bindings
 from app.keys.keymap import (
     DECISION_ACTION_IDS,
     KeymapError,
+    actions_bound_only_by_user,
     config_key_name,
     effective_keys,
-    key_name,
-    user_added_bindings,
+    key_display_name,
     validate_keymap,
 )
 from app.ui.context import slash_commands
@@ -31,15 +31,15 @@ def test_standard_and_free_keys_are_taken() -> None:
     keymap = validate_keymap({"review.approve": "ctrl+y"})
     assert effective_keys(BY_ID["review.approve"], keymap) == ("ctrl+y",)
     assert effective_keys(BY_ID["review.deny"], keymap) == ("n",)
-    assert [(action.id, keys) for action, keys in user_added_bindings(validate_keymap({"app.settings": "f9"}))] == [
-        ("app.settings", "f9")
-    ]
+    assert [
+        (action.id, keys) for action, keys in actions_bound_only_by_user(validate_keymap({"app.settings": "f9"}))
+    ] == [("app.settings", "f9")]
 
 
 @pytest.mark.parametrize("sign", string.punctuation)
 def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuration(sign: str) -> None:
     [key] = ["comma"] if sign == "," else [each.key for each in Binding.make_bindings([(sign, "press", "")])]
-    assert (key_name(key), config_key_name(key)) == (sign, sign)
+    assert (key_display_name(key), config_key_name(key)) == (sign, sign)
     assert effective_keys(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
 
 
@@ -149,7 +149,7 @@ def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, s
     ],
 )
 def test_keys_are_named_as_people_know_them(key: str, name: str) -> None:
-    assert key_name(key) == name
+    assert key_display_name(key) == name
 
 
 def test_actions_have_names_help_and_ids_of_their_own() -> None:
@@ -159,7 +159,8 @@ def test_actions_have_names_help_and_ids_of_their_own() -> None:
     assert len(set(commands)) == len(commands)
     assert not [action.id for action in ACTIONS if action.priority and not action.id.startswith("app.")]
     assert all(
-        binding.id for binding in make_bindings("app", "review", "diff", "files", "approval", "chat", "composer")
+        binding.id
+        for binding in make_scope_bindings("app", "review", "diff", "files", "approval", "chat", "composer")
     )
     assert all(action.help.endswith(".") for action in ACTIONS if action.command)
 
@@ -187,14 +188,14 @@ def test_switches_are_read(argument: str, now: bool, then: bool) -> None:
 
 
 def test_a_name_is_one_word() -> None:
-    assert [slash_commands.parse_word("theme", argument) for argument in ("", " nord ")] == ["", "nord"]
+    assert [slash_commands.parse_optional_word("theme", argument) for argument in ("", " nord ")] == ["", "nord"]
     with pytest.raises(BadArgument, match="Write /theme "):
-        slash_commands.parse_word("theme", "nord dark")
+        slash_commands.parse_optional_word("theme", "nord dark")
 
 
 def test_a_file_may_have_spaces_in_quotes(tmp_path: Path) -> None:
-    assert slash_commands.parse_file_path('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
-    assert slash_commands.parse_file_path("", tmp_path) is None
+    assert slash_commands.parse_output_path('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
+    assert slash_commands.parse_output_path("", tmp_path) is None
     for wrong in ("two files", '"open'):
         with pytest.raises(BadArgument):
-            slash_commands.parse_file_path(wrong, tmp_path)
+            slash_commands.parse_output_path(wrong, tmp_path)

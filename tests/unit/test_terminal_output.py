@@ -24,11 +24,11 @@ from app.ui.terminal.attention import (
     make_key_events,
 )
 from app.ui.terminal.fitted_app import (
-    PaletteFilter,
-    TerminalApp,
+    Palette256Filter,
+    TerminalAdaptedApp,
     UnsafeTextFilter,
     add_tint_variables,
-    divide_strip,
+    divide_strip_uncached,
     nearest_palette_colour,
     original_strip_divide,
 )
@@ -78,7 +78,7 @@ def test_a_style_keeps_all_but_its_colours() -> None:
     style = Style(
         color="#abcdef", bgcolor="red", bold=True, underline=True, link="https://example.org", meta={"a": 1}
     )
-    (segment,) = PaletteFilter().apply([Segment("text", style)], BLACK)
+    (segment,) = Palette256Filter().apply([Segment("text", style)], BLACK)
     assert segment.text == "text"
     assert segment.style is not None
     assert segment.style.color == RichColor.from_ansi(nearest_palette_colour(0xAB, 0xCD, 0xEF))
@@ -111,23 +111,25 @@ def uncollected() -> Iterator[None]:
 def test_the_parts_are_those_of_textual(texts: list[str], cuts: list[int]) -> None:
     segments = [Segment(text) for text in texts]
     for _ in range(2):
-        assert list(divide_strip(Strip(segments), cuts)) == list(original_strip_divide(Strip(segments), cuts))
+        assert list(divide_strip_uncached(Strip(segments), cuts)) == list(
+            original_strip_divide(Strip(segments), cuts)
+        )
 
 
 def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected: None) -> None:
-    assert divide_strip(Strip([Segment("text")]), [4, 9])
+    assert divide_strip_uncached(Strip([Segment("text")]), [4, 9])
     assert gc.collect() == 0
 
 
 def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
-    """Once this fails, `divide_strip` in `app/ui/terminal/fitted_app.py` is not needed any more."""
+    """Once this fails, `divide_strip_uncached` in `app/ui/terminal/fitted_app.py` is not needed any more."""
     assert original_strip_divide(Strip([Segment("text")]), [4])
     assert gc.collect() > 0
 
 
 def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Strip, "divide", original_strip_divide)
-    TerminalApp(built_in_theme(STANDARD_THEME))
+    TerminalAdaptedApp(built_in_theme(STANDARD_THEME))
     gc.collect()
     gc.disable()
     try:
@@ -254,7 +256,7 @@ def test_unsafe_characters_go_and_a_plain_row_is_handed_on_as_it_is() -> None:
 async def test_a_timer_fires_although_the_process_was_suspended_while_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app, fired = TerminalApp(built_in_theme(STANDARD_THEME)), asyncio.Event()
+    app, fired = TerminalAdaptedApp(built_in_theme(STANDARD_THEME)), asyncio.Event()
     async with app.run_test():
         calls = iter(range(1_000_000))
         monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + next(calls))

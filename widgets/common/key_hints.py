@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from app.keys.keymap import key_name
+from app.keys.keymap import key_display_name
 
 HINT_GAP = 3
 """Columns between two hints."""
@@ -59,7 +59,7 @@ class KeyHint(NamedTuple):
     @property
     def name(self) -> str:
         """Return the keys' names."""
-        return " ".join(key_name(key) for key in self.keys.split(",") if key)
+        return " ".join(key_display_name(key) for key in self.keys.split(",") if key)
 
     @property
     def first_key(self) -> str:
@@ -70,7 +70,7 @@ class KeyHint(NamedTuple):
         """Return the key under a column of the hint; the first key if there is none."""
         end = 0
         for key in filter(None, self.keys.split(",")):
-            begin, end = end, end + cell_len(key_name(key))
+            begin, end = end, end + cell_len(key_display_name(key))
             if begin <= column < end:
                 return key
             end += 1

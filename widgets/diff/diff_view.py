@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.keys.actions import make_bindings
+from app.keys.actions import make_scope_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import SeenLines, changed_line_at
 from widgets.common.key_hints import MAIN_BUTTON
@@ -73,7 +73,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = DIFF_COMPONENT_CLASSES
     DEFAULT_CSS = DIFF_CSS
-    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("diff")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("diff")]
 
     class ViewMoved(_LatestMessage):
         """The cursor, the scroll position, the layout or the search result has changed."""

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.keys.actions import make_bindings
+from app.keys.actions import make_scope_bindings
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_sign, format_first_reason
@@ -28,7 +28,7 @@ _MIN_DIFF_LINES = 3
 class FileList(ScrollView, can_focus=True):
     """Lists the files of the shown diff; the file at the cursor is highlighted."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("files")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("files")]
     DEFAULT_CSS = """
     FileList {
         height: 4;

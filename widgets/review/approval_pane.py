@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.visual import Padding, Visual
 from textual.widgets import Static
 
-from app.keys.actions import make_bindings
+from app.keys.actions import make_scope_bindings
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
 from app.text.quantities import format_count
@@ -48,7 +48,7 @@ class ReviewQueue(ScrollView, can_focus=True):
     """The list of items that wait for a decision; the cursor is on the shown item."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *make_bindings("approval"),
+        *make_scope_bindings("approval"),
         Binding("enter", "take", "Show", show=False),
         Binding("home", "move_to(0)", "First", show=False),
         Binding("end", "move_to(-1)", "Last", show=False),

@@ -24,7 +24,7 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
-from app.keys.actions import make_bindings
+from app.keys.actions import make_scope_bindings
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
@@ -176,7 +176,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         preview: Knows which diff is on the screen.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("asking")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("asking")]
     DEFAULT_CSS = """
     AskPanel {
         display: none;

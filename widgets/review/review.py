@@ -20,8 +20,8 @@ from app.automation.evidence.proposal_evidence import (
 )
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.actions import UserAction, actions_of_scopes, make_bindings
-from app.keys.keymap import effective_keys, key_name
+from app.keys.actions import UserAction, actions_of_scopes, make_scope_bindings
+from app.keys.keymap import effective_keys, key_display_name
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -89,8 +89,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
-        *make_bindings("review"),
-        *make_bindings("diff", delegate="in_diff"),
+        *make_scope_bindings("review"),
+        *make_scope_bindings("diff", delegate="in_diff"),
     ]
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -513,7 +513,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         return self.keys_leading_to(action) if action in _REVERSAL_ACTIONS else self.key_of_action(action)
 
     def _first_key(self, action: UserAction) -> str:
-        return key_name(effective_keys(action, self._keys)[0])
+        return key_display_name(effective_keys(action, self._keys)[0])
 
     @on(DiffView.CameOnScreen)
     @on(ReviewQueue.DecidedToggled)

@@ -41,7 +41,7 @@ from app.conversation.proposal_reports import (
     format_feedback,
 )
 from app.conversation.todos import Todo
-from app.images.image import Image, quote_names
+from app.images.image import Image, join_quoted_names
 from app.llm.wires.wire import AttachedImage
 
 _CLOSING_KINDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
@@ -163,7 +163,7 @@ def compacted_history_message(
         lines += [""]
     if images:
         lines += [
-            f"Images that the user attached in that part are left out: {quote_names(images)}. "
+            f"Images that the user attached in that part are left out: {join_quoted_names(images)}. "
             "If you need to see one, ask the user to attach it again.",
             "",
         ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.tool_calls import CallRecord
-from app.images.image import Image, image_refusal_reason, positions_over_limit, quote_names
+from app.images.image import Image, image_refusal_reason, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire import AttachedImage
 
@@ -53,7 +53,7 @@ def find_unsent_reasons(
     """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""
     reasons = [_unsent_reason(history_image, profile, contents) for history_image in history_images]
     newest_first = [position for position, reason in enumerate(reasons) if not reason][::-1]
-    for position in positions_over_limit(history_images[position].image for position in newest_first):
+    for position in indexes_over_request_limits(history_images[position].image for position in newest_first):
         reasons[newest_first[position]] = "many"
     return [(history_image.image, reason) for history_image, reason in zip(history_images, reasons, strict=True)]
 
@@ -106,7 +106,7 @@ def _attach_to_record(
 ) -> CallRecord:
     """Return a call with the sent images of its result and a text about the others."""
     notes = [
-        f"[Not shown to you, {why}: {quote_names(missing)}.]"
+        f"[Not shown to you, {why}: {join_quoted_names(missing)}.]"
         for reason, (why, _) in _UNSENT_REASONS.items()
         if (missing := [image for image, unsent_reason in image_reasons if unsent_reason == reason])
     ]
@@ -130,7 +130,9 @@ def _attach_to_user_message(
         yield replace(message, attachments=sent)
     for reason, (why, advice) in _UNSENT_REASONS.items():
         if missing := [image for image, unsent_reason in image_reasons if unsent_reason == reason]:
-            yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
+            yield ProgramNote(
+                f"Attached by the user but not shown to you, {why}: {join_quoted_names(missing)}. {advice}"
+            )
 
 
 def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, contents: Mapping[str, str]) -> str:

@@ -3,19 +3,24 @@
 import os
 import time
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from textual.app import App
 from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from app.images.image import Image
+    from app.images.mentions import Mention
+    from app.storage.session_store import SessionRecord
 
 Job = Callable[[], Coroutine[Any, Any, Any]]
 """A function that returns a coroutine: a coroutine that is never awaited would be a defect."""
 _ScreenResult = TypeVar("_ScreenResult")
 
 
-class RunWork(Protocol):
+class RunInBackground(Protocol):
     """Runs a coroutine in the background; errors are shown in one line and do not end the app."""
 
     def __call__(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
@@ -37,29 +42,56 @@ class Notify(Protocol):
         ...
 
 
-class PushScreen(Protocol):
-    """Shows a screen and returns its result; works only in jobs of `RunWork`."""
+class PushScreenWait(Protocol):
+    """Shows a screen and returns its result; works only in jobs of `RunInBackground`."""
 
     async def __call__(self, screen: Screen[_ScreenResult]) -> _ScreenResult:
         """Show the screen."""
         ...
 
 
-class CloseApp(Protocol):
-    """Closes the app."""
-
-    async def __call__(self) -> None:
-        """Close the app."""
-        ...
-
-
 class AppContext(NamedTuple):
     """Services of the app for its controllers."""
 
-    run: RunWork
+    run: RunInBackground
     notify: Notify
-    push_screen: PushScreen
-    close_app: CloseApp
+    push_screen: PushScreenWait
+    close_app: Callable[[], Awaitable[None]]
+
+
+class ChatActions(Protocol):
+    """The actions of `ChatController` that the other controllers use; it cannot be imported there without a cycle."""
+
+    @property
+    def show_proposals(self) -> Callable[[], Awaitable[None]]:
+        """Return a function that updates the review with the current proposals."""
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session, a new one if `record` is None."""
+
+    async def go_to_event(self, session_id: str, event: int) -> None:
+        """Show an event of a session; opens the session if it is not on the screen."""
+
+    async def open_proposal(self, proposal_id: str) -> None:
+        """Show a proposal in the review, however old it is."""
+
+    async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]") -> None:
+        """Answer the model's question."""
+
+    async def load_images(self, mentions: "Sequence[Mention]", consequence: str) -> "tuple[Image, ...]":
+        """Return the images among the mentioned files. Raises ImageNotAttached."""
+
+    def show_chat(self) -> None:
+        """Show the chat and focus its composer."""
+
+    def show_hint(self, text: str) -> None:
+        """Show a hint in the empty composer."""
+
+    def add_to_composer(self, text: str) -> None:
+        """Add feedback whose proposal is already decided to the composer."""
+
+    def toggle_todos(self) -> bool:
+        """Unfold or fold the to-do list; return whether there is one."""
 
 
 def open_link(app: App[object], href: str, notify: Notify) -> None:

@@ -78,7 +78,7 @@ class Preferences:
 
     def apply_keymap(self) -> list[str]:
         """Apply the user's keys; return the reason if they are invalid."""
-        from app.keys.keymap import KeymapError, user_added_bindings, validate_keymap
+        from app.keys.keymap import KeymapError, actions_bound_only_by_user, validate_keymap
 
         try:
             keymap = validate_keymap(self.settings.keys)
@@ -86,7 +86,7 @@ class Preferences:
             self.settings = self.settings.model_copy(update={"keys": {}})
             return [f"{error} The standard keys are in force."]
         self._app.set_keymap(keymap)
-        for action, keys in user_added_bindings(keymap):
+        for action, keys in actions_bound_only_by_user(keymap):
             self._app.bind(keys, action.handler, description=action.title, show=False)
         return []
 

@@ -27,16 +27,16 @@ def require_no_argument(command: str, argument: str) -> None:
         raise BadArgument(f"/{command} takes nothing after it.")
 
 
-def parse_word(command: str, argument: str) -> str:
+def parse_optional_word(command: str, argument: str) -> str:
     """Return the argument if it is one word or empty. Raises BadArgument."""
     if len(argument.split()) > 1:
         raise BadArgument(f"Write {slash_command_usage(COMMANDS[command])}.")
     return argument.strip()
 
 
-def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
+def parse_optional_choice(command: str, argument: str, choices: Sequence[str]) -> str:
     """Return the argument if it is one of `choices` or empty. Raises BadArgument."""
-    chosen = parse_word(command, argument).lower()
+    chosen = parse_optional_word(command, argument).lower()
     if chosen and chosen not in choices:
         raise BadArgument(f"/{command} takes {', '.join(choices[:-1])} or {choices[-1]}, not {chosen!r}.")
     return chosen
@@ -44,7 +44,7 @@ def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
 
 def parse_switch(command: str, argument: str, current: bool) -> bool:
     """Return whether the argument means on; an empty one toggles `current`. Raises BadArgument."""
-    chosen = parse_word(command, argument).lower()
+    chosen = parse_optional_word(command, argument).lower()
     if not chosen:
         return not current
     if chosen in _ON_WORDS:
@@ -71,7 +71,7 @@ def parse_gate_policy(argument: str) -> tuple[str, int | None] | None:
     raise BadArgument(f"/gate takes every-edit, or chain and a number of steps, not {argument!r}.")
 
 
-def parse_file_path(argument: str, folder: Path) -> Path | None:
+def parse_output_path(argument: str, folder: Path) -> Path | None:
     """Return the path of a file to write, relative to `folder`; None for no argument. Raises BadArgument."""
     names = split_shell_words(argument)
     if len(names) > 1:

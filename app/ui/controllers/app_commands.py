@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, get_args
 
 from textual.app import SystemCommand
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -14,10 +14,10 @@ from textual.content import Content
 from app.agent.updates import SessionPhase
 from app.images.mentions import Mention, find_mentions
 from app.keys.actions import UserAction, actions_of_scopes
-from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
+from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
-from app.ui.context.app_context import AppContext
+from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.slash_commands import COMMANDS, BadArgument
 
 if TYPE_CHECKING:
@@ -25,21 +25,10 @@ if TYPE_CHECKING:
     from app.prompts.custom_commands import CustomCommand
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
-    from app.storage.session_store import SessionRecord
     from app.ui.context.current_session import CurrentSession
     from app.ui.context.preferences import Preferences
     from app.ui.controllers.connector import ModelConnector
     from widgets.chat.composer import Composer
-
-
-@runtime_checkable
-class HasKeymap(Protocol):
-    """An app with a keymap."""
-
-    @property
-    def keymap(self) -> Mapping[str, str]:
-        """Return the user's key changes by action id."""
-        ...
 
 
 def palette_commands(
@@ -97,11 +86,15 @@ class PaletteCommands(Provider):
                 yield Hit(match, self._add_keys(matcher.highlight(title)), callback, text=title, help=help_text)
 
     def _add_keys(self, name: Content) -> Content:
-        keymap = self.app.keymap if isinstance(self.app, HasKeymap) else {}
+        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
         action = next(
             (candidate for candidate in _palette_actions() if _palette_title(candidate) == name.plain), None
         )
-        keys = " ".join(key_name(key) for key in effective_keys(action, keymap)[:2]) if action is not None else ""
+        keys = (
+            " ".join(key_display_name(key) for key in effective_keys(action, keymap)[:2])
+            if action is not None
+            else ""
+        )
         command = f"/{action.command}" if action is not None and action.command else ""
         hint = "  ".join(filter(None, (keys, command)))
         return Content.assemble(name, "  ", (hint, "$text-accent")) if hint else name
@@ -168,22 +161,6 @@ class CustomCommands:
 Handler = Callable[[str], Awaitable[None]]
 
 
-class ChatNavigation(Protocol):
-    """Shows sessions, events and to-dos in the chat."""
-
-    async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session, a new one if `record` is None."""
-        ...
-
-    async def go_to_event(self, session: str, event: int) -> None:
-        """Show an event of a session, both given by their ids."""
-        ...
-
-    def toggle_todos(self) -> bool:
-        """Unfold or fold the to-do list; return whether there is one."""
-        ...
-
-
 class CommandRunner:
     """Runs commands by name in one workspace.
 
@@ -204,7 +181,7 @@ class CommandRunner:
         preferences: "Preferences",
         connector: "ModelConnector",
         app_context: AppContext,
-        chat: ChatNavigation,
+        chat: ChatActions,
         custom_commands: "CustomCommands",
     ) -> None:
         self._runtime = runtime
@@ -295,10 +272,10 @@ class CommandRunner:
         )
 
     async def _trust(self, _: str) -> None:
-        from app.ui.screens.trust_screen import TrustScreen, read_trust_request
+        from app.ui.screens.trust_screen import TrustScreen, read_config_to_trust
 
-        request = await asyncio.to_thread(read_trust_request, self._runtime)
-        if not await self._app_context.push_screen(TrustScreen(request)):
+        config = await asyncio.to_thread(read_config_to_trust, self._runtime)
+        if not await self._app_context.push_screen(TrustScreen(config)):
             return
         await self.custom_commands.refresh()
         if await self._preferences.reload():
@@ -306,16 +283,16 @@ class CommandRunner:
         await self._session.host.mcp.refresh(self._preferences.settings)
 
     async def _mcp(self, _: str) -> None:
-        from app.ui.screens.servers_screen import ServersScreen
+        from app.ui.screens.servers_screen import McpServersScreen
 
-        await self._app_context.push_screen(ServersScreen(self._session.host.mcp))
+        await self._app_context.push_screen(McpServersScreen(self._session.host.mcp))
 
     async def _theme(self, argument: str) -> None:
-        name = slash_commands.parse_word("theme", argument)
+        name = slash_commands.parse_optional_word("theme", argument)
         if not name:
-            from app.ui.screens.choice_screens import ThemeScreen
+            from app.ui.screens.choice_screens import ThemePickerScreen
 
-            picked_theme = await self._app_context.push_screen(ThemeScreen())
+            picked_theme = await self._app_context.push_screen(ThemePickerScreen())
             name = picked_theme or ""
         elif name not in self._preferences.theme_names:
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
@@ -324,7 +301,7 @@ class CommandRunner:
             self._preferences.save(theme=name)
 
     async def _layout(self, argument: str) -> None:
-        layout = slash_commands.parse_choice("layout", argument, ("auto", "unified", "split"))
+        layout = slash_commands.parse_optional_choice("layout", argument, ("auto", "unified", "split"))
         if not layout:
             next_layouts = {"auto": "unified", "unified": "split", "split": "auto"}
             layout = next_layouts[self._preferences.settings.layout]
@@ -365,7 +342,7 @@ class CommandRunner:
         if hit is not None and (self._is_open(hit.session) or await self._confirm_leaving(hit.session)):
             await self._chat.go_to_event(hit.session, hit.event)
 
-    async def open_asking_session(self) -> None:
+    async def open_session_awaiting_user(self) -> None:
         """Open another session whose model waits for the user; if another window has it open, name it."""
         from app.runtime.model_connection import find_session_awaiting_user
 
@@ -392,7 +369,7 @@ class CommandRunner:
         return session is not None and session.id == session_id
 
     async def _resume(self, argument: str) -> None:
-        session_id = slash_commands.parse_word("resume", argument)
+        session_id = slash_commands.parse_optional_word("resume", argument)
         store, session = self._runtime.sessions, self._session.current
         if session_id:
             record = await asyncio.to_thread(store.get, session_id)
@@ -436,7 +413,7 @@ class CommandRunner:
     async def _export(self, argument: str) -> None:
         session, runtime = self._session.require_session(), self._runtime
         folder = runtime.workspace.root
-        target = slash_commands.parse_file_path(argument, folder) or folder / f"signoff-{session.id}.md"
+        target = slash_commands.parse_output_path(argument, folder) or folder / f"signoff-{session.id}.md"
         target = await asyncio.to_thread(_find_free_path, target) if not argument else target
         if await asyncio.to_thread(target.exists):
             raise BadArgument(f"{target} exists already; name another file.")
@@ -473,14 +450,14 @@ class CommandRunner:
         await session.resume()
 
     async def _model(self, argument: str) -> None:
-        name = await self._connector.change_model(slash_commands.parse_word("model", argument))
+        name = await self._connector.change_model(slash_commands.parse_optional_word("model", argument))
         if name:
             self._app_context.notify(f"From the next request on: {name}.")
 
     async def _effort(self, argument: str) -> None:
         from app.config.config_tables import Effort
 
-        effort = slash_commands.parse_choice("effort", argument, get_args(Effort))
+        effort = slash_commands.parse_optional_choice("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
             now = settings.with_model_tables.reasoning_effort
@@ -501,10 +478,10 @@ class CommandRunner:
     async def _gate(self, argument: str) -> None:
         policy = slash_commands.parse_gate_policy(argument)
         if policy is None:
-            from app.ui.screens.choice_screens import GatePolicyScreen
+            from app.ui.screens.choice_screens import GatePolicyPickerScreen
 
             policy = await self._app_context.push_screen(
-                GatePolicyScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
+                GatePolicyPickerScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
             )
             if policy is None:
                 return
@@ -568,19 +545,19 @@ class CommandRunner:
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.model_connection import describe_model_origin, make_endpoint
-        from app.ui.screens.report_screens import DoctorScreen
+        from app.ui.screens.report_screens import EndpointDoctorScreen
 
         settings = self._preferences.settings
         model_origin = "" if self._session.demo else describe_model_origin(self._runtime, settings)
         endpoint = make_endpoint(settings, self._runtime.setting_origin, model_origin)
-        if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
+        if await self._app_context.push_screen(EndpointDoctorScreen(self._runtime, endpoint)):
             await self._connector.switch_model(self._preferences.settings)
 
     async def _verify(self, _: str) -> None:
         from app.runtime.git_proposals import stage_worktree
-        from app.ui.screens.report_screens import VerifyScreen
+        from app.ui.screens.report_screens import ReviewCoverageScreen
 
-        unreviewed = await self._app_context.push_screen(VerifyScreen(self._runtime.workspace.root))
+        unreviewed = await self._app_context.push_screen(ReviewCoverageScreen(self._runtime.workspace.root))
         if unreviewed is not None:
             staging = partial(stage_worktree, self._runtime, unreviewed.paths, unreviewed.base)
             await self._report_staged(*await asyncio.to_thread(staging))
@@ -595,13 +572,13 @@ class CommandRunner:
         )
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.report_screens import WireScreen, ladder_moves_of_last_turn
+        from app.ui.screens.report_screens import RequestBodyScreen, ladder_moves_of_last_turn
 
         session = self._session.require_session()
         request = session.requests.last_sent
         if request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app_context.push_screen(WireScreen(request, ladder_moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(RequestBodyScreen(request, ladder_moves_of_last_turn(session.log.events)))
 
 
 def _find_free_path(path: Path) -> Path:

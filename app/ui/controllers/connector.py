@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from app.runtime.model_connection import ModelNotConfigured, endpoint_name, read_picked_model, save_picked_model
-from app.ui.context.app_context import AppContext
+from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
 
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 _CONNECTION_SETTINGS = ("base_url", "model", "api_key", "reasoning_effort", "models")
 """Settings that a connection may change."""
 _NO_MODEL_HINT = "No model yet: send anything to choose one"
-
-
-class ConnectedChat(Protocol):
-    """The methods of the chat that the connector uses."""
-
-    async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session, a new one if `record` is None."""
-        ...
-
-    def show_hint(self, text: str) -> None:
-        """Show a hint in the empty composer."""
-        ...
 
 
 class ModelConnector:
@@ -52,7 +40,7 @@ class ModelConnector:
         session: CurrentSession,
         preferences: Preferences,
         app_context: AppContext,
-        chat: ConnectedChat,
+        chat: ChatActions,
         runtime: "OpenWorkspace",
     ) -> None:
         self._session = session

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
@@ -17,7 +17,7 @@ from app.review.review_decisions import (
 )
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.ui.context.app_context import AppContext
+from app.ui.context.app_context import AppContext, ChatActions
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
 from app.ui.controllers.review_services import CheckController
@@ -39,27 +39,6 @@ if TYPE_CHECKING:
 _DELIVERED_WITH_ANSWER = " Your words go to the model with your answer to its question."
 
 
-class ChatAccess(Protocol):
-    """The parts of the chat that the review uses."""
-
-    async def load_images(self, mentions: "Sequence[Mention]", consequence: str) -> "tuple[Image, ...]":
-        """Return the images among the mentioned files. Raises ImageNotAttached."""
-        ...
-
-    def show_chat(self) -> None:
-        """Show the chat and focus its composer."""
-        ...
-
-    def add_to_composer(self, text: str) -> None:
-        """Add feedback whose proposal is already decided to the composer."""
-        ...
-
-    @property
-    def show_proposals(self) -> "Callable[[], Awaitable[None]]":
-        """Return a function that updates the review with the current proposals."""
-        ...
-
-
 class AfterDecision:
     """Follows up decisions: returns the focus to the composer, and lets the model continue.
 
@@ -71,7 +50,7 @@ class AfterDecision:
     """
 
     def __init__(
-        self, review: ReviewPane, session: CurrentSession, preferences: Preferences, chat: ChatAccess
+        self, review: ReviewPane, session: CurrentSession, preferences: Preferences, chat: ChatActions
     ) -> None:
         self._review = review
         self._session = session
@@ -205,7 +184,7 @@ class ReviewActions:
         preferences: Preferences,
         editor: "ExternalEditor",
         app_context: AppContext,
-        chat: ChatAccess,
+        chat: ChatActions,
     ) -> None:
         self._review = review
         self._session = session
@@ -415,7 +394,7 @@ class ReviewActions:
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
         from app.review.hunk_lines import diff_side_text
-        from app.ui.screens.edit_screens import EditScreen
+        from app.ui.screens.edit_screens import EditProposalScreen
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -448,7 +427,7 @@ class ReviewActions:
 
         text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
-            EditScreen(
+            EditProposalScreen(
                 name,
                 event.path,
                 text,

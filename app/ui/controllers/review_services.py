@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
 
 
-class SideQuestionActions:
+class SideQuestionController:
     """Sends the side questions of the review to the model.
 
     Args:
@@ -202,8 +202,8 @@ class CheckController:
         return self._runtime.settings.check
 
 
-class ReadingProgress:
-    """Shares the lines that the user has seen with other windows, the doors and the next run.
+class ReadingProgressController:
+    """Counts the lines that the user has read; shares them with other windows, the doors and the next run.
 
     Args:
         review: The review in which the user reads.

@@ -19,7 +19,7 @@ from widgets.common.search_list import ListChoice, SearchList
 _CHAIN_STEPS = (2, 3, 5, 10)
 
 
-class GatePolicyScreen(Dialog[tuple[str, int | None]]):
+class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
     """A list of the gate policies."""
 
     HEADING = "Gate policy"
@@ -31,7 +31,7 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
     )
 
     DEFAULT_CSS = """
-    GatePolicyScreen {
+    GatePolicyPickerScreen {
         & > #dialog { width: 84; }
         OptionList { height: auto; margin-top: 1; }
     }
@@ -82,7 +82,7 @@ _PREVIEW_DELAY_SECONDS = 0.12
 """Seconds that the cursor rests on a theme before the preview."""
 
 
-class ThemeScreen(Dialog[str]):
+class ThemePickerScreen(Dialog[str]):
     """A list of all themes with a preview of the highlighted one; the result is the picked theme."""
 
     HEADING = "Theme"
@@ -93,7 +93,7 @@ class ThemeScreen(Dialog[str]):
     )
 
     DEFAULT_CSS = """
-    ThemeScreen {
+    ThemePickerScreen {
         align: right middle;
         background: transparent;
         & > #dialog { width: 52; height: 32; }

@@ -280,11 +280,11 @@ class ConfirmScreen(Dialog[bool]):
 _MIN_WIDTH_FOR_HELP = 100
 
 
-class ValuesDialog(Dialog[None]):
-    """A list of values, and a field below it that edits one of them."""
+class SettingsListDialog(Dialog[None]):
+    """A list of settings, and a field below it that edits one of them."""
 
     DEFAULT_CSS = """
-    ValuesDialog {
+    SettingsListDialog {
         & > #dialog { height: 30; }
         OptionList { height: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
         #setting-field { display: none; margin-top: 1; }

@@ -1,7 +1,7 @@
 """Editors for a proposal before approval: for the text of a file, and for the conflicts of a stale proposal."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on, work
 from textual.content import Content
@@ -18,17 +18,12 @@ from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
-
-class EditorAccess(Protocol):
-    """Opens the user's editor."""
-
-    async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text; return the saved text. Raises EditorFailed."""
-        ...
+if TYPE_CHECKING:
+    from app.ui.terminal.external_editor import ExternalEditor
 
 
-class EditScreen(Dialog[bool]):
-    """Editor of a proposed text; the result is True if a changed text was saved into the proposal.
+class EditProposalScreen(Dialog[bool]):
+    """Editor of one file of a proposal; the result is True if a changed text was saved into the proposal.
 
     Args:
         proposal_id: The proposal.
@@ -46,7 +41,7 @@ class EditScreen(Dialog[bool]):
         DialogKey("escape", "leave", "leave", priority=True),
     )
     DEFAULT_CSS = """
-    EditScreen {
+    EditProposalScreen {
         CodeEditor { height: 1fr; }
         #edit-warning { margin-bottom: 1; }
     }
@@ -58,7 +53,7 @@ class EditScreen(Dialog[bool]):
         path: str,
         text: str,
         save: Callable[[str], Awaitable[None]],
-        editor: EditorAccess,
+        editor: "ExternalEditor",
         *,
         line: int = 0,
         vim: bool = False,
@@ -170,7 +165,7 @@ Resolution = str | ConflictSide
 """The whole text of a file, or the chosen side if one side is taken as a whole."""
 
 
-class ConflictScreen(EditScreen):
+class ConflictScreen(EditProposalScreen):
     """Editor of conflicts; the result is True if a resolution was saved into the proposal.
 
     Args:
@@ -208,7 +203,7 @@ class ConflictScreen(EditScreen):
         conflict: FileConflict,
         save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
         reload: Callable[[UnsavedEdit | None], Awaitable[FileConflict]],
-        editor: EditorAccess,
+        editor: "ExternalEditor",
         *,
         unsaved: UnsavedEdit | None = None,
         vim: bool = False,

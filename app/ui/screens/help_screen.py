@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from app.keys.actions import ACTIONS, Scope, UserAction, actions_of_scopes
-from app.keys.keymap import effective_keys, key_name
+from app.keys.keymap import effective_keys, key_display_name
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import slash_command_usage
@@ -156,7 +156,7 @@ class HelpScreen(Dialog[None]):
                 yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
     def _matches_query(self, action: UserAction, words: Iterable[str]) -> bool:
-        keys = " ".join(key_name(key) for key in effective_keys(action, self._keymap))
+        keys = " ".join(key_display_name(key) for key in effective_keys(action, self._keymap))
         text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
         return all(word in text for word in words)
 
@@ -164,7 +164,7 @@ class HelpScreen(Dialog[None]):
         keys = effective_keys(action, self._keymap)
         if not keys:
             return []
-        names = "  ".join(key_name(key) for key in keys)
+        names = "  ".join(key_display_name(key) for key in keys)
         return _entry_lines(names, action.help or action.title, width, _KEYS_WIDTH, moved=action.id in self._keymap)
 
 

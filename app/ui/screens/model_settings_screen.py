@@ -19,7 +19,7 @@ from app.llm.values.endpoint import parse_base_url
 from app.runtime.model_connection import ProfileStore, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import DialogKey, ValuesDialog
+from app.ui.screens.dialog import DialogKey, SettingsListDialog
 
 if TYPE_CHECKING:
     from app.ui.context.preferences import Preferences
@@ -174,7 +174,7 @@ _TITLE_WIDTH, _ORIGIN_WIDTH, _FRAME_WIDTH = 18, 22, 6
 """Columns that a row needs beside the value."""
 
 
-class ModelSettingsScreen(ValuesDialog):
+class ModelSettingsScreen(SettingsListDialog):
     """A list of a model's settings; Enter changes one or opens it in the field.
 
     Args:

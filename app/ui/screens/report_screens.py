@@ -71,7 +71,7 @@ _CHECK_TITLES = {
 }
 
 
-class DoctorScreen(Dialog[bool]):
+class EndpointDoctorScreen(Dialog[bool]):
     """Checks of the endpoint; the result is True if something new was learned for the next request.
 
     Args:
@@ -86,7 +86,7 @@ class DoctorScreen(Dialog[bool]):
     )
 
     DEFAULT_CSS = """
-    DoctorScreen {
+    EndpointDoctorScreen {
         & > #dialog { width: 92; }
         VerticalScroll { height: auto; }
         &.-short > #dialog { height: 100%; }
@@ -196,7 +196,7 @@ _QUIET_STYLE = "$foreground 65%"
 
 @dataclass(frozen=True, slots=True)
 class UnreviewedFiles:
-    """Changes of the branch that are not covered by a review."""
+    """Files that the branch changes and no review covers."""
 
     base: str
     """The commit before the branch."""
@@ -204,8 +204,8 @@ class UnreviewedFiles:
     """Paths relative to the workspace."""
 
 
-class VerifyScreen(Dialog[UnreviewedFiles]):
-    """Shows the commits of the branch that its upstream lacks; the result is the uncovered files, if the user wants
+class ReviewCoverageScreen(Dialog[UnreviewedFiles]):
+    """Shows which commits to be pushed are covered by reviews; the result is the uncovered files, if the user wants
     to review them."""
 
     HEADING = "Verify"
@@ -215,7 +215,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         DialogKey("escape", "close"),
     )
     DEFAULT_CSS = """
-    VerifyScreen {
+    ReviewCoverageScreen {
         VerticalScroll { height: auto; max-height: 1fr; }
         VerticalScroll Static { height: auto; }
     }
@@ -341,8 +341,8 @@ def _skill_summary(skills: Skills, model_skills: Skills | None) -> Content:
     return Content(summary)
 
 
-class WireScreen(Dialog[None]):
-    """The request's body as formatted JSON."""
+class RequestBodyScreen(Dialog[None]):
+    """The body of the last request as formatted JSON, and the ladder's decisions of the last turn."""
 
     HEADING = "Wire · the last request"
     KEYS = (
@@ -355,7 +355,7 @@ class WireScreen(Dialog[None]):
     )
 
     DEFAULT_CSS = """
-    WireScreen {
+    RequestBodyScreen {
         TextView { height: 1fr; margin-top: 1; }
     }
     """
@@ -363,7 +363,7 @@ class WireScreen(Dialog[None]):
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__(classes="-large")
         self._ladder_moves = moves
-        self._body = reorder_request_body(request.make_body())
+        self._body = make_request_body_readable(request.make_body())
         self._summary = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -435,8 +435,8 @@ _PROMPT_FIELDS = ("system", "instructions")
 """Names of the field with the system prompt, by wire."""
 
 
-def reorder_request_body(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the body with short values first, tools last, and image data replaced by its size."""
+def make_request_body_readable(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body made readable: short values first, tools last, image data replaced by its size."""
     body = _replace_image_data(body)
     last = [name for name in (*_PROMPT_FIELDS, *_CONVERSATION_FIELDS, "tools") if name in body]
     return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}

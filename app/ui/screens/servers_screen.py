@@ -122,8 +122,8 @@ _MAX_DESCRIPTION_CHARACTERS = 100
 QUIET_STYLE = "$foreground 65%"
 
 
-class ServersScreen(PreviewedListDialog[None]):
-    """A searchable list of servers with a preview of the highlighted one."""
+class McpServersScreen(PreviewedListDialog[None]):
+    """A searchable list of the MCP servers, with tools or log of the highlighted one; keys switch and restart it."""
 
     HEADING = "MCP servers"
     KEYS = (

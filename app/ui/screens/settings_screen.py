@@ -21,13 +21,13 @@ from app.storage.database import AllowedCommandStore
 from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import McpToolForm, load_permission_form
-from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
+from app.ui.screens.dialog import Dialog, DialogKey, SettingsListDialog
 from widgets.common.search_list import ListChoice, SearchList
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.app_context import RunWork
+    from app.ui.context.app_context import RunInBackground
     from app.ui.context.preferences import Preferences
 
 
@@ -159,7 +159,7 @@ SETTING_GROUPS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 )
 
 
-class SettingsScreen(ValuesDialog):
+class SettingsScreen(SettingsListDialog):
     """A list of settings; Enter changes one or opens it in the field.
 
     Args:
@@ -185,7 +185,7 @@ class SettingsScreen(ValuesDialog):
         preferences: "Preferences",
         runtime: "OpenWorkspace",
         connector: ModelChooser,
-        work: "RunWork",
+        work: "RunInBackground",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(preferences, runtime)

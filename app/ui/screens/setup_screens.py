@@ -301,7 +301,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         yield Static(Content(escape_unsafe(self._missing_setting, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_endpoint_option(), _demo_option(), markup=False)
-        yield Static(setup_instructions(), classes="text gap")
+        yield Static(remote_model_instructions(), classes="text gap")
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -344,8 +344,8 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self.dismiss(self._choices[event.option_index])
 
 
-def setup_instructions() -> Content:
-    """Return how to configure a model on another machine."""
+def remote_model_instructions() -> Content:
+    """Return how to configure a hosted or remote model by environment variables."""
     return Content.assemble(
         ("Or set one, and start again\n", "bold $text-primary"),
         ("hosted     ", "$foreground 65%"),

@@ -24,8 +24,8 @@ from widgets.common.key_hints import KeyHint
 
 
 @dataclass(frozen=True, slots=True)
-class TrustRequest:
-    """The configuration of a workspace as it was read; trust is given to exactly these bytes."""
+class ConfigToTrust:
+    """The configuration of a workspace that needs trust, as it was read; trust is given to exactly these bytes."""
 
     runtime: OpenWorkspace
     content: bytes = b""
@@ -52,25 +52,23 @@ class TrustRequest:
         return [(content, name) for content, name in parts if content]
 
 
-def read_trust_request(runtime: OpenWorkspace) -> TrustRequest:
-    """Read the workspace's configuration. Blocks on the disk."""
+def read_config_to_trust(runtime: OpenWorkspace) -> ConfigToTrust:
+    """Read the workspace's configuration, and whether it is trusted. Blocks on the disk."""
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
         values = parse_toml(content)
         commands = find_workspace_commands(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
-        trusted, servers = (
-            trust.is_trusted(content, store),
-            tuple(find_workspace_server_files(runtime.workspace, store)),
-        )
-        return TrustRequest(runtime, content, trusted, "", values, commands, commands_trusted, servers)
+        trusted = trust.is_trusted(content, store)
+        servers = tuple(find_workspace_server_files(runtime.workspace, store))
+        return ConfigToTrust(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
-        return TrustRequest(runtime, problem=str(error))
+        return ConfigToTrust(runtime, problem=str(error))
 
 
 class TrustScreen(Dialog[bool]):
-    """The text and its effects; the result is True if trust was given or withdrawn."""
+    """Asks for trust in the configuration; the result is True if trust was given or withdrawn."""
 
     KEYS = (
         DialogKey("y", "trust exactly this text", "trust"),
@@ -93,93 +91,93 @@ class TrustScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, request: TrustRequest) -> None:
+    def __init__(self, config: ConfigToTrust) -> None:
         super().__init__(classes="-small")
-        self._trust_request = request
+        self._config = config
 
     def key_hints(self) -> Sequence[KeyHint]:
-        if self._trust_request.problem or not self._trust_request.parts:
+        if self._config.problem or not self._config.parts:
             return self.hints_of("escape")
-        if self._trust_request.all_trusted:
+        if self._config.all_trusted:
             return self.hints_of("d", "escape")
         return [*self.hints_of("y"), KeyHint("n,escape", "not now")]
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the file and its effects."""
-        request = self._trust_request
-        if request.problem:
+        config = self._config
+        if config.problem:
             yield Static(
-                Content.styled(escape_unsafe(f".signoff.toml cannot be used: {request.problem}"), "$text-error"),
+                Content.styled(escape_unsafe(f".signoff.toml cannot be used: {config.problem}"), "$text-error"),
                 classes="text",
             )
             return
-        if not request.parts:
+        if not config.parts:
             yield Static(
                 Content("This workspace has no .signoff.toml, commands or MCP servers: there is nothing to trust."),
                 classes="text",
             )
             return
         with VerticalScroll(id="trust-text"):
-            for path, text in _file_texts(request):
+            for path, text in _file_texts(config):
                 yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
                 yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
-        yield Static(describe_trust_effects(request), classes="text gap")
+        yield Static(describe_trust_effects(config), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
-        request = self._trust_request
-        if not request.all_trusted and not request.problem:
+        config = self._config
+        if not config.all_trusted and not config.problem:
             self._change_trust(trust.store_trust)
 
     def action_distrust(self) -> None:
         """Trust it no more."""
-        if self._trust_request.all_trusted:
+        if self._config.all_trusted:
             self._change_trust(lambda content, store, name: trust.forget_trust(store, name))
 
     def _change_trust(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
         try:
-            for content, name in self._trust_request.parts:
-                change(content, self._trust_request.runtime.sessions, name)
+            for content, name in self._config.parts:
+                change(content, self._config.runtime.sessions, name)
         except StorageError as error:
             self.show_status(str(error))
             return
         self.dismiss(True)
 
 
-def describe_trust_effects(request: TrustRequest) -> Content:
+def describe_trust_effects(config: ConfigToTrust) -> Content:
     """Return the settings in force, those that trust would add, and those that no workspace may set."""
-    never_used = [key for key in request.values if key in NEVER_FROM_WORKSPACE]
+    never_used = [key for key in config.values if key in NEVER_FROM_WORKSPACE]
     untrusted_in_force = [
-        key for key in request.values if key in UNTRUSTED_KEYS and not _loosens_gate(key, request.values[key])
+        key for key in config.values if key in UNTRUSTED_KEYS and not _loosens_gate(key, config.values[key])
     ]
-    needing_trust = [key for key in request.values if key not in never_used and key not in untrusted_in_force]
+    needing_trust = [key for key in config.values if key not in never_used and key not in untrusted_in_force]
     rows = [
-        _keys_row("Trusted: in force" if request.trusted else "Not trusted yet", needing_trust, "$text-warning"),
+        _keys_row("Trusted: in force" if config.trusted else "Not trusted yet", needing_trust, "$text-warning"),
         _keys_row("In force without trust", untrusted_in_force, "$text-success"),
         _keys_row("Never taken from a workspace", never_used, "$foreground 65%"),
     ]
-    if names := [f"/{entry.name}" for entry in request.commands.commands]:
-        title = "Trusted commands" if request.commands_trusted else "Commands not trusted yet"
+    if names := [f"/{entry.name}" for entry in config.commands.commands]:
+        title = "Trusted commands" if config.commands_trusted else "Commands not trusted yet"
         rows.append(_keys_row(title, names, "$text-warning"))
-    for server_file in request.servers:
+    for server_file in config.servers:
         title = f"{'Trusted servers' if server_file.trusted else 'Servers not trusted yet'} in {server_file.name}"
         rows.append(
             _keys_row(
                 title, [f"{entry.name} ({entry.origin})" for entry in server_file.found.definitions], "$text-warning"
             )
         )
-    for path, text in _file_texts(request):
+    for path, text in _file_texts(config):
         if deceptive_characters := find_deceptive_characters(text):
             warning = f"Careful: {escape_unsafe(path, keep='')} holds {deceptive_characters}."
             rows.append(Content.styled(warning, "bold $text-error"))
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
 
 
-def _file_texts(request: TrustRequest) -> list[tuple[str, str]]:
-    """Path and text of each file."""
-    configuration = [(trust.FILE_NAME, request.content.decode("utf-8", "replace"))] if request.content else []
-    servers = [(server_file.name, server_file.content.decode("utf-8", "replace")) for server_file in request.servers]
-    return [*configuration, *request.commands.texts, *servers]
+def _file_texts(config: ConfigToTrust) -> list[tuple[str, str]]:
+    """Return path and text of each file."""
+    configuration = [(trust.FILE_NAME, config.content.decode("utf-8", "replace"))] if config.content else []
+    servers = [(server_file.name, server_file.content.decode("utf-8", "replace")) for server_file in config.servers]
+    return [*configuration, *config.commands.texts, *servers]
 
 
 def _loosens_gate(key: str, value: Any) -> bool:

@@ -39,7 +39,7 @@ _MIN_CHROMA = 0.04
 """Oklab chroma below which a colour looks grey."""
 
 
-class PaletteFilter(LineFilter):
+class Palette256Filter(LineFilter):
     """Replaces all colours by the 240 fixed colours of a terminal with 256."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -166,7 +166,7 @@ def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
     return _CombinedFilter(filters)
 
 
-class TerminalApp(OrderedInputApp):
+class TerminalAdaptedApp(OrderedInputApp):
     """Base class of the app: fits colours, output and keys to the terminal."""
 
     def __init__(self, theme: Theme) -> None:
@@ -228,7 +228,7 @@ class TerminalApp(OrderedInputApp):
         """Return the filter that removes control characters, and the one for the palette."""
         filters: list[LineFilter] = [UnsafeTextFilter()]
         if self._has_palette:
-            filters.append(PaletteFilter())
+            filters.append(Palette256Filter())
         return filters
 
 
@@ -254,7 +254,7 @@ original_strip_divide = Strip.divide
 """Textual's `Strip.divide`."""
 
 
-def divide_strip(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
+def divide_strip_uncached(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     """Divide a strip as `Strip.divide` does, but do not cache a result that is the strip itself.
 
     Textual caches it: a reference cycle in each painted row of a scroll bar, a diff or a status bar. Only the garbage
@@ -269,4 +269,4 @@ def divide_strip(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
 
 
 def _patch_strip_divide() -> None:
-    Strip.divide = divide_strip  # type: ignore[method-assign]
+    Strip.divide = divide_strip_uncached  # type: ignore[method-assign]

@@ -49,11 +49,11 @@ _MIN_FREED_BYTES = 2 * 1024 * 1024
 
 
 def pause_collection() -> None:
-    """Disable garbage collection until `resume_collection`."""
+    """Disable garbage collection until `resume_idle_collection`."""
     gc.disable()
 
 
-def resume_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
+def resume_idle_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
     """Enable garbage collection if it was paused; freeze the present objects, so that it never visits them again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 
@@ -69,7 +69,7 @@ def resume_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
         _IdleCollection(clear_caches).look_again()
 
 
-def limit_free_memory() -> None:
+def limit_glibc_free_memory() -> None:
     """Limit the free memory that glibc holds: see M_ARENA_MAX and M_MMAP_THRESHOLD in mallopt(3).
 
     By default glibc gives each new thread a separate heap, whose free memory the other threads cannot use. And once a

@@ -26,7 +26,7 @@ from app.conversation.payload.compaction_plan import (
     plan_compaction,
 )
 from app.conversation.payload.projection import PayloadInputs, project
-from app.images.image import Image, quote_names
+from app.images.image import Image, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
@@ -137,7 +137,7 @@ def test_each_image_is_sent_or_named(
     attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
     text = "\n".join(text for _, text in texts_by_role(body))
     names = {one.name for one in payload.images}
-    assert all(one.name in names or quote_names([one]) in text for one in attached)
+    assert all(one.name in names or join_quoted_names([one]) in text for one in attached)
     assert project(events, profile, FACTS) == payload
 
 

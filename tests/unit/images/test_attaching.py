@@ -13,7 +13,7 @@ from app.images.image import (
     detect_media_type,
     format_bytes,
     image_refusal_reason,
-    read_image_format,
+    parse_image_header,
 )
 from app.images.image_files import ImageCandidate, ImageFiles, ImageNotAttached
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
@@ -269,7 +269,7 @@ each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PIC
 
 @each
 def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
-    assert read_image_format(data) == (kind, 300, 200)
+    assert parse_image_header(data) == (kind, 300, 200)
     assert detect_media_type(data[:16]) == kind
 
 
@@ -277,13 +277,13 @@ def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
 def test_a_cut_off_image_is_damaged(data: bytes, kind: str) -> None:
     for length in (8, 12, 20, len(data) // 2):
         with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
-            read_image_format(data[:length])
+            parse_image_header(data[:length])
 
 
 @pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
 def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="cut off"):
-        read_image_format(data[:-1])
+        parse_image_header(data[:-1])
 
 
 @pytest.mark.parametrize(
@@ -291,22 +291,22 @@ def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
 )
 def test_all_else_is_none(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
-        read_image_format(data)
+        parse_image_header(data)
 
 
 @pytest.mark.parametrize("size", [(0, 2), (2, 0)])
 def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
-        read_image_format(gif(*size))
+        parse_image_header(gif(*size))
 
 
 def test_damaged_formats_are_told_and_bytes_between_jpeg_segments_are_none() -> None:
     with pytest.raises(NotAnImage, match="damaged"):
-        read_image_format(png(300, 200).replace(b"IHDR", b"tEXt"))
+        parse_image_header(png(300, 200).replace(b"IHDR", b"tEXt"))
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
-    assert read_image_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    assert parse_image_header(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
     with pytest.raises(NotAnImage, match="damaged"):
-        read_image_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
+        parse_image_header(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
 
 
 @pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
@@ -324,7 +324,7 @@ def test_any_bytes_give_a_format_or_a_reason(picture: bytes, changes: list[tuple
     for at, content in changes:
         data[at : at + len(content)] = content
     try:
-        found = read_image_format(bytes(data))
+        found = parse_image_header(bytes(data))
     except NotAnImage:
         return
     assert found.width > 0 and found.height > 0

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from app.review.review_stores import UnfinishedReviewStore
-from app.ui.context.app_context import RunWork, open_link
+from app.ui.context.app_context import RunInBackground, open_link
 from app.ui.controllers.review_actions import DecisionMessage, ReviewActions
-from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
+from app.ui.controllers.review_services import ReadingProgressController, SideQuestionController
 from widgets.common.containers import Column
 from widgets.common.workbench_bars import SeenLinesSaved
 from widgets.diff.diff_view import DiffView
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
 
 
-class ReviewJob(NamedTuple):
-    """How a message of the review is carried out in the background."""
+class _BackgroundHandler(NamedTuple):
+    """The function that handles a message of the review in the background, and its group of workers."""
 
     run: Callable[[Any], Coroutine[Any, Any, None]]
     group: str = "work"
@@ -31,7 +31,7 @@ class ReviewJob(NamedTuple):
     """Whether the job replaces the running one of its group."""
 
 
-class ReviewSide(Column):
+class ReviewArea(Column):
     """Holds the review, and routes its messages.
 
     Args:
@@ -48,9 +48,9 @@ class ReviewSide(Column):
         review: ReviewPane,
         actions: ReviewActions,
         notes: UnfinishedReviewStore,
-        side_questions: SideQuestionActions,
-        reading: ReadingProgress,
-        run_work: RunWork,
+        side_questions: SideQuestionController,
+        reading: ReadingProgressController,
+        run_work: RunInBackground,
     ) -> None:
         super().__init__()
         self.review = review
@@ -59,15 +59,15 @@ class ReviewSide(Column):
         self._side_questions = side_questions
         self._reading = reading
         self._run_work = run_work
-        self._jobs: dict[type[Message], ReviewJob] = {
-            review_messages.VersionDiffsWanted: ReviewJob(actions.load_version_diffs, "versions"),
-            review_messages.FollowUpsWanted: ReviewJob(actions.load_follow_ups, "answers"),
-            review_messages.ThreadsWanted: ReviewJob(side_questions.load_threads, "threads"),
-            review_messages.Edit: ReviewJob(actions.edit_file, "edit"),
-            review_messages.Undo: ReviewJob(actions.handle_decision, exclusive=False),
-            review_messages.Redo: ReviewJob(actions.handle_decision, exclusive=False),
-            review_messages.ToggleLines: ReviewJob(actions.toggle_lines, "lines", exclusive=False),
-            review_messages.SideQuestionAsked: ReviewJob(side_questions.ask, "aside", exclusive=False),
+        self._handlers: dict[type[Message], _BackgroundHandler] = {
+            review_messages.VersionDiffsWanted: _BackgroundHandler(actions.load_version_diffs, "versions"),
+            review_messages.FollowUpsWanted: _BackgroundHandler(actions.load_follow_ups, "answers"),
+            review_messages.ThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
+            review_messages.Edit: _BackgroundHandler(actions.edit_file, "edit"),
+            review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
+            review_messages.Redo: _BackgroundHandler(actions.handle_decision, exclusive=False),
+            review_messages.ToggleLines: _BackgroundHandler(actions.toggle_lines, "lines", exclusive=False),
+            review_messages.SideQuestionAsked: _BackgroundHandler(side_questions.ask, "aside", exclusive=False),
         }
         self._applied_look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Layout, wrap, white space and keys that were applied last."""
@@ -122,10 +122,10 @@ class ReviewSide(Column):
     @on(review_messages.Redo)
     @on(review_messages.ToggleLines)
     @on(review_messages.SideQuestionAsked)
-    def start_job(self, event: Message) -> None:
+    def run_handler(self, event: Message) -> None:
         """Carry out a request of the review."""
-        job = self._jobs[type(event)]
-        self._run_work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
+        handler = self._handlers[type(event)]
+        self._run_work(partial(handler.run, event), group=handler.group, exclusive=handler.exclusive)
 
     @on(review_messages.DiffsWanted)
     def load_diffs(self, event: review_messages.DiffsWanted) -> None:
