@@ -70,7 +70,7 @@ def outcomes(run: Running) -> list[CallOutcome]:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-async def test_a_key_that_stands_alone_answers_once_or_for_the_session(
+async def test_a_single_key_answers_a_permission_once_or_for_the_session(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     async with asked(tmp_path, server, size) as run:
@@ -93,7 +93,7 @@ async def test_a_key_that_stands_alone_answers_once_or_for_the_session(
         assert outcomes(run) == [*expected, CallOutcome.OK]
 
 
-async def test_a_key_that_others_come_with_is_no_answer(
+async def test_a_key_with_others_in_the_same_read_is_no_answer(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(tmp_path, server) as run:
@@ -137,7 +137,9 @@ async def test_a_key_that_others_come_with_is_no_answer(
         assert outcomes(run)[1:] in ([], [CallOutcome.ABORTED])
 
 
-async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_right_after_the_question_is_text(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(decision_keys, "GRACE_SECONDS", NEVER)
     async with asked(tmp_path, server) as run:
         await run.pilot.press("y")
@@ -145,7 +147,7 @@ async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeyp
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
 
 
-async def test_before_its_picture_or_while_writing_a_key_is_no_answer(
+async def test_a_key_before_the_paint_or_in_a_draft_is_no_answer(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(tmp_path, server) as run:
@@ -197,7 +199,7 @@ async def test_a_command_too_long_for_the_chat_is_answered_in_the_review(tmp_pat
         assert outcomes(run) == [CallOutcome.REJECTED]
 
 
-async def test_enter_where_nothing_is_written_leads_to_what_waits(
+async def test_enter_in_an_empty_composer_focuses_what_waits(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server) as run:
@@ -218,11 +220,11 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(
         assert run.proposals[0].state.is_pending, "whoever pressed Enter twice and writes on decides nothing"
 
 
-def test_the_pause_behind_a_key_is_longer_than_between_two_that_are_typed() -> None:
+def test_an_answer_key_waits_longer_than_a_typing_pause() -> None:
     assert permission_bar.ALONE_SECONDS >= 0.5
 
 
-async def test_a_commands_proposal_has_the_command_as_its_name(tmp_path: Path, server: WireServer) -> None:
+async def test_the_proposal_of_a_command_is_named_by_the_command(tmp_path: Path, server: WireServer) -> None:
     command = "sed -i \"s/'Hello '/'Hello    '/\" greet.py"
     async with asked(tmp_path, server, WIDE, command) as run:
         await ready(run)

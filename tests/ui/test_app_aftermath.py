@@ -46,7 +46,7 @@ def causes(run: Running) -> list[str]:
     return [event.cause for event in run.app.require_session().log.events if isinstance(event, TurnStarted)]
 
 
-async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(
+async def test_o_approves_and_continues_the_model_when_nothing_waits(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with staged(tmp_path, server) as run:
@@ -83,7 +83,7 @@ async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(
         assert "The model goes on" not in run.text
 
 
-async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Path, server: WireServer) -> None:
+async def test_with_the_setting_the_last_approval_continues_the_model(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, continue_after_approval=True, gate="chain", chain_steps=2) as run:
         server.call(*edit())
         server.call(*edit("def greet", "def hail"))
@@ -136,7 +136,7 @@ async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireSer
             assert "Your words are on" not in run.text
 
 
-async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
+async def test_a_failed_approval_keeps_focus_and_comments(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         await write_feedback(run, "Say Ahoy")
@@ -160,7 +160,7 @@ async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: W
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
-async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
+async def test_comments_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         server.always(Turn("I see."))
         await run.review()
@@ -180,7 +180,7 @@ async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, se
         await run.until(lambda: "on their way" not in run.text, "the end of what held until then")
 
 
-async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path: Path, server: WireServer) -> None:
+async def test_feedback_during_an_open_question_says_when_it_is_sent(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(200, 45)) as run:
         server.call("ask_user", {"question": "Which greeting?"})
         await run.say("go on")
@@ -204,7 +204,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         await run.until(lambda: "with your answer" not in run.text, "the end of what held until then")
 
 
-async def test_unsent_words_ticks_and_choices_of_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
+async def test_unsent_feedback_ticks_and_excluded_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         review = run.app.workbench.review
@@ -262,7 +262,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
         assert sent["P1"] == (first, second)
 
 
-async def test_denials_are_reopened_and_a_question_names_its_answers(tmp_path: Path, server: WireServer) -> None:
+async def test_a_denial_can_be_reopened_and_a_confirmation_names_its_keys(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         before = len(server.requests)
@@ -313,7 +313,9 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
             await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_a_permission_is_answered_and_the_turns_end_leads_back(tmp_path: Path, server: WireServer) -> None:
+async def test_a_permission_is_answered_and_the_end_of_the_turn_restores_the_focus(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
@@ -339,7 +341,7 @@ async def test_a_permission_is_answered_and_the_turns_end_leads_back(tmp_path: P
         await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
+async def test_feedback_for_another_session_is_not_reported_as_sent(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         first = run.app.require_session().id
         await run.command("new")
@@ -356,7 +358,9 @@ async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path,
         assert "on their way" not in run.text
 
 
-async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Path, server: WireServer) -> None:
+async def test_a_command_that_waits_for_permission_is_not_shown_as_running(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server, size=(200, 40)) as run:
         status = run.app.workbench.query_one(StatusBar)
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
@@ -394,7 +398,7 @@ async def stage_partly_approved(run: Running, server: WireServer) -> None:
     await run.until(lambda: "'Hi '" in run.file, "the first hunk")
 
 
-async def test_what_is_said_of_a_denial_counts_the_hunks_that_are_written(tmp_path: Path, server: WireServer) -> None:
+async def test_the_outcome_of_a_denial_mentions_written_hunks(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()
@@ -426,7 +430,7 @@ async def test_deny_all_says_that_written_hunks_stay(tmp_path: Path, server: Wir
         assert "nothing was written" not in run.text
 
 
-async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:
+async def test_an_interrupted_turn_is_reported_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:
     """As a kill -9 in the middle of an answer leaves it; a turn that ended is told of no more than before."""
     server.always(Turn("Well."))
     async with running(tmp_path, server) as run:

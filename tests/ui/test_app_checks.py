@@ -83,7 +83,7 @@ async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireS
             await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
 
 
-def test_a_check_that_was_not_run_has_printed_nothing() -> None:
+def test_a_check_that_was_not_run_shows_no_output() -> None:
     lines = check_output_lines(ProposalChecks("P1", 1, (CheckResult("greets", CheckState.NOT_ASKED),)))
     assert [line.text for line in lines] == ["greets · ", "not run", ""]
 
@@ -103,7 +103,7 @@ async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: Wir
         assert run.file == FILE
 
 
-async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_an_untrusted_workspace_runs_no_check(tmp_path: Path, server: WireServer) -> None:
     seen = tmp_path / "ran"
     prepared(tmp_path, script=f"echo > {seen}", trusted=False)
     async with staged(tmp_path, server) as run:
@@ -117,7 +117,7 @@ async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireS
 
 
 @pytest.mark.layer
-async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireServer) -> None:
+async def test_a_decision_ends_a_running_check(tmp_path: Path, server: WireServer) -> None:
     mark = new_mark()
     prepared(tmp_path, script=f"echo under way; setsid sleep {mark} & sleep {mark}")
     async with staged(tmp_path, server) as run:
@@ -129,7 +129,7 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
 
 
 @pytest.mark.layer
-async def test_a_hanging_check_can_be_ended_and_nothing_is_written(tmp_path: Path, server: WireServer) -> None:
+async def test_a_hanging_check_can_be_stopped_and_nothing_is_written(tmp_path: Path, server: WireServer) -> None:
     mark = new_mark()
     prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
     async with staged(tmp_path, server) as run:
@@ -143,7 +143,7 @@ async def test_a_hanging_check_can_be_ended_and_nothing_is_written(tmp_path: Pat
 
 
 @pytest.mark.layer
-async def test_failed_check_on_approval_stops_the_first_approval(tmp_path: Path, server: WireServer) -> None:
+async def test_a_check_that_fails_on_approval_stops_the_first_approval(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, TABLE + 'when = "approve"\n')
     async with staged(tmp_path, server) as run:
         await run.see("greets  y  run")
@@ -171,7 +171,7 @@ async def stage_two_hunks(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.layer
-async def test_excluding_a_hunk_greys_the_result_and_checks_the_rest(tmp_path: Path, server: WireServer) -> None:
+async def test_excluding_a_hunk_outdates_the_result_and_checks_the_rest(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, script='! grep -q "Hi 15" "$@"')
     (root / "greet.py").write_text(TWO_HUNKS)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -191,7 +191,7 @@ async def test_excluding_a_hunk_greys_the_result_and_checks_the_rest(tmp_path: P
 
 
 @pytest.mark.layer
-async def test_check_on_approval_sees_only_the_chosen_hunks(tmp_path: Path, server: WireServer) -> None:
+async def test_a_check_on_approval_sees_only_the_chosen_hunks(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "approve"\n', '! grep -q "Hi 2" "$@" || grep -q "Hi 15" "$@"')
     (root / "greet.py").write_text(TWO_HUNKS)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -205,7 +205,7 @@ async def test_check_on_approval_sees_only_the_chosen_hunks(tmp_path: Path, serv
 
 
 @pytest.mark.layer
-async def test_a_change_on_disk_greys_the_result(tmp_path: Path, server: WireServer) -> None:
+async def test_a_change_on_disk_outdates_the_result(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "asked"\n', "! grep -q broken other.py")
     (root / "other.py").write_text("fine\n")
     async with staged(tmp_path, server, size=(160, 45)) as run:

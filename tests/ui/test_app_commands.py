@@ -18,7 +18,7 @@ from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
-async def test_commands_say_why_they_cannot_run_and_gate_sets_the_policy(tmp_path: Path, server: WireServer) -> None:
+async def test_commands_name_why_they_cannot_run_and_gate_sets_the_policy(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Every command of the registry can be run.
         assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
@@ -110,7 +110,7 @@ async def test_requests_name_the_model_and_effort_until_it_is_refused(tmp_path: 
         assert server.last.body["model"] == "another-model"
 
 
-async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:
+async def test_sessions_are_started_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("First answer.")
         await run.say("first question")
@@ -135,7 +135,7 @@ async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: Wir
         assert any("first question" in text for text in asked) and any("second question" in text for text in asked)
 
 
-async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path, server: WireServer) -> None:
+async def test_guidance_withheld_from_the_model_is_reported_once(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace/.env").write_text("KEY=hunter2")
     (tmp_path / "workspace/AGENTS.md").symlink_to(".env")
@@ -150,7 +150,7 @@ async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path,
         assert "hunter2" not in str(server.last.body)
 
 
-async def test_continue_sends_again_and_export_never_writes_over_a_file(tmp_path: Path, server: WireServer) -> None:
+async def test_continue_retries_and_export_never_overwrites_a_file(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.script([error(400, "no such thing")])
         await run.say("hello")
@@ -204,7 +204,7 @@ async def test_a_draft_survives_a_restart(tmp_path: Path, server: WireServer) ->
         await run.until(lambda: run.app.workbench.composer.draft == "not sent yet", "the draft")
 
 
-async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, server: WireServer) -> None:
+async def test_escape_interrupts_and_returns_queued_messages(tmp_path: Path, server: WireServer) -> None:
     from tests.wire.replies import STALL, chunk, stream
 
     async with running(tmp_path, server) as run:
@@ -224,7 +224,7 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         assert await server.last.left()
 
 
-async def test_the_setup_screen_comes_first_and_a_demo_says_what_failed(
+async def test_the_setup_screen_comes_first_and_a_failed_demo_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> None:
@@ -286,7 +286,7 @@ async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireSer
         await run.screen("ModelPickerScreen")
 
 
-async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: WireServer) -> None:
+async def test_an_unlisted_model_name_can_be_typed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelPickerScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
@@ -304,7 +304,7 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
         await run.see("No model yet: send anything to choose one")
 
 
-async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:
+async def test_an_old_proposal_can_be_opened(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.app.require_session().deny("P1")
         (first,) = run.proposals

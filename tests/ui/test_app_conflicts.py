@@ -51,7 +51,7 @@ async def open_conflict(run: Running) -> ConflictEditor:
     return run.app.screen.query_one(ConflictEditor)
 
 
-async def test_a_stale_one_is_resolved_in_place_and_then_written(tmp_path: Path, server: WireServer) -> None:
+async def test_a_stale_proposal_is_resolved_in_place_and_then_written(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         await run.see("e  resolve")
@@ -107,7 +107,7 @@ async def test_keys_choose_sides_and_letters_write_in_an_edit_by_hand(tmp_path: 
         await run.until(lambda: run.file.startswith("pdbdef greet"), "the text by hand on disk")
 
 
-async def test_open_conflicts_are_not_saved(tmp_path: Path, server: WireServer) -> None:
+async def test_unresolved_conflicts_are_not_saved(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"), ("def greet 30", "def hail 30"))
@@ -136,7 +136,7 @@ async def test_open_conflicts_are_not_saved(tmp_path: Path, server: WireServer) 
         assert state_of(run) is ProposalState.PENDING
 
 
-async def test_a_file_that_changes_again_keeps_the_text_of_the_user(tmp_path: Path, server: WireServer) -> None:
+async def test_the_users_resolution_is_kept_when_the_file_changes_again(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
@@ -151,7 +151,7 @@ async def test_a_file_that_changes_again_keeps_the_text_of_the_user(tmp_path: Pa
         assert state_of(run) is ProposalState.PENDING
 
 
-async def test_an_edit_keeps_or_resolves_what_was_written_meanwhile(tmp_path: Path, server: WireServer) -> None:
+async def test_an_edit_keeps_concurrent_changes_or_resolves_conflicts(tmp_path: Path, server: WireServer) -> None:
     text = "one\f\ntwo\u2028\nthree\x85\n"
     async with running(tmp_path, server) as run:
         # An edit that turns stale is resolved with what was written.
@@ -251,7 +251,7 @@ async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireS
         await run.until((run.runtime.workspace.root / "greet.py").exists, "the file")
 
 
-async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireServer) -> None:
+async def test_vim_keys_work_in_the_conflict_editor(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, vim=True) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
@@ -262,7 +262,9 @@ async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireS
         await run.told("no conflict left")
 
 
-async def test_r_sends_the_stale_reason_as_system_with_words_or_without(tmp_path: Path, server: WireServer) -> None:
+async def test_r_sends_the_stale_reason_as_system_with_or_without_feedback(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         before = len(server.requests)

@@ -45,7 +45,7 @@ async def test_lines_that_no_test_runs_are_marked_in_the_gutter(tmp_path: Path, 
 
 
 @pytest.mark.layer
-async def test_marks_go_when_the_result_is_outdated(tmp_path: Path, server: WireServer) -> None:
+async def test_coverage_marks_disappear_when_the_result_is_outdated(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, CHECK.replace("printf", "test ! -e off && printf"))
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
@@ -55,7 +55,7 @@ async def test_marks_go_when_the_result_is_outdated(tmp_path: Path, server: Wire
 
 
 @pytest.mark.layer
-async def test_lines_that_no_test_runs_are_a_draft_that_the_user_may_send(tmp_path: Path, server: WireServer) -> None:
+async def test_uncovered_lines_become_a_feedback_draft(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, CHECK)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)

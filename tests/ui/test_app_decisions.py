@@ -16,7 +16,7 @@ from widgets.review import decision_keys
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
 
-async def test_the_chat_tab_says_new_and_deciding_works_at_any_width(tmp_path: Path, server: WireServer) -> None:
+async def test_the_chat_tab_is_marked_new_and_decisions_work_at_any_width(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(80, 24)) as run:
         assert "F2 Chat  F3" in run.text
         await run.review()
@@ -111,7 +111,7 @@ async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: P
         await run.until(lambda: run.file == FILE, "the undo")
 
 
-async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
+async def test_a_single_decision_letter_is_not_sent_but_focuses_the_approvals(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, the grace period is not over yet.
@@ -130,7 +130,9 @@ async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
         assert of_role(server.last, "user")[-1] == "y, why not"
 
 
-async def test_a_proposal_leaves_the_focus_while_the_user_types(tmp_path: Path, server: WireServer) -> None:
+async def test_a_new_proposal_does_not_take_the_focus_while_the_user_types(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         server.call(*edit())
         server.say("Have a look.")
@@ -167,7 +169,9 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
 
 
 @pytest.mark.parametrize(("first", "second"), [("x", "y"), ("only", "n")])
-async def test_partial_approvals_are_named(tmp_path: Path, server: WireServer, first: str, second: str) -> None:
+async def test_a_partly_approved_proposal_is_named_so_everywhere(
+    tmp_path: Path, server: WireServer, first: str, second: str
+) -> None:
     """Whichever came first, one hunk is on disk and the other is not, and no place says otherwise."""
     both = [{"old": "def greet", "new": "def hail"}, {"old": "'Bye '", "new": "'Farewell '"}]
     async with running(tmp_path, server, size=(160, 40)) as run:
@@ -193,7 +197,7 @@ async def test_partial_approvals_are_named(tmp_path: Path, server: WireServer, f
         assert ("Farewell" in run.file) is (first == "x")
 
 
-async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
+async def test_an_edit_before_approval_names_its_file_to_the_model(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(160, 40)) as run:
         await run.review()
         await run.pilot.press("e")
@@ -211,7 +215,7 @@ async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) ->
         assert "other hunks" not in told
 
 
-async def test_what_comes_of_feedback_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
+async def test_a_new_version_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         server.call(*edit(new="'Ahoy '"))
@@ -231,7 +235,7 @@ async def test_what_comes_of_feedback_is_compared_with_the_one_before(tmp_path: 
         assert "'Hello '" not in run.text.split("P1 → P2")[1].split("Waiting")[0]
 
 
-async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: WireServer) -> None:
+async def test_the_commit_setting_takes_effect_at_once(tmp_path: Path, server: WireServer) -> None:
     def git(*words: str) -> str:
         here = tmp_path / "workspace"
         who = ("-c", "user.name=me", "-c", "user.email=me@example.org")
@@ -250,7 +254,9 @@ async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: Wi
         await run.until(lambda: git("show", "HEAD:greet.py") == APPROVED, "the commit")
 
 
-async def test_a_comment_beside_binary_bytes_goes_with_its_denial(tmp_path: Path, server: WireServer) -> None:
+async def test_a_comment_on_a_file_that_is_not_utf_8_is_sent_with_its_denial(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_bytes(b"# caf\xe9\nreturn 'Hello '\n")
         await stage(run, server)

@@ -43,7 +43,7 @@ async def decide(run: Running, proposal: str, key: str, state: ProposalState) ->
     await run.until(lambda: run.runtime.service.get(proposal).state is state, f"{proposal} {state}")
 
 
-async def test_three_agents_propose_and_each_hears_its_decision(tmp_path: Path) -> None:
+async def test_three_agents_propose_and_each_receives_its_decision(tmp_path: Path) -> None:
     async with demo(tmp_path, (160, 60)) as run:
         root = run.runtime.workspace.root
         table = (root / "tests/test_table.py").read_bytes()

@@ -56,7 +56,7 @@ async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
-async def test_an_agents_last_words_are_shown_and_it_gets_image_names(tmp_path: Path, server: WireServer) -> None:
+async def test_an_agents_last_message_is_shown_and_it_gets_image_names(tmp_path: Path, server: WireServer) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
         root = run.runtime.workspace.root
         for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
@@ -111,7 +111,7 @@ def mixed() -> ReviewApp:
     return ReviewApp(of("P1", CLAUDE), of("P2", ProposalOrigin(model="qwen3")), of("P3", CLAUDE))
 
 
-async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
+async def test_the_list_and_the_diff_name_the_agent_of_a_proposal() -> None:
     async with reviewing(app=mixed()) as (app, pilot):
         rows = [line for line in app.text().splitlines() if "+" in line and "●" in line]
         assert ["claude" in row for row in rows] == [True, False, True]
@@ -123,7 +123,7 @@ async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
         assert "From " not in app.text(), "signoff's own needs no line"
 
 
-async def test_rows_are_not_told_apart_where_all_are_signoffs_own() -> None:
+async def test_rows_name_no_agent_if_all_proposals_are_signoffs_own() -> None:
     async with reviewing(of("P1", ProposalOrigin(model="qwen3")), of("P2", ProposalOrigin(model="qwen3"))) as (
         app,
         _pilot,
@@ -144,7 +144,7 @@ async def test_filtered_out_proposals_are_not_decided() -> None:
         assert [each.proposal_id for each in denied.each] == ["P1", "P3"]
 
 
-async def test_the_key_goes_round_the_origins_and_back_to_all() -> None:
+async def test_the_origin_key_cycles_through_all_origins() -> None:
     async with reviewing(app=mixed()) as (app, pilot):
         seen = []
         for _ in range(3):
@@ -153,7 +153,7 @@ async def test_the_key_goes_round_the_origins_and_back_to_all() -> None:
         assert seen == [["P1", "P3"], ["P2"], ["P1", "P2", "P3"]]
 
 
-async def test_once_nothing_waits_of_the_origin_all_are_listed_again() -> None:
+async def test_the_origin_filter_is_removed_when_nothing_of_it_waits() -> None:
     async with reviewing(app=mixed()) as (app, pilot):
         await pilot.press("O", "O")
         assert app.review.state.listed_keys == ["P2"]

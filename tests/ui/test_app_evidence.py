@@ -70,7 +70,7 @@ async def test_an_unnoticed_hunk_needs_attention_and_drafts_feedback(tmp_path: P
 
 
 @pytest.mark.layer
-async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path: Path, server: WireServer) -> None:
+async def test_evidence_is_collected_automatically_after_a_passed_check(tmp_path: Path, server: WireServer) -> None:
     by_itself = NEEDS_HEY.replace('when = "asked"', 'when = "staged"')
     prepared(tmp_path, by_itself)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -103,7 +103,7 @@ async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
         await run.until(lambda: "held by the check" not in run.text, "the mark to go")
 
 
-async def test_without_a_check_the_key_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
+async def test_without_a_check_the_evidence_key_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
         await run.review()

@@ -43,7 +43,7 @@ def footer(run: Running) -> str:
     return " ".join(hint.label for hint, _, _ in run.app.workbench.query_one(KeyBar).hints)
 
 
-async def test_output_of_a_diff_program_is_read_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with staged(tmp_path, server, external_diff=command) as run:
@@ -145,7 +145,7 @@ async def test_text_saved_in_the_editor_comes_back(tmp_path: Path) -> None:
         ("rm", "What rm saved cannot be read: No such file or directory."),
     ],
 )
-async def test_an_editor_that_does_not_do_is_one_clear_line(tmp_path: Path, command: str, said: str) -> None:
+async def test_an_editor_that_fails_is_reported_in_one_line(tmp_path: Path, command: str, said: str) -> None:
     app = Lending()
     with pytest.raises(EditorFailed) as failed:
         await edited(app, command, tmp_path)
@@ -153,7 +153,9 @@ async def test_an_editor_that_does_not_do_is_one_clear_line(tmp_path: Path, comm
     assert app.has_terminal
 
 
-async def test_no_place_for_the_text_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_temporary_folder_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     app = Lending()
     with pytest.raises(EditorFailed, match=r"^The text can't be written for vi: No such file.* Set TMPDIR"):
@@ -161,6 +163,6 @@ async def test_no_place_for_the_text_is_one_clear_line(tmp_path: Path, monkeypat
     assert app.has_terminal
 
 
-async def test_a_terminal_that_cannot_be_lent_is_one_clear_line(tmp_path: Path) -> None:
+async def test_a_terminal_that_cannot_be_suspended_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(EditorFailed, match="This terminal cannot be handed to an editor"):
         await edited(App(), "true", tmp_path)

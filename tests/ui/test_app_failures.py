@@ -30,7 +30,7 @@ from widgets.common.workbench_bars import StatusBar
 SECRET = "the-secret-of-the-user"
 
 
-async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path: Path, server: WireServer) -> None:
+async def test_a_message_that_cannot_be_stored_returns_to_the_composer(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Any writer may find the disk full; a trigger makes SQLite fail in the middle of the transaction.
         other = sqlite3.connect(run.runtime.database.path)
@@ -52,7 +52,7 @@ async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path:
         await run.see("Here I am.")
 
 
-async def test_an_unrecorded_approval_says_that_it_is_written(tmp_path: Path, server: WireServer) -> None:
+async def test_an_unrecorded_approval_is_reported_as_written(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         other = sqlite3.connect(run.runtime.database.path)
         other.execute("CREATE TRIGGER eio BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
@@ -102,7 +102,9 @@ async def _list_models(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     writer.close()
 
 
-async def test_render_errors_hide_data(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_report_after_a_render_error_has_no_data(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: StatusBar) -> str:
         inside = SECRET
         raise LookupError(f"lost {len(inside)}")
@@ -126,7 +128,9 @@ async def test_render_errors_hide_data(tmp_path: Path, server: WireServer, monke
     assert SECRET not in said and "Traceback" not in said and len(said.splitlines()) == 1
 
 
-async def test_a_demo_without_a_folder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_demo_without_a_temporary_folder_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     async with contextlib.AsyncExitStack() as stack:
         with pytest.raises(CommandError, match=r"^The sample repository can't be written: No such .* Set TMPDIR to"):
@@ -152,7 +156,7 @@ async def test_concurrent_requests_open_one_session(tmp_path: Path, server: Wire
         await first.close()
 
 
-async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
+async def test_the_app_can_be_quit_while_proposals_are_loaded(tmp_path: Path, server: WireServer) -> None:
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"}
     runtime = open_workspace(tmp_path, flags, {})
 

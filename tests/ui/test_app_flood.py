@@ -18,7 +18,7 @@ from tests.wire.server import WireServer
 from widgets.chat import chat_pane
 
 
-async def test_a_key_does_not_stand_behind_what_streams_in(tmp_path: Path, server: WireServer) -> None:
+async def test_a_key_is_not_queued_behind_streamed_text(tmp_path: Path, server: WireServer) -> None:
     deltas = [chunk(f"word {number} ") for number in range(3000)]
     server.script([stream(*deltas, chunk(finish="stop"), DONE)])
     queues: list[int] = []
@@ -51,7 +51,9 @@ class Slow(Static, can_focus=True):
         self.shown = screen_text(self.app)
 
 
-async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_handled_before_streamed_text(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chat_pane, "_MAX_TYPING_DELAY_SECONDS", 60.0)
     async with running(tmp_path, server) as run:
         slow = Slow()
@@ -65,7 +67,9 @@ async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeyp
     assert "poured" not in slow.shown
 
 
-async def test_a_key_precedes_the_store_and_late_updates_are_dropped(tmp_path: Path, server: WireServer) -> None:
+async def test_a_key_is_handled_before_storing_and_late_updates_are_dropped(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await run.app.wait_until_open()
         held, release = threading.Event(), threading.Event()

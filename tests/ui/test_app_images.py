@@ -45,7 +45,7 @@ def sent(run: Running) -> list[UserMessage]:
     return [event for event in run.app.require_session().log.events if isinstance(event, UserMessage)]
 
 
-async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, server: WireServer) -> None:
+async def test_a_named_image_is_sent_and_shown_in_the_chat(folder: Path, server: WireServer) -> None:
     server.always(Turn("A wide button."))
     async with running(folder, server) as run:
         put(run, "docs/shot.png")
@@ -64,7 +64,7 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert images(server.last.body)[-1] == ("image/gif", gif(3, 2))
 
 
-async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: WireServer) -> None:
+async def test_a_dropped_file_becomes_a_mention(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     outside = folder / "two words.png"
     outside.write_bytes(PICTURE)
@@ -83,7 +83,7 @@ async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: W
         assert sent(run)[0].text == f'Look: @"{path}" please'
 
 
-async def test_other_pastes_stay_and_a_refused_image_is_a_line(folder: Path, server: WireServer) -> None:
+async def test_other_pastes_are_unchanged_and_a_refused_image_is_reported(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     async with running(folder, server) as run:
         for text in (str(put(run, "a.py", b"x = 1")), "no path", "/usr/bin"):
@@ -115,7 +115,7 @@ async def test_other_pastes_stay_and_a_refused_image_is_a_line(folder: Path, ser
         assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
 
 
-async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: WireServer) -> None:
+async def test_a_typed_image_outside_the_workspace_needs_confirmation(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     outside = folder / "elsewhere.png"
     outside.write_bytes(PICTURE)
@@ -139,7 +139,7 @@ REFUSED = {
 }
 
 
-async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path, server: WireServer) -> None:
+async def test_images_left_out_for_a_model_are_reported_once(folder: Path, server: WireServer) -> None:
     server.insist(lambda body: error(400, "This model does not support image input") if images(body) else None)
     server.always(Turn("I cannot see it."))
     async with running(folder, server, size=(160, 45)) as run:
@@ -157,7 +157,7 @@ async def drop(run: Running, area: TextArea, text: str) -> None:
     await run.until(lambda: area.text != before, "the paste")
 
 
-async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder: Path, server: WireServer) -> None:
+async def test_images_in_feedback_and_comments_are_sent_and_shown(folder: Path, server: WireServer) -> None:
     """Named or dropped; what is only quoted is somebody else's."""
     outside = folder / "two words.png"
     outside.write_bytes(gif(3, 2))
@@ -182,7 +182,7 @@ async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder
         await run.see("As in @shot.png", "▣ shot.png", "1,280×720", "▣ ", "two words.png  3×2")
 
 
-async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
+async def test_a_denial_with_an_unusable_image_is_not_made(folder: Path, server: WireServer) -> None:
     async with staged(folder, server) as run:
         await run.review()
         before = len(server.requests)
@@ -196,7 +196,7 @@ async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server:
         assert run.app.workbench.review.feedback_field.query_one(TextArea).text == "As in @missing.png"
 
 
-async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
+async def test_an_answer_with_an_unusable_image_is_not_given(folder: Path, server: WireServer) -> None:
     server.call("ask_user", {"question": "Which one?"})
     async with running(folder, server) as run:
         run.app.workbench.composer.draft = "ask me"

@@ -24,7 +24,7 @@ async def with_proposal(run: Running) -> None:
     await run.see("hunk 1 of 1", "all")
 
 
-async def test_a_notice_spares_the_diff(tmp_path: Path, server: WireServer) -> None:
+async def test_a_notification_does_not_cover_the_diff(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call("read_file", {"path": "greet.py"})
         server.turn(calls=[edit()])
@@ -49,7 +49,7 @@ async def test_a_notice_spares_the_diff(tmp_path: Path, server: WireServer) -> N
             await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
 
 
-async def test_the_focused_pane_is_plain_and_tiny_sizes_end_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_the_focused_pane_is_marked_and_tiny_sizes_work(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.turn(calls=[edit()])
         server.say("Staged.")
@@ -83,7 +83,7 @@ def widths(run: Running) -> tuple[int, int]:
     return workbench.query_one(ChatColumn).size.width, review
 
 
-async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, server: WireServer) -> None:
+async def test_the_chat_has_the_whole_width_if_nothing_waits(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         assert widths(run) == (140, 0)
         server.turn(calls=[edit()])
@@ -139,7 +139,7 @@ async def test_showing_a_pane_does_not_restyle_its_content(
     assert max(styled) < 30, "of some fifty"
 
 
-async def test_the_review_has_two_thirds_wherever_the_focus_is(
+async def test_the_review_has_two_thirds_of_the_width_at_any_focus(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server, size=(110, 40)) as run:
@@ -173,7 +173,7 @@ def chat_has(run: Running, width: int) -> bool:
     return widths(run)[0] == width
 
 
-async def test_chat_wraps_once_each_width(
+async def test_the_chat_wraps_once_for_each_width(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server, size=(120, 40)) as run:
@@ -200,7 +200,7 @@ async def test_chat_wraps_once_each_width(
         assert texts[1] == texts[3] != texts[0]
 
 
-async def test_the_greeting_is_whole_beside_the_review(tmp_path: Path, server: WireServer) -> None:
+async def test_the_greeting_is_complete_beside_the_review(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(110, 40)) as run:
         await run.pilot.press("f3")
         await run.until(lambda: widths(run)[1], "the review")
@@ -210,7 +210,7 @@ async def test_the_greeting_is_whole_beside_the_review(tmp_path: Path, server: W
         assert "commands, such as /sessions and /model" in words
 
 
-async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Path, server: WireServer) -> None:
+async def test_the_split_is_changed_by_mouse_and_key_and_remembered(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         server.turn(calls=[edit()])
         server.say("Staged.")
@@ -255,7 +255,7 @@ async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireS
         ((60, 20), 12, "Keep the moon's time: a lunar day is 24 h 50 min, and not 24 hours flat"),
     ],
 )
-async def test_a_small_terminal_has_room_for_the_diff_of_the_only_proposal(
+async def test_a_small_terminal_shows_the_diff_of_a_single_proposal(
     tmp_path: Path, server: WireServer, size: tuple[int, int], least: int, summary: str
 ) -> None:
     async with running(tmp_path, server, size=size) as run:
@@ -278,7 +278,7 @@ async def test_a_small_terminal_has_room_for_the_diff_of_the_only_proposal(
         )
 
 
-async def test_the_palette_shows_the_keys_beside_the_names(tmp_path: Path, server: WireServer) -> None:
+async def test_the_palette_shows_each_actions_keys(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, keys={"review.ask": "Q"}) as run:
         await run.pilot.press("ctrl+p")
         await run.screen("CommandPalette")

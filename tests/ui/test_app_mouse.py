@@ -26,7 +26,7 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
     await run.painted()
 
 
-async def test_clicks_lead_to_what_they_show_and_decide_on_chips(tmp_path: Path, server: WireServer) -> None:
+async def test_clicks_navigate_and_decide(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         # A hunk marker takes the hunk out and in again.
         review = run.app.workbench.review
@@ -70,7 +70,7 @@ async def test_clicks_lead_to_what_they_show_and_decide_on_chips(tmp_path: Path,
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
 
 
-async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer) -> None:
+async def test_tabs_of_a_narrow_terminal_can_be_clicked(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=NARROW) as run:
         bench = run.app.workbench
         await click(run, "Approvals")

@@ -15,7 +15,7 @@ def repository(root: Path) -> None:
     git(root, "commit", "--quiet", "--message", "First")
 
 
-async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, server: WireServer) -> None:
+async def test_n_reverts_changes_on_disk_and_u_restores_them(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)
@@ -48,7 +48,7 @@ async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, s
         await run.see("Nothing to stage")
 
 
-async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path: Path, server: WireServer) -> None:
+async def test_x_reverts_one_hunk_on_disk_and_other_edits_are_kept(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         before = "".join(f"line {number}\n" for number in range(40))
@@ -68,7 +68,7 @@ async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path:
         await run.until(lambda: run.file == before.replace("line 20\n", "twenty\n"), "the rest")
 
 
-async def test_denying_changes_that_git_lacks_asks_first(tmp_path: Path, server: WireServer) -> None:
+async def test_denying_changes_that_git_lacks_needs_confirmation(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)
@@ -89,7 +89,7 @@ async def test_denying_changes_that_git_lacks_asks_first(tmp_path: Path, server:
         await run.see("not like this", "I see.")
 
 
-async def test_from_stages_a_branch(tmp_path: Path, server: WireServer) -> None:
+async def test_the_from_command_stages_a_branch(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)

@@ -59,7 +59,9 @@ async def test_a_command_is_offered_and_shown(
         await run.see("Be brief.")
 
 
-async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
+async def test_help_and_palette_list_custom_commands(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
     put(user, ".claude/commands/help.md")
     put(user, ".claude/commands/broken.md", "---\nnot closed")
     async with running(tmp_path, server, environment={"HOME": str(user)}, size=(160, 60)) as run:
@@ -83,7 +85,9 @@ async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: P
         assert server.requests == []
 
 
-async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace: Path, server: WireServer) -> None:
+async def test_workspace_commands_need_trust_in_their_content(
+    tmp_path: Path, workspace: Path, server: WireServer
+) -> None:
     put(workspace, ".signoff/commands/ship.md", "Ship it.")
     server.script([Turn("Shipped.")])
     async with running(tmp_path, server) as run:
@@ -118,7 +122,7 @@ async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace:
         )
 
 
-async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
+async def test_untrusted_commands_are_reported_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
     put(workspace, ".claude/commands/ship.md", "Ship it.")
     async with running(tmp_path, server) as run:
         await run.see("commands along: /ship")
@@ -128,7 +132,7 @@ async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, se
         assert "/ship" not in run.text
 
 
-async def test_a_command_is_read_on_use_with_its_files_and_answers_no_question(
+async def test_a_custom_command_is_read_when_used_and_is_no_answer(
     tmp_path: Path, user: Path, workspace: Path, server: WireServer
 ) -> None:
     put(user, ".claude/commands/look.md", "Look at @$1 closely.")
@@ -157,7 +161,7 @@ async def test_a_command_is_read_on_use_with_its_files_and_answers_no_question(
         assert run.app.require_session().question is not None and len(server.requests) == 2
 
 
-async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server: WireServer) -> None:
+async def test_skills_are_listed_with_their_origin(tmp_path: Path, server: WireServer) -> None:
     for path, text in {
         "user/.claude/skills/release/SKILL.md": "---\ndescription: How [/] we release.\n---\n",
         "user/.agents/skills/broken/SKILL.md": "---\n",

@@ -6,7 +6,7 @@ from tests.ui.running_app import running, stage
 from tests.wire.server import WireServer
 
 
-async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(tmp_path: Path, server: WireServer) -> None:
+async def test_an_unread_file_is_marked_and_a_key_shows_what_was_read(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         for size in ((160, 45), (60, 24)):
@@ -20,7 +20,7 @@ async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(tmp_path: Pa
             await run.screen("Workbench")
 
 
-async def test_a_file_that_was_read_has_no_mark_and_its_version_by_a_key(tmp_path: Path, server: WireServer) -> None:
+async def test_a_read_file_has_no_mark_and_a_key_shows_its_version(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         server.call("read_file", {"path": "greet.py"})
         await stage(run, server)

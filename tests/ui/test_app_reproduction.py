@@ -28,7 +28,7 @@ async def stage_command(run: Running, server: WireServer, command: str) -> None:
     await run.settled()
 
 
-async def test_unseen_files_of_a_reproduced_command_are_one_question(tmp_path: Path, server: WireServer) -> None:
+async def test_unseen_files_of_a_reproduced_command_are_confirmed_at_once(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(60, 30)) as run:
         await stage_command(run, server, MANY)
         await run.review()
@@ -52,7 +52,7 @@ async def test_unseen_files_of_a_reproduced_command_are_one_question(tmp_path: P
         assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
 
 
-async def test_a_second_run_can_be_ended_and_begun_anew(tmp_path: Path, server: WireServer) -> None:
+async def test_a_reproduction_can_be_stopped_and_started_again(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage_command(run, server, "test -e slow && sleep 60; seq 1 400 > made.txt")
         (run.runtime.workspace.root / "slow").touch()
@@ -68,7 +68,7 @@ async def test_a_second_run_can_be_ended_and_begun_anew(tmp_path: Path, server: 
         await run.see("same 1 file, byte for byte")
 
 
-async def test_differing_files_are_named_and_nothing_is_called_reproduced(tmp_path: Path, server: WireServer) -> None:
+async def test_a_different_reproduction_names_its_files(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage_command(run, server, "head -c 9 /dev/urandom | base64 > made.txt")
         await run.review()
@@ -77,7 +77,9 @@ async def test_differing_files_are_named_and_nothing_is_called_reproduced(tmp_pa
         assert not run.proposals[0].is_reproduced
 
 
-async def test_the_model_is_told_once_that_a_second_run_replaced_it(tmp_path: Path, server: WireServer) -> None:
+async def test_the_model_is_told_once_that_a_reproduction_replaced_its_edit(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         notes = run.runtime.workspace.root / "notes.txt"
         notes.write_text("one\n")

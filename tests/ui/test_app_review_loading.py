@@ -37,7 +37,7 @@ async def test_each_key_for_the_review_opens_it(
         assert bool(run.app.workbench.query_one(Composer).region) is (size[0] > 100)
 
 
-async def test_the_review_opens_although_its_draft_is_unreadable(tmp_path: Path, server: WireServer) -> None:
+async def test_the_review_opens_although_its_drafts_cannot_be_read(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         with run.without("settings"):
             await run.pilot.press("f4")
@@ -45,7 +45,7 @@ async def test_the_review_opens_although_its_draft_is_unreadable(tmp_path: Path,
             await run.see("Nothing to review yet.")
 
 
-async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path, server: WireServer) -> None:
+async def test_typing_while_the_review_loads_keeps_the_chat(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         bench = run.app.workbench
         bench.show_pane("diff")
@@ -56,7 +56,7 @@ async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path
         assert bench.composer.draft == "yes"
 
 
-async def test_a_review_key_before_the_workspace_is_open_is_obeyed(tmp_path: Path, server: WireServer) -> None:
+async def test_a_review_key_works_before_the_workspace_is_open(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path) as run:
         run.app.workbench.show_pane("approvals")
         await run.until(lambda: run.reviewed and run.app.workbench.is_in_review, "the approvals")
@@ -79,7 +79,7 @@ async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("resume", [True, False])
-async def test_words_on_decided_proposals_are_restored(tmp_path: Path, server: WireServer, resume: bool) -> None:
+async def test_drafts_on_decided_proposals_are_restored(tmp_path: Path, server: WireServer, resume: bool) -> None:
     async with staged(tmp_path, server) as run:
         await begin_words(run)
         # Another process decides, and this one ends before it hears of it.

@@ -95,7 +95,7 @@ async def test_the_first_picture_has_no_review(tmp_path: Path, server: WireServe
         assert not run.app.workbench.query("#parting, #front-review")
 
 
-async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: Path, server: WireServer) -> None:
+async def test_unchanged_settings_are_not_drawn_again(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server, kind=Counting) as (run, go_on):
         go_on.set()
         await run.app.wait_until_open()
@@ -124,7 +124,7 @@ async def test_text_typed_while_the_session_opens_is_kept(tmp_path: Path, server
         assert run.app.workbench.composer.draft == f"{typed} two"
 
 
-async def test_keys_for_what_is_not_there_yet_do_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_keys_for_parts_that_are_not_loaded_do_nothing(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         bench = run.app.workbench
         bench.show_pane("chat")
@@ -137,7 +137,7 @@ async def test_keys_for_what_is_not_there_yet_do_nothing(tmp_path: Path, server:
         assert bench.is_in_composer and bench.composer.draft == "/none.png"
 
 
-async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer) -> None:
+async def test_the_cursor_in_the_composer_stays_during_the_start(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         await run.write("begin end")
         await run.pilot.press("left", "left", "left")
@@ -175,7 +175,7 @@ async def test_quitting_works_while_the_session_opens(tmp_path: Path, server: Wi
         assert run.app.failure is None
 
 
-async def test_a_session_with_a_damaged_end_ends_the_app_with_one_line(tmp_path: Path, server: WireServer) -> None:
+async def test_a_damaged_session_ends_the_app_with_one_line(tmp_path: Path, server: WireServer) -> None:
     session = filled(tmp_path)
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
         with run.runtime.database.transaction() as connection:
@@ -185,7 +185,7 @@ async def test_a_session_with_a_damaged_end_ends_the_app_with_one_line(tmp_path:
         assert session in str(run.app.failure) and len(str(run.app.failure).splitlines()) == 1
 
 
-async def test_a_damaged_proposal_does_not_keep_the_session_from_opening(tmp_path: Path, server: WireServer) -> None:
+async def test_a_damaged_proposal_does_not_stop_the_session_from_opening(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
         with run.runtime.database.transaction() as connection:
@@ -201,7 +201,7 @@ async def test_a_damaged_proposal_does_not_keep_the_session_from_opening(tmp_pat
         await run.until(lambda: run.app.current_session is not None, "the session")
 
 
-async def test_a_job_replaced_before_it_begins_leaves_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_a_background_task_replaced_before_its_start_is_closed(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         go_on.set()
         await run.app.wait_until_open()

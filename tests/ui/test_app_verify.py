@@ -14,7 +14,9 @@ __all__ = ["keys"]
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 
 
-async def test_unreviewed_commits_are_shown_and_staged(tmp_path: Path, server: WireServer, keys: Path) -> None:
+async def test_the_verify_screen_shows_and_stages_unreviewed_commits(
+    tmp_path: Path, server: WireServer, keys: Path
+) -> None:
     async with running(tmp_path, server) as app:
         project = Project(app.runtime.workspace.root, keys)
         await app.command("verify")

@@ -66,7 +66,7 @@ def asked_of_all(state: ReviewState) -> str:
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
-def test_shown_proposal_stays_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
+def test_the_shown_proposal_stays_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
     state = ReviewState()
     known: dict[str, Proposal] = {}
     for number, to in steps:
@@ -108,7 +108,7 @@ def test_approvable_proposals_come_before_stale_ones() -> None:
     assert opened.current == "P2"
 
 
-def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -> None:
+def test_a_stale_proposal_stays_shown_if_it_was_chosen_or_has_a_draft() -> None:
     gone, new = stale(one("P1"), "a.py changed"), one("P2")
     state = state_with_stale(attended=False)
     state.current, state.is_picked_by_user = "P1", True
@@ -126,7 +126,7 @@ def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -
 
 
 @given(st.lists(st.integers(0, 5), max_size=10))
-def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
+def test_line_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     value, _ = retry_proposal()
     state = ReviewState(waiting=[value], current="P1")
     for number in toggles:
@@ -140,7 +140,7 @@ def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     assert choice.removed == value.removed - sum(hunk.old_count for hunk in left)
 
 
-def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
+def test_decided_hunks_are_not_in_the_approval_selection() -> None:
     value, _ = retry_proposal()
     change = value.files[0]
     hunks = (change.hunks[0].model_copy(update={"state": HunkState.DENIED}), *change.hunks[1:])
@@ -155,7 +155,7 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     )
 
 
-def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
+def test_files_with_only_excluded_hunks_would_not_change() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("b.py", "a\n", "b\n")])
     state = seen(ReviewState(), value)
     state.update_proposals([value])
@@ -194,7 +194,7 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
     assert "applied in part" in proposal_row(state, decided).plain
 
 
-def test_verdicts_on_one_proposal() -> None:
+def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")
     assert isinstance(judge_approval(state, value, shown=True, versions=False), ActionNeedsConfirmation), (
@@ -212,7 +212,7 @@ def test_verdicts_on_one_proposal() -> None:
             assert judge_approval(state, other, shown=True, versions=False) == judge_denial(state, other) == gone
 
 
-def test_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
+def test_a_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
     for denied in (judge_denial, judge_feedback):
@@ -220,7 +220,7 @@ def test_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
         assert denied(state, gone) == ActionRefused("P1 is stale and cannot be taken back: a.py changed")
 
 
-def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
+def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
     loose = proposal("P2", [file_diff("b.py", "a\n", "b\n", rung=MatchLevel.LINE_HINT)])
     moved = proposal("P3", [file_diff("c.py", "a\n", "b\n", rebased=True)])
     gone = proposal("P4", [file_diff("d.py", "a\n", None)])
@@ -254,14 +254,14 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
     assert "P5" not in verdict.question
 
 
-def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
+def test_a_trailing_space_is_not_doubtful() -> None:
     assert (
         find_bulk_approval_caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]))
         == []
     )
 
 
-def test_denying_all_of_nothing_and_of_one() -> None:
+def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
     assert isinstance(judge_deny_all(ReviewState()), ActionRefused)
     assert isinstance(judge_approve_all(ReviewState()), ActionRefused)
     assert judge_deny_all(ReviewState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
@@ -282,7 +282,7 @@ def test_the_guard_opens_only_after_the_grace_period() -> None:
     assert not guard.is_over
 
 
-def test_words_of_others_are_never_markup_or_escapes() -> None:
+def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
     hostile = "x[/]y [bold]b[/bold] [@click=app.quit]c[/] \x1b]0;title\x07 \u202e"
     value = one(
         "P1", summary=hostile, reason=hostile, state=ProposalState.STALE, files=(file_diff(hostile, "a", "b").change,)
@@ -297,13 +297,13 @@ def test_words_of_others_are_never_markup_or_escapes() -> None:
     assert any("[@click=app.quit]" in row.plain for row in rows)
 
 
-def test_a_quote_has_the_lines_around_with_their_signs() -> None:
+def test_a_quote_has_the_surrounding_lines_with_their_signs() -> None:
     diff = file_diff("a.py", "1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n")
     assert quote_lines(diff, DraftComment("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
     assert quote_lines(diff, DraftComment("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
 
 
-def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
+def test_a_file_without_hunks_counts_as_unseen() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
     state = ReviewState(waiting=[value])
     assert state.unseen_parts(value) == UnseenParts(0, 0, ("run.sh",))
@@ -313,7 +313,7 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
-def test_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
+def test_an_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     value, _ = retry_proposal()
     state = ReviewState()
     state.update_proposals([value])
@@ -327,7 +327,7 @@ def test_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     assert len(state.hunk_exclusions.approval_selection(after).hunks) == len(value.hunks) - 1
 
 
-def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> None:
+def test_excluded_lines_can_be_included_again_and_stay_seen() -> None:
     whole = file_diff("a.py", "a\nb\n", "A\nB\n")
     value = proposal("P1", [whole])
     (hunk,) = value.hunks
@@ -346,7 +346,7 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     assert state.hunk_exclusions.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
 
 
-def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
+def test_a_denied_hunk_of_a_pending_proposal_can_be_reopened() -> None:
     value, _ = retry_proposal()
     change = value.files[0]
     part = DeniedHunks(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
@@ -367,7 +367,7 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     assert [state.queue_number(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
 
 
-def test_decided_proposal_mentions_a_waiting_permission_first() -> None:
+def test_a_waiting_permission_is_mentioned_before_a_decided_proposal() -> None:
     state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
     assert "Nothing waits for you." in current_item_lines(state, str)[1].plain
     state.permissions.asked["c1"] = PermissionRequest("command", "Run a command", "make test", ".")
@@ -375,7 +375,7 @@ def test_decided_proposal_mentions_a_waiting_permission_first() -> None:
 
 
 @pytest.mark.parametrize("kind", ["secret", "changes", "server"])
-def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -> None:
+def test_only_a_command_can_be_allowed_by_its_form(kind: Any) -> None:
     state = ReviewState(current="c1")
     other, command = (
         PermissionRequest(kind, "May I?", "make", "."),
@@ -390,7 +390,7 @@ def test_deny_has_no_title_when_nothing_is_shown() -> None:
     assert current_key_title("deny", ReviewState(), None, comparing=False) == ""
 
 
-def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
+def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
     state, question = ReviewState(), ActionNeedsConfirmation("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update_proposals([one("P1"), one("P2")])
     titles = {action: current_key_title(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
@@ -409,7 +409,7 @@ def test_no_check_line_without_checks() -> None:
     assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
 
 
-def test_checks_stand_on_one_line_where_there_is_room() -> None:
+def test_checks_are_on_one_line_if_there_is_room() -> None:
     results = tuple(
         CheckResult(name, CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1)) for name in ("lint", "tests")
     )
@@ -418,7 +418,7 @@ def test_checks_stand_on_one_line_where_there_is_room() -> None:
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
 
 
-def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
+def test_the_decision_keys_name_feedback_and_comments_to_be_sent() -> None:
     state, value = ReviewState(), one("P1")
     state.update_proposals([value])
     for begun, said in (
@@ -433,7 +433,7 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
         assert f"deny{said} " in current_item_lines(state, str)[-1].plain
 
 
-def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
+def test_an_answer_to_an_unknown_question_is_ignored() -> None:
     threads = SideThreads()
     assert threads.handle_update(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
     assert threads.exchanges_about("P1") == []

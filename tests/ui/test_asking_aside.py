@@ -52,7 +52,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
     await ask(run, server, "why?")
 
 
-async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
+async def test_a_side_answer_streams_below_the_diff_and_shows_its_cost(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         asking = run.app.workbench.review.ask_panel
         await run.review()
@@ -131,7 +131,7 @@ async def test_escape_closes_then_stops_the_answer_then_interrupts(tmp_path: Pat
         assert threads.exchanges_about("P1")[-1].answer is None, "the question is still out"
 
 
-async def test_a_question_is_opened_beside_its_hunk(tmp_path: Path, server: WireServer) -> None:
+async def test_a_side_question_is_opened_at_its_hunk(tmp_path: Path, server: WireServer) -> None:
     """Also after a restart, in another session, and where nobody has been in the review yet."""
     lines = [f"line {number}\n" for number in range(200)]
     async with running(tmp_path, server) as run:
@@ -159,7 +159,7 @@ async def test_a_question_is_opened_beside_its_hunk(tmp_path: Path, server: Wire
             assert len(server.requests) == before, "to look at it asks nobody"
 
 
-async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer) -> None:
+async def test_after_an_error_another_side_question_can_be_asked(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         for number, (step, said) in enumerate(
             (
@@ -177,7 +177,7 @@ async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireSer
             await run.see(f"● Because {number}.")
 
 
-async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: Path) -> None:
+async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_text(tmp_path: Path) -> None:
     async with running(tmp_path, size=(120, 40)) as run:
         await run.screen("SetupScreen")
         await run.pilot.press("escape")
@@ -203,7 +203,9 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         )
 
 
-async def test_picked_lines_go_with_a_question_and_an_answer_to_feedback(tmp_path: Path, server: WireServer) -> None:
+async def test_picked_lines_are_sent_with_a_question_and_an_answer_becomes_feedback(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
@@ -248,7 +250,7 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
+async def test_an_answer_cannot_become_feedback_for_a_decided_proposal() -> None:
     item = small()
     async with reviewing(item) as (app, pilot):
         place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
@@ -266,7 +268,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         assert app.posted == [], "the answer before is awaited"
 
 
-async def test_hunk_of_the_question_stays_in_view_above_the_panel() -> None:
+async def test_the_hunk_of_a_question_stays_in_view_above_the_panel() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
@@ -290,7 +292,7 @@ async def test_hunk_of_the_question_stays_in_view_above_the_panel() -> None:
             assert view.cursor.number == row and top <= view.layout_rows.first_line_of_row(row) < top + room, told
 
 
-async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, server: WireServer) -> None:
+async def test_the_cursor_of_the_diff_stays_in_view_at_any_focus(tmp_path: Path, server: WireServer) -> None:
     """The question and the keys that decide take their room from a diff that may have little."""
     async with running(tmp_path, server, size=(80, 45)) as run:
         root = run.runtime.workspace.root
@@ -323,7 +325,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
             assert files.size.height <= view.size.height
 
 
-async def test_questions_on_files_and_gone_hunks_are_marked_and_can_be_opened() -> None:
+async def test_questions_on_files_and_removed_hunks_are_marked_and_can_be_opened() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "a\nc\n")]
     hunk = diffs[0].change.hunks[0].id
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):

@@ -68,7 +68,7 @@ async def shows(app: ChatApp, text: str) -> None:
     await until(lambda: any(text in row for row in app.shown()), text)
 
 
-async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> None:
+async def test_streamed_text_appears_and_ends_as_the_recorded_message() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         text = "# Title\n\n- one\n- two\n\nThe **end**."
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
@@ -85,7 +85,7 @@ async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> Non
             assert other.shown()[:8] == streamed[:8]
 
 
-async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown_and_the_queue_comes() -> None:
+async def test_streamed_calls_reasoning_and_discarded_attempts_are_shown() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.apply_update(ReasoningStreamed("First thought.\nSecond thought."))
         await shows(app, "Thinking  Second thought.")
@@ -142,7 +142,7 @@ async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
 
 
-async def test_a_click_on_the_way_out_interrupts() -> None:
+async def test_a_click_on_the_interrupt_hint_interrupts() -> None:
     app = ChatApp(conversation(1))
     heard: list[str] = []
     app.bind("escape", "heard")
@@ -159,7 +159,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         assert heard == ["escape"]
 
 
-async def test_the_interrupt_hint_stays_whole_and_a_tool_that_waits_is_not_said_to_run() -> None:
+async def test_the_interrupt_hint_is_complete_and_a_waiting_tool_is_not_running() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(TurnStatusLine)
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
@@ -180,7 +180,7 @@ async def test_the_interrupt_hint_stays_whole_and_a_tool_that_waits_is_not_said_
 LONG = "A way that takes " + "very " * 60 + "many words"
 
 
-async def test_a_long_option_can_be_read_whole_and_clicked_anywhere() -> None:
+async def test_a_long_option_is_shown_completely_and_can_be_clicked_anywhere() -> None:
     question = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=("short", LONG, "last"))]
     async with chatting(question, size=SIZE) as (app, pilot):
         rows = app.pane.question_bar.render().plain.split("\n")
@@ -190,7 +190,7 @@ async def test_a_long_option_can_be_read_whole_and_clicked_anywhere() -> None:
         assert app.said == [ChatPane.QuestionAnswered("c1.0", LONG)]
 
 
-async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> None:
+async def test_many_options_scroll_and_leave_room_for_the_composer() -> None:
     options = tuple(f"option {number}" for number in range(1, 31))
     log: list[Event] = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=options)]
     async with chatting(log, size=SIZE) as (app, pilot):
@@ -203,7 +203,7 @@ async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> 
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
 
 
-async def test_an_answered_question_leaves_the_composer_to_messages_and_another_session_forgets_it() -> None:
+async def test_an_answered_question_is_removed_from_the_composer() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         # Opening another session forgets the question.
         app.pane.show_session([UserMessage(id=1, text="other")])
@@ -235,7 +235,7 @@ def long_log(turns: int) -> list[Event]:
     return [event.model_copy(update={"id": at, "time": float(at)}) for at, event in enumerate(log, 1)]
 
 
-async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_allows() -> None:
+async def test_the_end_of_a_long_session_is_shown_first() -> None:
     app, log = ChatApp(), long_log(400)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -329,7 +329,7 @@ async def test_opened_entry_stays_open_while_a_session_loads() -> None:
         assert app.shown() == opened
 
 
-async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes_unless_another_is_opened() -> None:
+async def test_updates_are_shown_while_a_session_still_loads() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.show_session(long_log(400))
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
@@ -353,7 +353,7 @@ class AtOnce(ThreadPoolExecutor):
         return done
 
 
-async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
+async def test_an_event_that_is_not_loaded_yet_is_scrolled_to_later() -> None:
     app, log = ChatApp(), long_log(1_000)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -367,7 +367,7 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
         assert any("message 0" in row for row in app.shown())
 
 
-async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_the_next() -> None:
+async def test_an_event_of_a_closed_session_is_not_scrolled_to_in_the_next() -> None:
     app, log = ChatApp(), long_log(1_000)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -388,7 +388,7 @@ async def opened_three_times() -> None:
         await until(lambda: not app.pane.has_more_to_show, "the whole session")
 
 
-async def test_a_session_that_is_left_before_the_rest_of_it_begins_to_come_leaves_nothing_behind() -> None:
+async def test_a_session_closed_before_it_loads_leaves_no_task() -> None:
     await opened_three_times()
     # What was never awaited is told of as an error.
     gc.collect()
@@ -445,7 +445,7 @@ class Counted(TurnStatusLine):
         return super().refresh(*regions, **options)
 
 
-async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
+async def test_calls_in_quick_succession_update_the_status_at_the_next_tick() -> None:
     app = ChatApp()
     app.pane.status_line = line = Counted()
     async with app.run_test(size=SIZE):
@@ -458,7 +458,7 @@ async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
         assert "tool_199" in line.render().plain
 
 
-async def test_the_time_shown_is_not_the_users() -> None:
+async def test_the_shown_time_excludes_waits_for_the_user() -> None:
     clock = Clock()
     app = ChatApp()
     app.pane.status_line = line = TurnStatusLine(clock)
@@ -484,7 +484,9 @@ async def test_the_time_shown_is_not_the_users() -> None:
         (TurnEnded(id=9, stopped="answer", message="It broke off."), ("It broke off.", "/continue goes on")),
     ],
 )
-async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnEnded, words: tuple[str, ...]) -> None:
+async def test_the_status_line_names_the_end_of_a_turn_that_is_out_of_sight(
+    end: TurnEnded, words: tuple[str, ...]
+) -> None:
     async with chatting(conversation(20), size=SIZE) as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("home")
@@ -501,7 +503,7 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         assert "Waiting" in app.pane.status_line.render().plain
 
 
-async def test_nothing_ticks_when_nothing_moves() -> None:
+async def test_no_timer_runs_when_nothing_changes() -> None:
     async with chatting(conversation(20), size=SIZE) as (app, _pilot):
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         app.pane.apply_update(TextStreamed("text"))
@@ -513,7 +515,7 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
         assert not app.pane.composer.editor.cursor_blink
 
 
-async def test_typing_goes_on_while_text_floods_in() -> None:
+async def test_typing_works_while_much_text_streams() -> None:
     async with chatting(conversation(200), size=SIZE) as (app, pilot):
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(500))
@@ -581,7 +583,7 @@ async def test_paging_from_the_composer_moves_the_transcript() -> None:
         assert app.pane.transcript.is_following
 
 
-async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
+async def test_the_chat_works_in_narrow_and_tiny_terminals() -> None:
     async with chatting([*conversation(20), *QUESTION], size=SIZE) as (app, pilot):
         for size in ((40, 10), (12, 6), (7, 20), (4, 3), (160, 45)):
             await pilot.resize_terminal(*size)
@@ -602,7 +604,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
         await shows(app, "It goes on.")
 
 
-async def test_a_word_after_a_pause_is_shown_at_once(
+async def test_streamed_text_after_a_pause_is_shown_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(chat_pane, "_MIN_REFRESH_SECONDS", 3600.0)

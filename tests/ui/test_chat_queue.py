@@ -13,7 +13,7 @@ from tests.wire.server import WireServer
 BIG = "\n".join(f"line {number}" for number in range(340))
 
 
-async def test_queued_messages_can_be_taken_back_while_the_model_works(tmp_path: Path, server: WireServer) -> None:
+async def test_queued_messages_can_be_recalled_during_a_turn(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.script([stream(chunk(text="Well"), STALL)])
         await run.write("hello")
@@ -65,7 +65,7 @@ async def test_queued_messages_survive_closing_the_session(tmp_path: Path, serve
         assert len(server.requests) == 1, "nothing is sent by itself"
 
 
-async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, server: WireServer) -> None:
+async def test_a_session_that_is_open_elsewhere_is_followed(tmp_path: Path, server: WireServer) -> None:
     server.say("Good day.")
     async with running(tmp_path, server) as first:
         await first.say("hello")
@@ -92,7 +92,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             assert not second.app.require_session().is_follower
 
 
-async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:
+async def test_a_fork_during_a_turn_needs_confirmation(tmp_path: Path, server: WireServer) -> None:
     server.script([stream(chunk(text="Well"), STALL)])
     async with running(tmp_path, server) as run:
         await run.write("hello")
@@ -111,7 +111,7 @@ async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireS
         assert run.app.require_session() is not session and not session.is_busy
 
 
-async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:
+async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("Good day.")
         await run.say("an earlier question")
@@ -145,7 +145,7 @@ async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, serv
             assert not session.is_busy
 
 
-async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server: WireServer) -> None:
+async def test_a_draft_with_folded_paste_is_restored_after_a_restart(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("a question")

@@ -47,7 +47,7 @@ async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
-async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
+async def test_the_transcript_follows_its_end_until_the_user_scrolls_up() -> None:
     async with chatting(conversation(20), size=SIZE) as (app, pilot):
         assert app.pane.transcript.is_following
         await stream(app, pilot, "first line\n\n" * 20)
@@ -73,7 +73,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         assert "new" not in app.pane.status_line.render().plain
 
 
-async def test_the_mouse_wheel_stops_following_too() -> None:
+async def test_the_mouse_wheel_stops_following() -> None:
     async with chatting(conversation(40), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         transcript.post_message(MouseScrollUp(transcript, 5, 5, 0, 0, 0, False, False, False))
@@ -81,7 +81,7 @@ async def test_the_mouse_wheel_stops_following_too() -> None:
         assert not transcript.is_following
 
 
-async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() -> None:
+async def test_a_long_session_opens_at_its_end_and_lays_out_only_visible_entries() -> None:
     async with chatting(conversation(2000), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         assert len(transcript.entries) > 3000
@@ -99,7 +99,7 @@ async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() 
 
 
 @pytest.mark.parametrize("step", [1, 7, 26])
-async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: int) -> None:
+async def test_scrolling_up_through_estimated_heights_never_jumps(step: int) -> None:
     async with chatting(conversation(14 if step == 1 else 60), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         height = transcript.size.height
@@ -113,7 +113,7 @@ async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: 
         assert app.shown()[1] == "▌ Question 0"
 
 
-async def test_a_new_width_keeps_what_was_at_the_top() -> None:
+async def test_a_new_width_keeps_the_entry_at_the_top() -> None:
     async with chatting(conversation(60), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         transcript.scroll_relative(y=-60, animate=False)
@@ -144,7 +144,7 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
         assert len([row for row in app.shown() if row]) == 1
 
 
-async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
+async def test_keys_in_an_empty_chat_do_nothing() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
@@ -154,7 +154,7 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
 
-async def test_a_card_leads_to_the_review_and_dragging_over_it_selects_text() -> None:
+async def test_a_card_opens_the_review_and_dragging_over_it_selects_text() -> None:
     async with chatting([staged(1)], size=SIZE) as (app, pilot):
         # Dragging over a card selects text and opens nothing.
         transcript = app.pane.transcript
@@ -177,7 +177,7 @@ async def test_a_card_leads_to_the_review_and_dragging_over_it_selects_text() ->
         assert app.said[1:] == [Transcript.ProposalOpened("P7")]
 
 
-async def test_clicks_into_the_chat_leave_the_keyboard_to_the_composer() -> None:
+async def test_clicks_into_the_chat_keep_the_focus_in_the_composer() -> None:
     async with chatting(conversation(4), size=SIZE) as (app, pilot):
         # Unfolding by mouse keeps the focus in the composer.
         await pilot.press("a")
@@ -194,7 +194,7 @@ async def test_clicks_into_the_chat_leave_the_keyboard_to_the_composer() -> None
         assert app.pane.composer.draft == "x"
 
 
-async def test_details_are_aligned_and_stand_apart() -> None:
+async def test_details_of_calls_are_aligned() -> None:
     log: list[Event] = [
         AssistantMessage(
             id=1,
@@ -220,7 +220,7 @@ async def test_details_are_aligned_and_stand_apart() -> None:
         ]
 
 
-async def test_a_card_has_an_edge_of_its_own() -> None:
+async def test_a_proposal_card_has_a_border() -> None:
     async with chatting([UserMessage(id=1, text="mine"), staged(2)], size=SIZE) as (app, _pilot):
         shown = [row for row in app.shown() if row]
         assert shown[0] == "▌ mine"
@@ -255,7 +255,7 @@ async def test_folded_message_counts_its_own_hidden_lines() -> None:
             assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
 
 
-async def test_a_huge_message_is_folded_and_opens() -> None:
+async def test_a_huge_message_is_folded_and_can_be_opened() -> None:
     log: list[Event] = [UserMessage(id=1, text="\n".join(f"row {number}" for number in range(3000)))]
     async with chatting(log, size=SIZE) as (app, pilot):
         rows = [row for row in app.shown() if row]
@@ -282,7 +282,7 @@ async def test_running_commands_show_the_end_of_their_output() -> None:
         assert len(rows) == 6
 
 
-async def test_a_copy_is_the_text_as_it_was_written() -> None:
+async def test_a_copy_of_a_message_is_its_original_text() -> None:
     sentence = "A sentence that is long enough to be wrapped into several rows of the pane, twice over at the least."
     log: list[Event] = [AssistantMessage(id=1, text=f"{sentence}\n\n```\nindented = 1\n    more\n```\n")]
     async with chatting(log, size=(50, 20)) as (app, pilot):
@@ -293,7 +293,7 @@ async def test_a_copy_is_the_text_as_it_was_written() -> None:
         assert app.screen.get_selected_text() == f"{sentence}\n\nindented = 1\n    more"
 
 
-async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> None:
+async def test_a_double_click_selects_the_word_and_a_triple_click_the_entry() -> None:
     log: list[Event] = [UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")]
     async with chatting(log, size=SIZE) as (app, pilot):
         await pilot.click(app.pane.transcript, offset=(10, 20))
@@ -305,7 +305,7 @@ async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> N
         assert app.screen.get_selected_text() == "one app/fetch.py:12 three"
 
 
-async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
+async def test_a_link_shows_its_address_and_is_opened_by_the_app() -> None:
     log: list[Event] = [AssistantMessage(id=1, text="see [the docs](https://example.org/x)")]
     async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
         await pilot.hover(app.pane.transcript, offset=(9, 1))
@@ -315,7 +315,7 @@ async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
 
 
 @pytest.mark.parametrize("stopped", ["answer", "staged", "refused"])
-async def test_the_message_of_a_turn_is_shown_whole(
+async def test_the_message_of_an_ended_turn_is_shown_completely(
     stopped: Literal["answer", "staged", "refused"],
 ) -> None:
     words = "It was ended before the model was done, and these words are too long for a line."
@@ -328,7 +328,7 @@ async def test_the_message_of_a_turn_is_shown_whole(
 HOSTILE = "x[/]y [red]z[/red] \x1b]0;title\x07 \x1b[2J \x9b31m \u202eevil\u2066 a\u200bb"
 
 
-async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
+async def test_hostile_text_is_made_visible_in_the_transcript() -> None:
     stat = FileStat(path=HOSTILE, op="edit", added=1, removed=1)
     comment = LineComment(path=HOSTILE, line=1, side="new", quote=HOSTILE, text=HOSTILE)
     log: list[Event] = [
@@ -380,7 +380,7 @@ async def test_a_theme_change_repaints_without_laying_out_again() -> None:
         assert before != after
 
 
-async def test_a_row_that_was_painted_before_is_the_same_strip() -> None:
+async def test_a_row_painted_before_is_the_same_strip() -> None:
     """A strip keeps what was made of it for the terminal; a new one would have all of that made again."""
     async with chatting(conversation(20), size=(80, 24)) as (app, pilot):
         transcript = app.pane.transcript

@@ -82,7 +82,7 @@ async def test_an_at_sign_completes_files() -> None:
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
-async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_nevertheless() -> None:
+async def test_files_listed_after_typing_are_offered() -> None:
     listed = Event()
 
     def list_files() -> list[str]:
@@ -98,7 +98,7 @@ async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_neve
         assert choices(app) == ["app/agent/gate.py", "tests/test_gate.py"]
 
 
-async def test_a_slash_completes_commands_and_takes_an_argument() -> None:
+async def test_a_slash_completes_commands_and_arguments() -> None:
     async with chatting(notifications=True) as (app, pilot):
         # A slash completes commands.
         await pilot.press("slash")
@@ -132,7 +132,7 @@ def indexed(paths: Sequence[str]) -> PathIndex:
     return index
 
 
-def test_the_best_names_come_first() -> None:
+def test_the_best_path_matches_come_first() -> None:
     names = [
         *("lib/domain.py", "m/a/i/n.txt", "src/main.py", "src/mainline/x.py", "src/my_main_domain.py"),
         "src/the_main.py",
@@ -192,9 +192,7 @@ def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     block=st.integers(1, 5),
     lengths=st.sampled_from([1, 2, 8]),
 )
-def test_an_index_finds_what_a_look_at_each_path_finds(
-    paths: list[str], query: str, block: int, lengths: int
-) -> None:
+def test_the_path_index_finds_what_a_full_scan_finds(paths: list[str], query: str, block: int, lengths: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_index, "_LENGTH_STEP", lengths)
         patch.setattr(path_index, "_PATHS_PER_BLOCK", block)
@@ -207,7 +205,7 @@ def test_an_index_finds_what_a_look_at_each_path_finds(
             assert index.find_paths(query[:end]) == best_by_hand(paths, query[:end])[:3], "and when it shrinks"
 
 
-def test_many_matches_are_ranked_as_a_few() -> None:
+def test_many_matches_are_ranked_like_few() -> None:
     paths = sorted(f"pkg{index % 13}/mod_{index}/File_{index * 7 % 97}.py" for index in range(9000))
     index = indexed(paths)
     for query in ("f", "fi", "file_3", "file_31", "f31", "mod_4", "pkg1/mod", "p1m2f", "d_8999/f", "zzz", ".py"):
@@ -215,7 +213,7 @@ def test_many_matches_are_ranked_as_a_few() -> None:
 
 
 @pytest.mark.parametrize("middle", [0, 100])
-def test_of_matches_of_a_length_the_first_are_kept_also_where_others_are_found_before(middle: int) -> None:
+def test_of_equally_good_matches_the_first_are_kept(middle: int) -> None:
     short = [f"zx{number:03}/{name}" for number in range(100) for name in ("w", "wwq")]
     paths = [*(f"ax{number:03}bb/q" for number in range(900)), *(f"b{number:03}/www" for number in range(middle))]
     assert indexed([*paths, *short]).find_paths("xq") == best_by_hand([*paths, *short], "xq")
@@ -243,7 +241,7 @@ def test_paths_of_other_lengths_in_another_block_are_found(paths: list[str], mon
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
-def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list[str], block: int) -> None:
+def test_a_new_listing_replaces_the_old_in_blocks(before: list[str], after: list[str], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_index, "_PATHS_PER_BLOCK", block)
         patch.setattr(path_index, "_PATHS_PER_SLICE", block)
@@ -262,7 +260,7 @@ def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list
         assert index.find_paths("a") == best_by_hand(after, "a")
 
 
-def test_a_query_that_goes_on_searches_no_block_again_that_has_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_longer_query_skips_blocks_without_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     index = indexed([f"view/{number:05}_w.py" for number in range(20_000)])
     blocks: list[None] = []
     monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: blocks.append(None))
@@ -272,7 +270,7 @@ def test_a_query_that_goes_on_searches_no_block_again_that_has_no_match(monkeypa
     assert len(blocks) - before <= before / 2
 
 
-def test_a_search_that_nobody_waits_for_ends() -> None:
+def test_a_cancelled_path_search_ends_early() -> None:
     index = indexed([f"folder_{number % 1000}/deep/module_{number}.py" for number in range(20_000)])
     asked = iter(range(1000))
     with pytest.raises(SearchCancelled):
@@ -281,7 +279,7 @@ def test_a_search_that_nobody_waits_for_ends() -> None:
     assert len(index.find_paths("mo9")) == MAX_MATCHES
 
 
-def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_search_and_listing_yield_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [f"folder_{number % 1000}/module_{number}.py" for number in range(20_000)]
     times: list[None] = []
     monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: times.append(None))
@@ -292,7 +290,7 @@ def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.Monk
     assert len(times) >= 20_000 / 4000
 
 
-def test_a_listing_that_nobody_waits_for_ends_and_what_it_has_not_reached_stays() -> None:
+def test_a_cancelled_listing_keeps_the_old_paths_that_it_did_not_reach() -> None:
     index = indexed([f"module_{number:05}.py" for number in range(20_000)])
     taken: list[str] = []
 
@@ -308,7 +306,7 @@ def test_a_listing_that_nobody_waits_for_ends_and_what_it_has_not_reached_stays(
     assert index.find_paths("module_19999.py") == ["module_19999.py"]
 
 
-async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_path_search_is_cancelled_by_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
     search = PathIndex.find_paths
 
@@ -330,7 +328,7 @@ async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPa
     assert ended == ["given up"]
 
 
-async def test_files_are_offered_while_others_are_still_listed_and_the_highlighted_one_stays() -> None:
+async def test_files_are_offered_during_the_listing_and_the_highlight_stays() -> None:
     go_on = Event()
     first = [f"a/gate_long_{number:04}.py" for number in range(5000)]
 
@@ -350,7 +348,7 @@ async def test_files_are_offered_while_others_are_still_listed_and_the_highlight
         assert app.pane.composer.popup.highlighted_suggestion == chosen
 
 
-async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:
+async def test_a_new_mention_lists_the_files_again() -> None:
     files = ["a/gate.py", "b/gate.py"]
     async with chatting(files=lambda: list(files)) as (app, pilot):
         await pilot.press(*"@gate")

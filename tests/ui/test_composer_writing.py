@@ -28,7 +28,7 @@ async def paste(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
-async def test_enter_sends_and_empties_and_keys_follow_the_keymap() -> None:
+async def test_enter_sends_the_draft_and_keys_follow_the_keymap() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"hi", "enter")
         assert app.said == [Composer.Submitted("hi")]
@@ -45,7 +45,7 @@ async def test_enter_sends_and_empties_and_keys_follow_the_keymap() -> None:
         assert app.said == [Composer.Submitted("a\nb")]
 
 
-async def test_a_new_line_is_not_a_send() -> None:
+async def test_a_new_line_key_does_not_send() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
         assert app.said == [Composer.Submitted("a\nb\nc")]
@@ -58,7 +58,7 @@ async def test_a_new_line_is_not_a_send() -> None:
         (["a", "b", "backspace", "c", "left", "d", "enter"], "adc", ""),
     ],
 )
-async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], said: str, left: str) -> None:
+async def test_keys_of_one_burst_keep_their_order(keys: list[str], said: str, left: str) -> None:
     async with chatting() as (app, pilot):
         for key in keys:
             app.post_message(Key(key, key if len(key) == 1 else None))
@@ -67,7 +67,7 @@ async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], sai
         assert composer(app).draft == left
 
 
-async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
+async def test_the_composer_grows_to_a_third_of_the_screen_and_then_scrolls() -> None:
     async with chatting(size=(80, 30)) as (app, pilot):
         assert composer(app).editor.size.height == 1
         for _ in range(4):
@@ -79,7 +79,7 @@ async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
         assert composer(app).editor.size.height == 10
 
 
-async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_file_system_does_not_delay_a_paste(monkeypatch: pytest.MonkeyPatch) -> None:
     async def find(pasted: str) -> Sequence[Mention]:
         await asyncio.Event().wait()
         return ()
@@ -90,7 +90,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
     assert await looking.mention_text("/far/away.png") == "/far/away.png"
 
 
-async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
+async def test_a_big_paste_is_shown_folded_and_sent_completely() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
@@ -123,7 +123,7 @@ async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
         assert composer(app).draft == f"x{BIG}y"
 
 
-async def test_small_pastes_are_text_with_unix_line_ends() -> None:
+async def test_a_small_paste_gets_unix_line_ends() -> None:
     async with chatting() as (app, pilot):
         await paste(app, pilot, "a\r\nb\rc")
         assert composer(app).editor.text == "a\nb\nc"
@@ -149,7 +149,7 @@ async def test_history_by_arrows_keeps_the_draft() -> None:
         assert composer(app).draft == "kept\nfrom before!"
 
 
-async def test_history_search_takes_or_leaves_and_sends_nothing_in_vain() -> None:
+async def test_history_search_takes_or_leaves_a_match_without_sending() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("ctrl+r")
         assert not composer(app).popup.is_open, "nothing was sent yet"
@@ -184,7 +184,7 @@ async def test_history_search_takes_or_leaves_and_sends_nothing_in_vain() -> Non
         assert not any(draft == "fix" for draft in app.drafts), "what is looked for is not kept as a draft"
 
 
-async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
+async def test_a_draft_is_restored_with_its_folds() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
@@ -203,7 +203,7 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
 
 
 @pytest.mark.parametrize("way", ["history", "search", "queue and editor"])
-async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
+async def test_a_restored_paste_is_folded_again(way: str) -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
@@ -224,7 +224,7 @@ async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
 
 
 @pytest.mark.parametrize("whole", ["\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000])
-async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) -> None:
+async def test_a_very_long_text_is_sent_completely_and_shown_shortened(whole: str) -> None:
     async with chatting() as (app, pilot):
         composer(app).set_history([whole])
         await pilot.press("up")
@@ -244,20 +244,20 @@ def test_folded_text_shows_its_first_and_last_lines() -> None:
     assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
 
 
-async def test_a_message_of_some_lines_is_not_folded() -> None:
+async def test_a_typed_message_of_many_lines_is_not_folded() -> None:
     async with chatting() as (app, _pilot):
         composer(app).draft = "written by hand\n" * 50
         assert composer(app).editor.text == "written by hand\n" * 50
 
 
-async def test_the_external_editor_gets_the_whole_draft() -> None:
+async def test_the_external_editor_gets_the_complete_draft() -> None:
     async with chatting() as (app, pilot):
         await paste(app, pilot, BIG)
         await pilot.press("ctrl+g")
         assert app.said == [Composer.EditorRequested(BIG)]
 
 
-async def test_queued_messages_are_shown_above_and_can_be_wanted_back() -> None:
+async def test_queued_messages_are_shown_and_can_be_recalled() -> None:
     async with chatting() as (app, pilot):
         composer(app).set_queued_messages(["next [/] thing", "and\nthen"])
         await pilot.pause()
@@ -284,20 +284,20 @@ async def test_queued_messages_are_shown_above_and_can_be_wanted_back() -> None:
         assert [type(message) for message in app.said] == [QueuedMessages.TakeBackWanted] * 2
 
 
-async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:
+async def test_the_command_list_aligns_its_titles() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("slash")
         rows = composer(app).popup.render().plain.split("\n")
         assert [row.index(title) for row, title in zip(rows, ("Make", "Choose", "New"), strict=True)] == [12, 12, 12]
 
 
-async def test_an_empty_composer_says_what_can_be_done() -> None:
+async def test_an_empty_composer_shows_its_placeholder() -> None:
     async with chatting() as (app, _pilot):
         assert str(composer(app).editor.placeholder) == PLACEHOLDER
 
 
 @given(st.lists(st.text(alphabet="ab\n[]#2 pasted lines", min_size=1, max_size=40), max_size=4))
-def test_every_paste_comes_back_as_it_was(texts: list[str]) -> None:
+def test_every_folded_paste_unfolds_unchanged(texts: list[str]) -> None:
     pastes = FoldedPastes()
     markers = [pastes.fold(text) for text in texts]
     assert len(set(markers)) == len(markers)
@@ -308,7 +308,7 @@ PIECES = st.lists(st.tuples(st.text(max_size=10), st.text(min_size=1, max_size=3
 
 
 @given(PIECES, st.text(max_size=10))
-def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str) -> None:
+def test_a_stored_draft_is_restored_unchanged(pieces: list[tuple[str, str]], rest: str) -> None:
     text, folds = "", []
     for plain, paste in pieces:
         folds.append((len(text) + len(plain), len(text) + len(plain) + len(paste)))
@@ -320,12 +320,12 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
 
 
 @pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
-def test_a_draft_without_folds_is_kept_as_it_stands(text: str) -> None:
+def test_a_draft_without_folds_is_stored_as_plain_text(text: str) -> None:
     assert ComposerDraft(text).dump() == text
 
 
 @given(st.text(alphabet="folds 12-\n[]", max_size=40))
-def test_any_string_can_be_restored(text: str) -> None:
+def test_any_string_can_be_loaded_as_a_draft(text: str) -> None:
     pastes = FoldedPastes()
     draft = ComposerDraft.load(text)
     assert text.endswith(draft.text)

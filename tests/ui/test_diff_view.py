@@ -24,7 +24,7 @@ async def opened(pilot: Pilot[None]) -> DiffView:
     return (await ready(pilot)).review.view
 
 
-async def test_narrow_is_unified_and_wide_stands_side_by_side() -> None:
+async def test_a_narrow_diff_is_unified_and_a_wide_one_side_by_side() -> None:
     for width, split in ((100, False), (160, True)):
         app = ReviewApp(retry_proposal())
         async with app.run_test(size=(width, 40)) as pilot:
@@ -55,7 +55,7 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + view.size.height, key
 
 
-async def test_moves_out_of_sight_lead_where_they_lead_in_sight() -> None:
+async def test_cursor_moves_work_while_the_view_is_hidden() -> None:
     diffs = many_lines(400)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
         view = app.review.view
@@ -73,7 +73,7 @@ async def test_moves_out_of_sight_lead_where_they_lead_in_sight() -> None:
             assert (view.cursor.number, view.scroll_offset) == in_sight
 
 
-async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_changed_since() -> None:
+async def test_a_moved_and_changed_block_shows_its_origin_and_changes() -> None:
     block = ["def total(prices, rate):", "    net = sum(prices)", "    tax = net * rate", "    return net + tax"]
     others = [f"line {number} stays" for number in range(8)]
     changed = [line.replace("net * rate", "net * rate / 100") for line in block]
@@ -123,7 +123,7 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
         assert (view.cursor.number, view.layout_rows.row_count) == before, "below the last row"
 
 
-async def test_moving_by_hunks_and_files() -> None:
+async def test_keys_move_by_hunks_and_files() -> None:
     async with reviewing(retry_proposal(), size=(100, 24)) as (app, pilot):
         view = app.review.view
         numbers = []
@@ -143,7 +143,7 @@ async def test_moving_by_hunks_and_files() -> None:
         assert view.cursor.number == view.layout_rows.row_count - 1
 
 
-async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
+async def test_wrapping_shows_a_long_line_completely() -> None:
     long = "value = " + " + ".join(f"part_{number}" for number in range(60))
     diffs = [file_diff("a.py", "x\n", f"{long}\n")]
     async with reviewing((proposal("P1", diffs), diffs), size=(80, 40)) as (app, pilot):
@@ -152,7 +152,7 @@ async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
         assert "part_59" in app.text()
 
 
-async def test_long_lines_scroll_to_the_side_and_line_numbers_stay() -> None:
+async def test_long_lines_scroll_horizontally_beside_fixed_line_numbers() -> None:
     long = "start " + "." * 100 + " end"
     diffs = [file_diff("a.py", "x\n", f"{long}\n")]
     async with reviewing((proposal("P1", diffs), diffs), size=(80, 30)) as (app, pilot):
@@ -162,7 +162,7 @@ async def test_long_lines_scroll_to_the_side_and_line_numbers_stay() -> None:
         assert "start" not in shown
 
 
-async def test_search_counts_jumps_into_folds_and_ends() -> None:
+async def test_a_search_counts_matches_and_opens_folds() -> None:
     old = [f"line {number}" for number in range(200)]
     old[150] = "needle in a fold"
     new = ["a new needle", *old]
@@ -181,7 +181,7 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
         assert app.focused is view
 
 
-async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> None:
+async def test_a_search_starts_at_the_cursor_and_numbers_the_match() -> None:
     old = [f"line {number}" for number in range(200)]
     new = list(old)
     for number in (10, 50, 90):
@@ -203,7 +203,7 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
 
 
-async def test_search_term_and_count_stay_whole_in_narrow_panes() -> None:
+async def test_search_term_and_count_are_complete_in_narrow_panes() -> None:
     path = "packages/server/src/handlers/connections.py"
     text = "".join(f"the RETRIES of number {number}\n" for number in range(12))
     diffs = [file_diff(path, "x\n", text), file_diff("b.txt", "a\n", "b\n")]
@@ -218,7 +218,7 @@ async def test_search_term_and_count_stay_whole_in_narrow_panes() -> None:
 
 
 @pytest.mark.parametrize("hunks", [1, 40])
-async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
+async def test_a_move_to_a_file_shows_its_heading_at_the_top(hunks: int) -> None:
     old = "\n".join(f"line {number}" for number in range(10 * hunks))
     new = "\n".join(f"line {number}{'x' if number % 10 == 5 else ''}" for number in range(10 * hunks))
     diffs = [file_diff(f"{name}.txt", old, new) for name in ("a", "b", "c", "d", "e", "f")]
@@ -238,7 +238,7 @@ async def searched(pilot: Pilot[None], view: DiffView) -> None:
     await pilot.pause()
 
 
-async def test_a_large_change_is_searched_beside_the_keys_and_the_last_of_several_searches_counts() -> None:
+async def test_a_large_change_is_searched_in_the_background() -> None:
     diffs = blocks(60_000)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
         view = app.review.view
@@ -272,7 +272,7 @@ async def test_the_search_line_takes_keys_that_would_decide() -> None:
         assert isinstance(app.focused, Input) and app.focused.value == "ynYNu"
 
 
-async def test_nothing_of_a_hostile_file_reaches_the_terminal_raw() -> None:
+async def test_control_characters_of_a_file_are_made_visible() -> None:
     async with reviewing(hostile(), size=(100, 40)) as (app, pilot):
         for key in ("v", "w", "Z"):
             text = app.text()
@@ -301,7 +301,7 @@ async def test_every_line_is_as_wide_as_the_view() -> None:
             assert widths == {view.size.width}
 
 
-async def test_copying_gives_source_without_numbers_and_signs_and_a_fold_opens_where_it_is() -> None:
+async def test_a_copy_has_no_line_numbers_and_a_fold_opens_in_place() -> None:
     async with reviewing(retry_proposal(), size=(100, 60)) as (app, pilot):
         view = app.review.view
         first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
@@ -329,7 +329,7 @@ async def test_copying_gives_source_without_numbers_and_signs_and_a_fold_opens_w
         assert view.cursor.number == fold
 
 
-async def test_the_map_jumps_to_where_it_is_clicked() -> None:
+async def test_a_click_on_the_minimap_scrolls_there() -> None:
     diffs = blocks(3_000)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
         view = app.review.view
@@ -338,7 +338,7 @@ async def test_the_map_jumps_to_where_it_is_clicked() -> None:
         assert view.scroll_offset.y > view.max_scroll_y * 0.9
 
 
-async def test_a_large_change_is_walked_through_without_being_built() -> None:
+async def test_a_large_change_is_scrolled_without_a_complete_layout() -> None:
     diffs = many_lines(200_000)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
         view = app.review.view
@@ -347,7 +347,7 @@ async def test_a_large_change_is_walked_through_without_being_built() -> None:
         assert len(view.layout_rows.segments) < 10
 
 
-async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colours() -> None:
+async def test_drawn_lines_are_cached_until_the_colours_change() -> None:
     async with reviewing(kinds(), size=(100, 40)) as (app, pilot):
         view = app.review.view
         frame = FrameState(0, view.size.width, view.size.height, -1, "", range(0), None)
@@ -373,7 +373,7 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
         assert [segment.style for segment in view.render_line(3)] != [segment.style for segment in line]
 
 
-async def test_the_splitter_drags() -> None:
+async def test_the_splitter_can_be_dragged() -> None:
     async with reviewing(*(retry_proposal(f"P{number}") for number in range(1, 20)), size=(100, 40)) as (app, pilot):
         before, rows = app.review.approval_pane.size.height, app.review.approval_pane.queue.size.height
         await pilot.mouse_down("Splitter", offset=(10, 0))
@@ -383,7 +383,7 @@ async def test_the_splitter_drags() -> None:
         assert app.review.approval_pane.queue.size.height == rows + app.review.approval_pane.size.height - before
 
 
-async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
+async def test_a_jump_beyond_the_finished_layout_arrives() -> None:
     diffs = blocks(120_000)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
         view = app.review.view
@@ -413,7 +413,7 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         assert view.virtual_size.height == view.layout_rows.height
 
 
-async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> None:
+async def test_look_alike_letters_are_marked_anywhere_in_a_long_line() -> None:
     line = "x = f(y);" * 1_000 + "p\u0430ssword = 1;" + "x = f(y);" * 1_000
     diffs = [file_diff("a.js", "old\n", f"{line}\n")]
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):

@@ -75,7 +75,7 @@ async def test_a_key_is_stored_privately_and_used(tmp_path: Path, server: WireSe
         assert run.app.settings.base_url == server.base_url
 
 
-async def test_a_key_of_anthropic_goes_there_and_a_broken_file_stays(
+async def test_a_key_of_anthropic_sets_its_address_and_a_broken_file_is_kept(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as run:

@@ -29,14 +29,14 @@ def listed(app: ReviewApp) -> list[str]:
     return [files.render_line(y).text.rstrip() for y in range(files.size.height)] if files.display else []
 
 
-async def test_many_files_are_listed_and_few_are_not() -> None:
+async def test_the_file_list_is_shown_only_for_many_files() -> None:
     for count in (1, 2, 3, 30):
         async with reviewing(of_files(count)) as (app, _pilot):
             assert len(listed(app)) == (0 if count < 3 else min(count, 8))
             assert not app.query_one(FileList).render_line(count).text.strip(), "below the last"
 
 
-async def test_the_list_leaves_most_of_a_small_screen_to_the_diff_and_no_denied_file_is_unseen() -> None:
+async def test_the_file_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
     value, diffs = of_files(30)
     async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
@@ -67,7 +67,7 @@ async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
         assert listed(app)[2].endswith("✓")
 
 
-async def test_keys_and_clicks_of_the_list_move_the_diff() -> None:
+async def test_keys_and_clicks_in_the_file_list_move_the_diff() -> None:
     async with reviewing(of_files(5)) as (app, pilot):
         # Keys of the list move the diff and enter goes on there.
         await pilot.press("F")
@@ -84,7 +84,7 @@ async def test_keys_and_clicks_of_the_list_move_the_diff() -> None:
         assert app.review.view.has_focus
 
 
-async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
+async def test_the_current_file_stays_visible_in_the_file_list() -> None:
     async with reviewing(of_files(30)) as (app, pilot):
         await pilot.press(*["right_curly_bracket"] * 20)
         current = f"file_{app.review.view.cursor.file_index:02}"
@@ -103,7 +103,7 @@ async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
         assert len(listed(app)) == 2
 
 
-async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
+async def test_excluded_hunks_are_left_out_of_the_counts() -> None:
     old = [f"line {number}" for number in range(60)]
     new = [*old[:5], "one", *old[6:40], "two", "three", *old[41:]]
     diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
@@ -115,7 +115,7 @@ async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
         assert "1 of 2 hunks  +1  -1" in head, "the head of the file says the same"
 
 
-async def test_decision_keys_work_from_the_list_too() -> None:
+async def test_decision_keys_work_from_the_file_list() -> None:
     async with reviewing(of_files(3)) as (app, pilot):
         await pilot.press("F")
         await pilot.press("y")

@@ -138,21 +138,21 @@ class Order(OrderedInputApp):
     ],
     ids=["binding", "tab", "messages", "dialog", "terminal left", "mouse beyond the screen", "paste"],
 )
-async def test_each_key_acts_on_the_focus_then(keys: Sequence[str | events.Event], values: list[str]) -> None:
+async def test_each_key_acts_on_the_focus_at_its_turn(keys: Sequence[str | events.Event], values: list[str]) -> None:
     app = Order()
     async with app.run_test():
         hand_in(app, *keys)
         await app.until(values)
 
 
-async def test_a_dialog_gets_what_is_typed_before_it_is_there() -> None:
+async def test_a_dialog_receives_keys_typed_before_it_is_mounted() -> None:
     app = Order()
     async with app.run_test():
         hand_in(app, "ctrl+p", "hello")
         await until(lambda: app.screen.query("#in-dialog") and app.screen.query_one(Input).value == "hello", "hello")
 
 
-async def test_a_click_has_its_place_among_the_keys() -> None:
+async def test_clicks_and_keys_keep_their_order() -> None:
     app = Order()
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -163,7 +163,7 @@ async def test_a_click_has_its_place_among_the_keys() -> None:
         await app.until(["one", "two"])
 
 
-async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while() -> None:
+async def test_a_hanging_key_handler_delays_later_keys_only_briefly() -> None:
     app = Order()
     async with app.run_test():
         slow = app.query_one(Slow)
@@ -174,7 +174,7 @@ async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while
         slow.end.set()
 
 
-async def test_a_long_text_is_written_whole_and_elsewhere_holds_up_no_later_key() -> None:
+async def test_a_long_text_in_one_read_delays_no_later_key() -> None:
     app = Order()
     text = "x" * 1_000
     async with app.run_test():
@@ -185,7 +185,7 @@ async def test_a_long_text_is_written_whole_and_elsewhere_holds_up_no_later_key(
         assert 1 < slow.keys < 100
 
 
-async def test_a_key_that_comes_or_is_passed_on_after_the_end_goes_nowhere() -> None:
+async def test_a_key_after_the_end_of_the_app_is_ignored() -> None:
     app = Order()
     async with app.run_test():
         pass
@@ -195,7 +195,7 @@ async def test_a_key_that_comes_or_is_passed_on_after_the_end_goes_nowhere() -> 
     await app.on_event(late)
 
 
-async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
+async def test_a_key_is_handled_without_a_screen() -> None:
     async def done() -> None:
         raise AssertionError("the app is at its end")
 
@@ -208,7 +208,7 @@ async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
     followed.stop()
 
 
-async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> None:
+async def test_a_widget_removed_by_a_key_loses_no_later_key() -> None:
     app = Order()
     async with app.run_test():
         app.screen.set_focus(app.query_one(Slow))
@@ -216,7 +216,7 @@ async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> 
         await app.until(["", "after all"])
 
 
-async def test_a_key_does_not_wait_for_messages_that_never_cease() -> None:
+async def test_a_key_does_not_wait_for_endless_messages() -> None:
     class Endless(Message):
         pass
 
@@ -249,7 +249,7 @@ class Holding(Vertical):
         await self.end.wait()
 
 
-async def test_letters_do_not_wait_for_each_other_but_other_keys_do(
+async def test_letters_are_handled_together_but_other_keys_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(input_order, "_MAX_CHECKS", 1_000_000)
@@ -275,7 +275,7 @@ async def test_letters_do_not_wait_for_each_other_but_other_keys_do(
         assert field.text == "abc7"
 
 
-async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() -> None:
+async def test_a_key_before_its_first_paint_does_not_answer_a_dialog() -> None:
     answers: list[bool | None] = []
 
     class Asking(Order):
@@ -312,7 +312,7 @@ async def in_review(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_each_key_of_a_read_goes_where_the_focus_is_then(
+async def test_in_the_app_each_key_acts_on_the_focus_at_its_turn(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     async with staged(tmp_path, server, size=size) as run:
@@ -345,7 +345,9 @@ async def test_each_key_of_a_read_goes_where_the_focus_is_then(
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_a_decision_before_its_picture_fails(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+async def test_a_decision_key_before_the_first_paint_is_ignored(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
     async with running(tmp_path, server, size=size) as run:
         await in_review(run, server)
         await run.pilot.press("f2")
@@ -368,7 +370,7 @@ async def test_a_decision_before_its_picture_fails(tmp_path: Path, server: WireS
         await run.until(lambda: run.file != FILE, "the file")
 
 
-async def test_characters_that_came_together_decide_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_characters_of_one_read_decide_nothing(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await stage(run, server)
         for text in ("yes please", "no", "jjy", "Yarn", " x", "undo", "y\r"):
@@ -391,7 +393,7 @@ async def test_characters_that_came_together_decide_nothing(tmp_path: Path, serv
         await run.until(lambda: run.file != FILE, "the file")
 
 
-async def test_a_stray_letter_is_named_and_other_keys_part_a_read(tmp_path: Path, server: WireServer) -> None:
+async def test_an_ignored_letter_is_named_and_other_keys_split_a_read(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
         hand_in(run.app, "i")
@@ -407,7 +409,7 @@ async def test_a_stray_letter_is_named_and_other_keys_part_a_read(tmp_path: Path
         await run.until(lambda: run.app.workbench.composer.draft == "thanks", "the words")
 
 
-async def test_a_dialog_and_a_message_have_the_keys_that_follow(tmp_path: Path, server: WireServer) -> None:
+async def test_keys_after_a_dialog_or_message_key_reach_it(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         hand_in(run.app, "f1", "approve", "escape", "said", "f1", "escape", " and done")
         await run.until(lambda: run.app.workbench.composer.draft == "said and done", "the words")
@@ -419,7 +421,7 @@ async def test_a_dialog_and_a_message_have_the_keys_that_follow(tmp_path: Path, 
         await run.until(lambda: run.app.workbench.composer.draft == "next", "the words")
 
 
-async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_change_waits_for_the_users_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_order, "_MAX_HOLD_SECONDS", 60)
     # The key is followed until the test lets it go, however busy the machine.
     monkeypatch.setattr(input_order, "_MAX_CHECKS", 10_000)
@@ -445,7 +447,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
         assert done == ["key", "change"]
 
 
-async def test_a_large_change_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_change_waits_for_input_only_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_order, "_MAX_CHECKS", 10_000)
     app = Order()
     async with app.run_test():

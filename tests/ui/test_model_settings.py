@@ -71,7 +71,7 @@ async def written(run: Running, row: int, text: str) -> None:
     await run.painted()
 
 
-async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path) -> None:
+async def test_a_model_setting_is_saved_and_removed(tmp_path: Path, server: WireServer, file: Path) -> None:
     before = '# mine\nreasoning_effort = "low"  # quiet\n\n[request]\ntop_p = 0.5\n'
     file.write_text(before)
     server.always(Turn("Hello."))
@@ -119,7 +119,7 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
         assert server.last.body["reasoning_effort"] == "low" and "seed" not in server.last.body
 
 
-async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServer, file: Path) -> None:
+async def test_any_model_name_is_stored_unchanged(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
     names = ('a.b "quoted"/c\'d', "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp", "m[1m]")
     async with running(tmp_path, server) as run:
@@ -138,7 +138,7 @@ async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServe
     assert {name: model.reasoning_effort for name, model in settings.models.items()} == dict.fromkeys(names, "none")
 
 
-async def test_invalid_model_setting_is_one_line_and_changes_nothing(
+async def test_an_invalid_model_setting_is_reported_and_changes_nothing(
     tmp_path: Path, server: WireServer, file: Path
 ) -> None:
     file.write_text("# mine\n")
@@ -186,7 +186,9 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
         await run.see("the model in use has a value of its own")
 
 
-async def test_a_commands_model_has_its_own_settings(tmp_path: Path, server: WireServer, file: Path) -> None:
+async def test_the_model_of_a_custom_command_has_its_own_settings(
+    tmp_path: Path, server: WireServer, file: Path
+) -> None:
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n[models.other]\nreasoning_effort = "minimal"\n')
     (file.parent / "commands").mkdir()
     (file.parent / "commands" / "look.md").write_text("---\nmodel: other\n---\nLook.\n")

@@ -51,7 +51,7 @@ def painted(widget: Widget) -> list[Strip]:
 
 
 @pytest.mark.parametrize(("ours", "textuals"), [(Column, Vertical), (Row, Horizontal)])
-async def test_a_container_paints_what_textuals_paints(ours: type[Widget], textuals: type[Widget]) -> None:
+async def test_our_containers_paint_what_textuals_paint(ours: type[Widget], textuals: type[Widget]) -> None:
     app = Colourless()
     async with app.run_test(size=(40, 60)):
         for name in ("", "framed"):
@@ -71,7 +71,7 @@ class Resized(App[None]):
         yield Splitter(upright=True)
 
 
-async def test_the_line_between_panes_has_a_handle_in_its_middle_whichever_way_it_runs() -> None:
+async def test_the_splitter_has_a_handle_in_its_middle() -> None:
     app = Resized()
     async with app.run_test(size=(20, 20)):
         flat, upright = app.query(Splitter)
@@ -96,7 +96,7 @@ class RowsApp(App[None]):
         yield Rows()
 
 
-async def test_rows_that_change_often_before_a_picture_are_made_twice_at_most() -> None:
+async def test_rows_that_change_often_between_paints_are_drawn_twice_at_most() -> None:
     async with RowsApp().run_test(size=(20, 10)) as pilot:
         await pilot.pause()
         view = pilot.app.query_one(Rows)
@@ -137,7 +137,7 @@ async def look(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("act", [press, click, look])
-async def test_a_render_error_fails_the_test_that_acts(
+async def test_a_render_error_fails_the_test_at_its_next_action(
     act: Callable[[Pilot[None]], Awaitable[None]],
 ) -> None:
     app, acted = OneWidget(), False
@@ -151,7 +151,7 @@ async def test_a_render_error_fails_the_test_that_acts(
     assert not acted
 
 
-async def test_render_error_fails_the_test_at_its_end() -> None:
+async def test_a_render_error_fails_the_test_at_its_end() -> None:
     app = OneWidget()
     with pytest.raises(LookupError, match="not to be drawn"):
         async with app.run_test() as pilot:

@@ -79,7 +79,7 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         await run.until(lambda: run.file == before, "the undo")
 
 
-async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
+async def test_line_picking_marks_its_lines_and_ends_with_escape() -> None:
     diffs = [file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n")]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
@@ -101,7 +101,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         assert view.picked_lines() is None
 
 
-async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well() -> None:
+async def test_picking_all_lines_toggles_the_hunk_and_a_selection_works_too() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view

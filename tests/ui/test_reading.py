@@ -10,7 +10,7 @@ from tests.wire.server import WireServer
 LONG = "".join(f"line {number}\n" for number in range(120))
 
 
-async def test_a_waiting_agent_stages_once_enough_was_on_screen(tmp_path: Path, server: WireServer) -> None:
+async def test_a_waiting_agent_stages_once_enough_lines_were_seen(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text("[reading]\nunseen_lines = 20\n")
     async with running(tmp_path, server) as run:

@@ -75,7 +75,7 @@ async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None
         assert shown(app) == BY_NEED and view.cursor.hunk == hunk
 
 
-async def test_the_order_of_choice_holds_for_the_next_proposal_and_decides_nothing() -> None:
+async def test_the_chosen_order_applies_to_the_next_proposal() -> None:
     first, second = item(), item(id="P2", created=1.0)
     async with reviewing(first, second, size=(120, 50)) as (app, pilot):
         await pilot.press("P", "J")
@@ -83,7 +83,7 @@ async def test_the_order_of_choice_holds_for_the_next_proposal_and_decides_nothi
         assert not app.posted
 
 
-async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened() -> None:
+async def test_lock_files_are_folded_and_unseen_until_opened() -> None:
     async with reviewing(item(), size=(120, 60)) as (app, pilot):
         view = app.review.view
         last = len(FILES) - 1
@@ -106,7 +106,7 @@ async def test_a_lock_file_alone_is_not_folded() -> None:
         assert not app.review.view.model.fold_state.collapsed
 
 
-async def test_computed_facts_stand_apart_from_the_models_summary() -> None:
+async def test_computed_facts_are_shown_apart_from_the_models_summary() -> None:
     async with reviewing(item(), size=(120, 50)) as (app, _pilot):
         lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
         assert "+4 -7 in 5 files, adds eval, which runs code, removes 1 test" in lines

@@ -53,7 +53,7 @@ def test_blocked_agents_come_first_then_risks_then_the_oldest() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.booleans(), st.sets(st.integers(1, 8))), min_size=1, max_size=8))
-def test_none_comes_before_what_it_builds_on(drawn: list[tuple[OriginKind, bool, set[int]]]) -> None:
+def test_no_proposal_comes_before_one_that_it_builds_on(drawn: list[tuple[OriginKind, bool, set[int]]]) -> None:
     items = [
         waiting(number, kind, risky=risky, above=tuple(f"P{one}" for one in sorted(below) if one < number))
         for number, (kind, risky, below) in enumerate(drawn, 1)
@@ -82,7 +82,7 @@ async def see_proposal(run: Running, name: str) -> None:
     await run.review()
 
 
-async def test_one_key_goes_through_all_that_is_unread_and_counts_it(tmp_path: Path, server: WireServer) -> None:
+async def test_one_key_visits_all_unread_lines_and_counts_them(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, ("a.txt", 60), ("b.txt", 50), ("c.txt", 3), kind=OriginKind.PATCH)
         await run.review()
@@ -119,7 +119,7 @@ async def test_the_next_unread_proposal_is_shown_where_reading_stopped(tmp_path:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_the_time_that_the_rest_takes_is_told_where_it_is_wanted(
+async def test_the_remaining_reading_time_is_shown_if_enabled(
     tmp_path: Path, server: WireServer, wanted: bool
 ) -> None:
     async with running(tmp_path, server, size=(160, 45), reading={"pace": wanted}) as run:
@@ -130,7 +130,7 @@ async def test_the_time_that_the_rest_takes_is_told_where_it_is_wanted(
         assert (" min" in run.text) is wanted
 
 
-def test_a_pace_leaves_out_pauses_and_is_known_only_after_some_lines() -> None:
+def test_the_reading_pace_ignores_pauses_and_needs_some_lines() -> None:
     pace = ReadingPace()
     pace.record_read_lines(10, 100.0)
     pace.record_read_lines(40, 130.0)
@@ -145,7 +145,7 @@ def test_a_pace_leaves_out_pauses_and_is_known_only_after_some_lines() -> None:
     assert again.minutes_for(60) == pytest.approx(1.0)
 
 
-async def test_f6_leads_to_a_permission_a_question_or_a_proposal(tmp_path: Path, server: WireServer) -> None:
+async def test_f6_focuses_a_permission_a_question_or_a_proposal(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await run.pilot.press("f6")
         await run.see("Nothing needs you in this workspace.")
@@ -210,5 +210,5 @@ async def test_f6_names_what_waits_in_another_window(tmp_path: Path, server: Wir
     ("needed", "folder", "title"),
     [(0, "work", "signoff - work"), (3, "a\x1b]2;b\a", "signoff (3) - a]2,b"), (1, "x\ny", "signoff (1) - x y")],
 )
-def test_a_title_holds_the_count_and_no_control_character(needed: int, folder: str, title: str) -> None:
+def test_the_window_title_has_the_count_and_no_control_characters(needed: int, folder: str, title: str) -> None:
     assert window_title(needed, folder) == title

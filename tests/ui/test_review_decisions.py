@@ -31,9 +31,7 @@ def two_hunks(name: str = "P1") -> Item:
     return proposal(name, diffs), diffs
 
 
-async def test_keys_that_are_pressed_without_looking_or_elsewhere_decide_nothing_and_a_second_press_not_twice() -> (
-    None
-):
+async def test_early_misplaced_and_repeated_keys_decide_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         # Keys that are pressed without looking decide nothing.
         for key in ("enter", "escape", "space", "tab", "f3", "j", "full_stop"):
@@ -55,7 +53,7 @@ async def test_keys_that_are_pressed_without_looking_or_elsewhere_decide_nothing
         assert len(app.posted) == 1
 
 
-async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
+async def test_decision_keys_do_nothing_right_after_the_proposal_appeared() -> None:
     app = ReviewApp(small(), small("P2", state=ProposalState.APPLIED))
     app.review.state.last_decided = "P2"
     red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1))
@@ -86,7 +84,7 @@ async def test_typing_after_an_early_key_decides_nothing() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_a_dead_key_says_so_until_its_proposal_goes_and_deny_all_asks_once() -> None:
+async def test_an_inactive_key_is_explained_and_deny_all_asks_once() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         # Hint about a dead key goes with its proposal.
         for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
@@ -105,7 +103,7 @@ async def test_a_dead_key_says_so_until_its_proposal_goes_and_deny_all_asks_once
         assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
-async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:
+async def test_decision_keys_are_inactive_briefly_after_a_new_revision() -> None:
     item = small()
     async with reviewing(item) as (app, pilot):
         app.put(item[0].model_copy(update={"revision": 2}))
@@ -116,7 +114,7 @@ async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -
         assert app.posted == [review_messages.Approve("P1", 2, None)]
 
 
-async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
+async def test_space_excludes_a_hunk_and_y_approves_the_rest() -> None:
     item = two_hunks()
     _, second = item[0].hunks
     async with reviewing(two_hunks()) as (app, pilot):
@@ -131,7 +129,7 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, (second.id,))]
 
 
-async def test_focus_stays_where_the_user_types_when_a_proposal_arrives() -> None:
+async def test_the_focus_stays_where_the_user_types_when_a_proposal_arrives() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         app.query_one(Input).focus()
@@ -150,7 +148,7 @@ async def test_the_first_proposal_stays_shown_when_another_arrives() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
+async def test_the_next_proposal_is_shown_when_the_first_is_decided() -> None:
     first, second = small("P1"), small("P2", "b.py")
     async with reviewing(first, second) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
@@ -160,7 +158,7 @@ async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
         assert app.posted == [], "the grace period begins anew"
 
 
-async def test_t_takes_all_hunks_of_the_file_a_click_toggles_one_and_x_denies_it() -> None:
+async def test_t_toggles_a_files_hunks_a_click_one_and_x_denies_it() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
         # T takes all hunks of the file.
@@ -179,7 +177,7 @@ async def test_t_takes_all_hunks_of_the_file_a_click_toggles_one_and_x_denies_it
         assert app.posted == [review_messages.Deny("P1", (item[0].hunks[1].id,))]
 
 
-async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
+async def test_unseen_hunks_are_counted_and_confirmed_once() -> None:
     old = [f"line {number}" for number in range(400)]
     new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
     diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
@@ -197,7 +195,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_hunks_that_were_scrolled_over_are_seen() -> None:
+async def test_hunks_scrolled_over_count_as_seen() -> None:
     old = [f"line {number}" for number in range(400)]
     new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
     diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
@@ -209,7 +207,7 @@ async def test_hunks_that_were_scrolled_over_are_seen() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_n_leaves_a_question_which_lapses_when_its_proposal_changes() -> None:
+async def test_a_confirmation_is_cancelled_by_n_and_by_a_change() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
     first = proposal("P1", diffs)
     async with reviewing((first, diffs)) as (app, pilot):
@@ -231,7 +229,7 @@ async def test_n_leaves_a_question_which_lapses_when_its_proposal_changes() -> N
 
 
 @pytest.mark.parametrize("left", [0, 1])
-async def test_a_question_whose_proposal_is_decided_elsewhere_says_that_it_has_lapsed(left: int) -> None:
+async def test_a_confirmation_lapses_when_its_proposal_is_decided_elsewhere(left: int) -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
     first = proposal("P1", diffs)
     others = [small("P2"), small("P3")][:left]
@@ -245,7 +243,7 @@ async def test_a_question_whose_proposal_is_decided_elsewhere_says_that_it_has_l
 
 
 @pytest.mark.parametrize("why", ["no hunk", "stale", "versions"])
-async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says_why(why: str) -> None:
+async def test_an_impossible_approval_is_not_offered_and_its_key_says_why(why: str) -> None:
     first, diffs = two_hunks()
     if why == "stale":
         first = first.model_copy(update={"state": ProposalState.STALE, "reason": "b.txt changed on disk"})
@@ -276,7 +274,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
         assert said[why] in app.text()
 
 
-async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
+async def test_approve_all_names_and_leaves_out_doubtful_proposals() -> None:
     inexact = [file_diff("loose.py", "a\n", "b\n", rung=MatchLevel.SPACING)]
     async with reviewing(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py")) as (app, pilot):
         await pilot.press("Y")
@@ -292,7 +290,7 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
         ]
 
 
-async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
+async def test_approve_all_includes_doubtful_proposals_if_confirmed() -> None:
     gone = [file_diff("gone.py", "a\n", None)]
     async with reviewing(small("P1"), (proposal("P2", gone), gone)) as (app, pilot):
         await pilot.press("Y")
@@ -329,7 +327,7 @@ async def test_nothing_is_approved_or_denied_by_hunk_before_its_diff_is_on_scree
         assert "There is no proposal on the screen to ask about." in app.text()
 
 
-async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> None:
+async def test_undo_applies_to_the_last_approval_while_the_next_proposal_is_shown() -> None:
     first, second = small("P1"), small("P2", "b.py")
     async with reviewing(first, second) as (app, pilot):
         await pilot.press("y")
@@ -347,7 +345,7 @@ async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> N
         assert app.posted[-1:] == [review_messages.Redo("P1")], "what was taken back, not what was shown before"
 
 
-async def test_redo_of_an_undone_proposal() -> None:
+async def test_an_undone_proposal_can_be_redone() -> None:
     value, diffs = small()
     async with reviewing((value.model_copy(update={"state": ProposalState.UNDONE}), diffs)) as (app, pilot):
         await pilot.press("U")
@@ -360,7 +358,7 @@ async def test_e_edits_the_file_at_the_cursor() -> None:
         assert app.posted == [review_messages.Edit("P1", "tests/test_fetch.py")]
 
 
-async def test_keys_work_from_the_list_of_approvals_too() -> None:
+async def test_decision_keys_work_from_the_approvals_list() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.press("j")
@@ -387,7 +385,7 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_full_screen_is_told() -> None:
+async def test_f_toggles_the_full_screen() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("f", "f")
         assert app.posted == [review_messages.FullScreen(True), review_messages.FullScreen(False)]

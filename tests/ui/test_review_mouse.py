@@ -44,7 +44,7 @@ async def slide(pilot: Pilot[None], start: Offset, end: Offset, *, button: int =
     await send(events.MouseUp, end)
 
 
-async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
+async def test_a_key_chip_decides_only_on_a_complete_click() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         for start, end in (("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")):
             await slide(pilot, place(app, start), place(app, end))
@@ -61,7 +61,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_is_meant() -> None:
+async def test_dragging_selects_text_and_a_click_acts() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         # Dragging from line numbers selects the whole first line.
         view = app.review.view
@@ -109,7 +109,7 @@ async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_i
         assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["why!"]
 
 
-async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None:
+async def test_dragging_from_the_right_line_numbers_selects_the_right_half() -> None:
     async with reviewing(retry_proposal(), size=(170, 60)) as (app, pilot):
         view = app.review.view
         assert view.is_split
@@ -145,7 +145,7 @@ async def test_a_double_click_selects_the_word_and_a_triple_click_the_line() -> 
             assert app.screen.get_selected_text() == f"    {long}", keys
 
 
-async def test_a_copy_is_the_source_with_its_tabs_once() -> None:
+async def test_a_copy_of_the_diff_is_the_source_text_with_tabs() -> None:
     long = "call(" + ", ".join(f"argument_{number}" for number in range(40)) + ")"
     new = f"all:\n\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end\n"
     diffs = [file_diff("Makefile", "all:\n", new)]
@@ -159,7 +159,7 @@ async def test_a_copy_is_the_source_with_its_tabs_once() -> None:
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark"])
-async def test_selected_text_can_be_read(theme: str) -> None:
+async def test_selected_text_is_readable_in_each_theme(theme: str) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.theme = theme
         await pilot.pause()
@@ -182,7 +182,7 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
     return segment.style.color, segment.style.bgcolor
 
 
-async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
+async def test_the_hint_about_an_inactive_key_disappears_when_the_field_opens() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.restart_grace_period("“q” does nothing here.")
         await slide(pilot, spot := place(app, "request changes"), spot)
@@ -193,7 +193,7 @@ async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
         assert "“q”" not in app.text()
 
 
-async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> None:
+async def test_a_version_comparison_offers_only_keys_that_work() -> None:
     first, diffs = retry_proposal()
     app = ReviewApp((first.model_copy(update={"supersedes": "P0", "version": 2}), diffs))
     app.versions["P1"] = list(diffs)
@@ -215,7 +215,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         assert app.query_one("#comment", WritingField).is_open
 
 
-async def test_a_question_offers_the_keys_that_answer_it() -> None:
+async def test_a_confirmation_offers_its_answer_keys() -> None:
     async with reviewing(retry_proposal(), size=(110, 20)) as (app, pilot):
         await slide(pilot, spot := place(app, " approve"), spot)
         assert "never on screen" in app.text()
@@ -224,7 +224,7 @@ async def test_a_question_offers_the_keys_that_answer_it() -> None:
         assert offered.isdisjoint({"undo", "redo", "request_changes", "toggle_hunk", "edit", "deny_all"})
 
 
-async def test_an_undone_proposal_does_not_look_applied() -> None:
+async def test_an_undone_proposal_is_marked_as_undone() -> None:
     value, diffs = retry_proposal()
     hunks = [
         change.model_copy(
@@ -241,7 +241,7 @@ async def test_an_undone_proposal_does_not_look_applied() -> None:
         assert "✓" not in diff and "↶" in diff
 
 
-async def test_outcome_of_a_decision_goes_when_the_model_asks() -> None:
+async def test_the_outcome_of_a_decision_disappears_when_the_model_asks() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()
@@ -251,7 +251,7 @@ async def test_outcome_of_a_decision_goes_when_the_model_asks() -> None:
         assert "P9 undone" not in app.text()
 
 
-async def test_the_line_that_is_commented_on_comes_into_view() -> None:
+async def test_the_commented_line_scrolls_into_view() -> None:
     async with reviewing(retry_proposal(), size=(80, 24)) as (app, pilot):
         view = app.review.view
         view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)

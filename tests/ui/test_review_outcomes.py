@@ -21,7 +21,7 @@ async def click_on(pilot: Pilot[None], text: str) -> None:
     raise AssertionError(f"{text!r} is not on the screen:\n{app.text()}")
 
 
-async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
+async def test_a_click_on_a_chip_is_ignored_like_its_key() -> None:
     async with reviewing(small()) as (app, pilot):
         app.put(small(revision=2)[0])
         await pilot.pause()
@@ -32,7 +32,7 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_a_chip_decides_from_wherever_the_focus_is_and_words_beside_it_do_not() -> None:
+async def test_a_chip_decides_at_any_focus_but_text_beside_it_does_not() -> None:
     async with reviewing(small(summary="approve me")) as (app, pilot):
         # Words beside the chips decide nothing.
         await click_on(pilot, "approve me")
@@ -45,7 +45,7 @@ async def test_a_chip_decides_from_wherever_the_focus_is_and_words_beside_it_do_
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_a_question_is_answered_by_a_click() -> None:
+async def test_a_confirmation_is_answered_by_a_click() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("y")
@@ -54,7 +54,7 @@ async def test_a_question_is_answered_by_a_click() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_escape_leaves_a_question_and_decides_nothing() -> None:
+async def test_escape_cancels_a_confirmation() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
         assert "Deny all 2" in app.text()
@@ -64,7 +64,7 @@ async def test_escape_leaves_a_question_and_decides_nothing() -> None:
         assert app.posted == []
 
 
-async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
+async def test_escape_reaches_the_app_without_a_confirmation() -> None:
     app = ReviewApp(small())
     heard: list[str] = []
     app.bind("escape", "heard")
@@ -75,7 +75,7 @@ async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
         assert heard == ["escape"]
 
 
-async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
+async def test_a_sentence_typed_into_the_review_decides_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         for words in ("Give the number a name", "make it shorter, and say why", "hm, no"):
             await pilot.press(*("space" if key == " " else key for key in words.replace(",", "")))
@@ -85,7 +85,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_denial_outcome_goes_when_the_model_answers() -> None:
+async def test_the_outcome_of_a_denial_disappears_when_the_model_answers() -> None:
     first = small("P1")
     async with reviewing(first) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
@@ -97,7 +97,7 @@ async def test_denial_outcome_goes_when_the_model_answers() -> None:
         assert "on their way" not in app.text()
 
 
-async def test_approval_outcome_stays_while_the_next_proposal_is_shown() -> None:
+async def test_the_outcome_of_an_approval_stays_while_the_next_proposal_is_shown() -> None:
     first = small("P1")
     async with reviewing(first, small("P2", "b.py")) as (app, pilot):
         app.review.show_outcome("P1 written: a.py. u undoes it.")
@@ -106,7 +106,7 @@ async def test_approval_outcome_stays_while_the_next_proposal_is_shown() -> None
         assert "P1 written: a.py. u undoes it." in app.text()
 
 
-async def test_decided_proposal_is_not_dimmed() -> None:
+async def test_a_decided_proposal_is_not_marked_as_changed() -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
@@ -117,7 +117,7 @@ async def test_decided_proposal_is_not_dimmed() -> None:
         assert not app.review.approval_pane.has_class("-changed")
 
 
-async def test_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
+async def test_a_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
     value, diffs = small()
     change = value.files[0].model_copy(update={"edited": True})
     async with reviewing((value.model_copy(update={"files": (change,)}), diffs)) as (app, _pilot):

@@ -11,7 +11,7 @@ from widgets.review import review_messages
 COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_a_permission_has_the_keys_while_it_waits() -> None:
+async def test_a_waiting_permission_takes_the_decision_keys() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("J")
         app.review.add_permission_request("c1", COMMAND)
@@ -46,7 +46,7 @@ async def test_many_changes_ask_whether_to_stage_them() -> None:
         assert app.posted == []
 
 
-async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits() -> None:
+async def test_a_proposal_can_be_read_but_not_decided_while_a_permission_waits() -> None:
     async with reviewing(small()) as (app, pilot):
         app.review.add_permission_request("c1", COMMAND)
         for key in "ynraYNox":
@@ -63,7 +63,7 @@ async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits()
                 assert app.review.state.permission_request is COMMAND, key
 
 
-async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_waits() -> None:
+async def test_a_waiting_permission_replaces_a_confirmation() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
         app.review.add_permission_request("c1", COMMAND)
@@ -73,7 +73,7 @@ async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_wai
         assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
 
 
-async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
+async def test_a_permission_is_shown_once_the_feedback_field_is_closed() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h")
         app.review.add_permission_request("c1", COMMAND)
@@ -85,7 +85,7 @@ async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
 
 
 @pytest.mark.parametrize("left_open", [False, True])
-async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left_open: bool) -> None:
+async def test_feedback_on_a_permission_is_sent_with_the_denial_or_returned(left_open: bool) -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         app.review.add_permission_request("c1", COMMAND)
@@ -113,7 +113,7 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
 
 
 @pytest.mark.parametrize("left_open", [False, True])
-async def test_words_about_a_permission_whose_turn_was_stopped_are_handed_on(left_open: bool) -> None:
+async def test_feedback_on_a_withdrawn_permission_is_returned(left_open: bool) -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         app.review.add_permission_request("c1", COMMAND)

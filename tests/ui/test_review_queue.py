@@ -37,7 +37,7 @@ async def test_keys_do_nothing_without_proposals() -> None:
         assert "Nothing to review yet." in app.text()
 
 
-async def test_decided_proposals_are_one_line_that_opens_and_closes_by_key_and_click() -> None:
+async def test_decided_proposals_are_one_foldable_line() -> None:
     async with reviewing(app=with_history()) as (app, pilot):
         assert listed(app) == ["P15", "P16", "decided"]
         assert "▸ 14 decided" in app.text()
@@ -56,7 +56,7 @@ async def test_decided_proposals_are_one_line_that_opens_and_closes_by_key_and_c
         assert app.posted == []
 
 
-async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
+async def test_the_history_is_open_if_nothing_waits() -> None:
     app = with_history(waiting=0)
     async with app.run_test(size=BIG) as pilot:
         await pilot.pause()
@@ -65,7 +65,7 @@ async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
         assert len(listed(app)) == 15
 
 
-async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
+async def test_a_key_on_the_history_line_decides_the_shown_proposal() -> None:
     async with reviewing(app=with_history(waiting=1)) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.press("j")
@@ -83,7 +83,7 @@ async def test_in_a_small_terminal_the_diff_keeps_its_room() -> None:
             assert app.review.approval_pane.size.height >= 4
 
 
-async def test_keys_are_offered_whole_or_not_at_all() -> None:
+async def test_keys_are_shown_completely_or_not_at_all() -> None:
     async with reviewing(app=with_history(waiting=1, decided=0), size=(40, 24)) as (app, pilot):
         for width in (*range(40, 100, 6), 110):
             await pilot.resize_terminal(width, 24)
@@ -92,7 +92,7 @@ async def test_keys_are_offered_whole_or_not_at_all() -> None:
         assert "hunk in/out" in app.text(), "there is room for all of them again"
 
 
-async def test_outcome_of_a_decision_is_shown_once() -> None:
+async def test_the_outcome_of_a_decision_is_shown_once() -> None:
     async with reviewing(app=with_history(waiting=1, decided=0)) as (app, pilot):
         app.put(small("P1", state=ProposalState.APPLIED)[0])
         app.review.show_outcome("P1 written: a.py. u undoes it.")
@@ -102,7 +102,7 @@ async def test_outcome_of_a_decision_is_shown_once() -> None:
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
 
 
-async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_one_under_the_pointer(
+async def test_only_visible_lines_of_a_long_queue_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: set[str] = set()
@@ -141,7 +141,7 @@ async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_on
         assert app.review.approval_pane.queue.has_focus and app.posted == []
 
 
-async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_looks_at_that() -> None:
+async def test_a_new_proposal_replaces_a_stale_one_unless_it_is_in_focus() -> None:
     async with reviewing(app=with_history(waiting=1, decided=0)) as (app, pilot):
         app.query_one("#composer").focus()
         await pilot.pause()

@@ -25,7 +25,7 @@ async def show_next(app: ReviewApp, pilot: Pilot[None], number: int) -> str:
     return name
 
 
-async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on() -> None:
+async def test_feedback_on_a_proposal_decided_meanwhile_is_returned() -> None:
     async with reviewing(small()) as (app, pilot):
         for number, (begin, leave) in enumerate(product("rc", ("ctrl+s", "escape")), 1):
             name = await show_next(app, pilot, number)
@@ -40,7 +40,7 @@ async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on()
             assert app.posted == [review_messages.FeedbackOrphaned(words)], (begin, leave)
 
 
-async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
+async def test_a_comment_on_a_proposal_no_longer_listed_is_returned() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "h", "m")
         app.proposals.clear()
@@ -49,7 +49,7 @@ async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
         assert app.posted == [review_messages.FeedbackOrphaned("hm")]
 
 
-async def test_unsent_words_are_handed_on_when_another_process_decides() -> None:
+async def test_unsent_feedback_is_returned_when_another_process_decides() -> None:
     value, diffs = small()
     async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")
@@ -60,7 +60,7 @@ async def test_unsent_words_are_handed_on_when_another_process_decides() -> None
         assert app.posted == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
 
 
-async def test_comments_go_with_the_decision() -> None:
+async def test_comments_are_sent_with_the_decision() -> None:
     async with reviewing(small()) as (app, pilot):
         for number, (key, kind) in enumerate((("y", review_messages.Approve), ("n", review_messages.Deny)), 1):
             name = await show_next(app, pilot, number)
@@ -75,7 +75,7 @@ async def test_comments_go_with_the_decision() -> None:
             assert app.review.state.feedback_drafts.feedback_for(app.proposals[name]) == ReviewFeedback(), "once"
 
 
-async def test_unsent_words_ask_before_they_go_along() -> None:
+async def test_unsent_feedback_needs_confirmation_before_it_is_sent() -> None:
     async with reviewing(small()) as (app, pilot):
         for number, (begin, key, kind) in enumerate(
             (
@@ -111,7 +111,7 @@ async def test_unsent_words_ask_before_they_go_along() -> None:
             assert app.review.state.feedback_drafts.describe_unsent(app.proposals[name]) == []
 
 
-async def test_more_words_take_the_question_away() -> None:
+async def test_writing_more_feedback_cancels_the_confirmation() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h", "m")
         app.review.approval_pane.queue.focus()
@@ -125,7 +125,7 @@ async def test_more_words_take_the_question_away() -> None:
         assert app.review.state.feedback_drafts.drafts["P1"] == "hmm"
 
 
-async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:
+async def test_a_decision_on_a_hunk_sends_only_its_comments() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s", "right_square_bracket", "c", "b", "ctrl+s")
@@ -141,7 +141,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
 
-async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
+async def test_feedback_of_a_failed_decision_is_restored() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
         await app.pass_grace()
@@ -159,7 +159,7 @@ async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
         assert app.posted[1] == denied
 
 
-async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
+async def test_approve_all_and_deny_all_name_the_feedback_to_be_sent() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
         for key in "YN":

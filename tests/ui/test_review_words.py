@@ -26,7 +26,7 @@ def allowed(span: PermissionDuration, form: CommandForm | None = None) -> Permis
 COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_words_that_are_not_sent_decide_nothing_and_are_kept() -> None:
+async def test_unsent_feedback_decides_nothing_and_is_kept() -> None:
     async with reviewing(small()) as (app, pilot):
         # Focus change without new words lays out nothing.
         laid_out: list[object] = []
@@ -55,7 +55,7 @@ async def test_words_that_are_not_sent_decide_nothing_and_are_kept() -> None:
         assert app.focused.text == "ynYN \nu"
 
 
-async def test_feedback_goes_with_the_denial_whole() -> None:
+async def test_feedback_is_sent_completely_with_the_denial() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r")
         await pilot.press(*"no", "ctrl+j", *"yes", "shift+enter", *"so", "enter")
@@ -63,7 +63,7 @@ async def test_feedback_goes_with_the_denial_whole() -> None:
         assert app.focused is app.review.view
 
 
-async def test_commented_line_stays_in_view_when_the_window_is_resized() -> None:
+async def test_the_commented_line_stays_in_view_when_the_window_is_resized() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
@@ -75,7 +75,7 @@ async def test_commented_line_stays_in_view_when_the_window_is_resized() -> None
             assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
 
 
-async def test_a_field_names_its_keys_only_while_they_work() -> None:
+async def test_a_field_shows_its_keys_only_while_they_work() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", *"hm")
         assert "Enter send" in app.text()
@@ -89,7 +89,7 @@ async def test_a_field_names_its_keys_only_while_they_work() -> None:
 NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(30))}.")
 
 
-async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -> None:
+async def test_a_short_command_with_long_notes_can_be_answered_at_once() -> None:
     app = ReviewApp()
     async with app.run_test(size=(60, 20)) as pilot:
         app.review.add_permission_request("c1", PermissionRequest("command", "Run", "pytest -q", ".", NOTES))
@@ -99,7 +99,7 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
         assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
-async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
+async def test_a_command_longer_than_the_pane_must_be_seen_completely() -> None:
     app = ReviewApp()
     lines = [f"echo {number}." for number in range(40)]
     async with app.run_test(size=(60, 20)) as pilot:
@@ -119,7 +119,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
         assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
-async def test_a_comment_can_be_changed_and_taken_back_and_is_sent_with_a_quote() -> None:
+async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s")
         await pilot.press("c", "b", "ctrl+s")
@@ -229,14 +229,14 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
 @pytest.mark.parametrize(
     "summary", ["Read the tides", "Read the tides of all ports that the harbour master has named"]
 )
-async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
+async def test_the_summary_is_not_repeated_in_both_panes(summary: str) -> None:
     diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
     async with reviewing((proposal("P1", diffs, summary), diffs)) as (app, _pilot):
         assert "2 files" in app.text() and "in 2 files" not in app.text()
         assert app.text().count(summary) == 1 and "The model says: " not in app.text()
 
 
-async def test_command_summary_is_not_shown_as_the_models_words() -> None:
+async def test_the_summary_of_a_command_is_not_shown_as_the_models_text() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = default_command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": ProposalOrigin(kind=OriginKind.COMMAND)})
@@ -245,7 +245,7 @@ async def test_command_summary_is_not_shown_as_the_models_words() -> None:
         assert "says" not in app.text()
 
 
-async def test_the_version_before_against_this_one() -> None:
+async def test_two_versions_of_a_proposal_can_be_compared() -> None:
     diffs = [file_diff("a.py", "one\ntwo\n", "one\n2\n")]
     value = proposal("P2", diffs, supersedes="P1", version=2)
     app = ReviewApp((value, diffs))
@@ -267,7 +267,7 @@ async def test_the_version_before_against_this_one() -> None:
         assert app.posted == [review_messages.Approve("P2", 1, None)]
 
 
-async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> None:
+async def test_keys_typed_after_sent_feedback_decide_nothing() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("r", *"no", "enter", *"yes", "e", "x", "n")
         assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no"))]
@@ -275,7 +275,7 @@ async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> No
         assert "for a moment" in app.text()
 
 
-async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_other_keys() -> None:
+async def test_enter_saves_a_comment_but_is_a_new_line_in_a_paste() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", *"why?")
         app.post_message(BurstKey("enter", None))
@@ -287,7 +287,7 @@ async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_o
         assert app.posted == [], "who writes on decides nothing"
 
 
-async def test_after_a_part_is_approved_the_cursor_is_on_what_waits() -> None:
+async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> None:
     value, diffs = small_hunks()
     async with reviewing((value, diffs)) as (app, pilot):
         assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 1
@@ -310,7 +310,7 @@ def small_hunks() -> tuple[Proposal, list[FileDiff]]:
     return proposal("P1", diffs), diffs
 
 
-async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_was() -> None:
+async def test_a_confirmation_about_unseen_lines_ends_once_they_are_seen() -> None:
     old = "".join(f"line {number}\n" for number in range(60))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
@@ -325,7 +325,7 @@ async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothing() -> None:
+async def test_a_screen_too_small_for_reviewing_decides_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         for size in ((39, 20), (60, 11)):
             await pilot.resize_terminal(*size)

@@ -32,7 +32,7 @@ from widgets.review.review_messages import Edit
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
 
 
-def test_how_long_ago_a_session_was_changed_is_told_in_its_largest_unit() -> None:
+def test_the_age_of_a_session_is_shown_in_its_largest_unit() -> None:
     told = {59: "just now", 60: "1 minute ago", 7_199: "1 hour ago", 7_200: "2 hours ago", 400_000: "4 days ago"}
     assert {seconds: format_age(seconds) for seconds in told} == told
 
@@ -87,7 +87,7 @@ async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server:
         )
 
 
-async def test_wrong_settings_are_refused_and_limits_are_in_force(
+async def test_invalid_settings_are_refused_and_limits_take_effect(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -132,7 +132,9 @@ async def test_wrong_settings_are_refused_and_limits_are_in_force(
         assert session.settings.limits == SessionLimits(2.5, None)
 
 
-async def test_allowed_commands_are_revoked_and_trust_is_of_shown_bytes(tmp_path: Path, server: WireServer) -> None:
+async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_content(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
@@ -198,7 +200,7 @@ async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
-async def test_themes_are_tried_on_at_the_cursor_and_taken_off_again(
+async def test_themes_are_previewed_at_the_cursor_and_reverted(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
     async with running(tmp_path, server) as run:
@@ -239,7 +241,7 @@ async def test_a_broken_theme_file_is_reported(tmp_path: Path, server: WireServe
         assert "mine" in run.app.available_themes and "bad" not in run.app.available_themes
 
 
-async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
+async def test_help_shows_the_keys_of_the_keymap(tmp_path: Path, server: WireServer) -> None:
     keymap = {"review.approve": "ctrl+y", "app.new": "f9,ctrl+f9,ctrl+f10,ctrl+f11"}
     async with running(tmp_path, server, size=(120, 200), keys=keymap) as run:
         await run.command("help")
@@ -261,7 +263,7 @@ def is_bound(run: Running, action: str) -> bool:
     return any(active.binding.id == action for active in run.app.screen.active_bindings.values())
 
 
-async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, server: WireServer) -> None:
+async def test_a_keymap_with_conflicting_decision_keys_is_refused(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, keys={"review.approve": "n", "app.settings": "f9"}) as run:
         await run.see("standard keys are in force")
         await run.pilot.press("f9")
@@ -289,7 +291,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
         await run.screen("Workbench")
 
 
-def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
+def test_the_doctor_lists_workarounds_only_if_some_are_needed() -> None:
     checks = tuple(EndpointFinding(name, True, "") for name in CHECKS)
     assert (
         describe_diagnosis(EndpointDiagnosis(checks, EndpointProfile(), False, "Nothing answers.")).plain
@@ -310,7 +312,7 @@ def found_first(found: CommandList) -> str:
     return str(option.prompt) if option else ""
 
 
-async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServer) -> None:
+async def test_hostile_text_is_shown_as_text_on_every_screen(tmp_path: Path, server: WireServer) -> None:
     sizes = [(80, 24), (160, 45)]
     async with running(tmp_path, server, size=sizes[0], model=HOSTILE) as run:
         (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
@@ -341,7 +343,7 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
         assert run.file == FILE
 
 
-async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path, server: WireServer) -> None:
+async def test_the_edit_screen_reports_deceiving_and_empty_text(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call(*edit(new="'\u202eolleH '"))
         server.say("Have a look.")
@@ -356,7 +358,7 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         assert run.proposals[0].revision == 1 and "is yours now" not in run.text
 
 
-async def test_keys_of_the_keymap_work_and_an_empty_chat_names_them(tmp_path: Path, server: WireServer) -> None:
+async def test_keys_of_the_keymap_work_and_the_greeting_names_them(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, keys={"review.approve": "ctrl+y", "app.settings": "f9"}) as run:
         await run.see("you sign off", "Ctrl+Y approve", "n deny")
         server.say("Hello.")
@@ -367,7 +369,7 @@ async def test_keys_of_the_keymap_work_and_an_empty_chat_names_them(tmp_path: Pa
         await run.screen("SettingsScreen")
 
 
-async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
+async def test_a_dialog_is_closed_by_mouse_and_opened_from_the_palette(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("VISUAL", "EDITOR"):
@@ -404,7 +406,7 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
         await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
 
-async def test_sessions_are_searched_and_deleted_but_the_open_one(tmp_path: Path, server: WireServer) -> None:
+async def test_sessions_are_filtered_and_deleted_except_the_open_one(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Empty and filtered lists say so.
         await run.command("sessions")
@@ -454,7 +456,7 @@ async def test_sessions_are_searched_and_deleted_but_the_open_one(tmp_path: Path
         assert isinstance(run.app.screen, SessionPickerScreen)
 
 
-async def test_keys_of_help_are_bound_and_escape_asks_if_edited(
+async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("VISUAL", "EDITOR"):

@@ -38,7 +38,7 @@ async def find(run: Running, words: str) -> None:
     await run.write(words)
 
 
-async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServer) -> None:
+async def test_a_search_result_opens_at_its_message(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the sea is made of salt")
         for turns, thing, words in ((1, "moon", "cheese"), (400, "sun", "gold")):
@@ -57,7 +57,7 @@ async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServe
             await run.pilot.press("f2")
 
 
-async def test_a_hit_in_the_open_session_is_shown_there_and_it_is_renamed(tmp_path: Path, server: WireServer) -> None:
+async def test_a_search_result_in_the_open_session_scrolls_there(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("It is made of cheese.")
         await run.say("what is the moon?")
@@ -77,7 +77,7 @@ async def test_a_hit_in_the_open_session_is_shown_there_and_it_is_renamed(tmp_pa
         await run.see("/rename TITLE")
 
 
-async def test_search_says_if_nothing_is_found_and_shows_no_markup(tmp_path: Path, server: WireServer) -> None:
+async def test_a_search_reports_no_match_and_shows_no_markup(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
         await run.command("search moon")
@@ -100,7 +100,7 @@ async def test_search_says_if_nothing_is_found_and_shows_no_markup(tmp_path: Pat
             assert "\x1b" not in run.text and "\u202e" not in run.text
 
 
-async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, server: WireServer) -> None:
+async def test_a_failed_search_shows_no_results(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         for number in range(3):
             filled(run.runtime, f"the moon {number}")

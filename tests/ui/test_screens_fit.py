@@ -23,7 +23,7 @@ def out_of_sight(run: Running) -> list[str]:
     ]
 
 
-async def test_every_screen_fits(tmp_path: Path, server: WireServer) -> None:
+async def test_every_screen_fits_small_terminals(tmp_path: Path, server: WireServer) -> None:
     """Opened in one size, and then in the other: half of them shrink, half of them grow."""
     sizes = [(80, 24), (60, 20)]
     async with running(tmp_path, server, size=sizes[0]) as run:

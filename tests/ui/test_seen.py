@@ -52,7 +52,7 @@ def rewrite(count: int) -> list[FileDiff]:
 
 
 @pytest.mark.parametrize("size", [(60, 20), (160, 40)])
-async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pages_is(size: tuple[int, int]) -> None:
+async def test_a_large_hunk_is_seen_only_after_paging_through_it(size: tuple[int, int]) -> None:
     async with reviewing(app=of(rewrite(150)), size=size) as (app, pilot):
         missing = unseen(app)
         assert missing.total == 300 and 0 < missing.lines < 300
@@ -82,7 +82,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
 @pytest.mark.parametrize(
     ("width", "keys"), [(60, []), (100, ["w"]), (60, ["v"]), (100, ["v", "w"]), (100, ["Z"]), (60, ["w", "Z"])]
 )
-async def test_pages_are_enough_in_every_layout(keys: list[str], width: int) -> None:
+async def test_paging_marks_all_lines_seen_in_every_layout(keys: list[str], width: int) -> None:
     old = [f"line {number}" for number in range(160)]
     new = [f"{line} changed" if number % 25 < 9 else line for number, line in enumerate(old)]
     async with reviewing(
@@ -93,7 +93,7 @@ async def test_pages_are_enough_in_every_layout(keys: list[str], width: int) -> 
         assert not unseen(app)
 
 
-async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_there_is_more() -> None:
+async def test_columns_beyond_the_edge_are_unseen_and_marked() -> None:
     async with reviewing(app=of([file_diff("a.py", "a = 1\nb = 2\n", f"a = 1\n{EVIL}\n")]), size=(100, 30)) as (
         app,
         pilot,
@@ -112,7 +112,7 @@ async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_t
         assert not unseen(app)
 
 
-async def test_wrapped_the_same_line_is_seen_at_once() -> None:
+async def test_a_wrapped_long_line_is_seen_at_once() -> None:
     async with reviewing(app=of([file_diff("a.py", "b = 2\n", f"{EVIL}\n")]), size=(100, 30)) as (app, pilot):
         await pilot.press("w")
         assert "os.system('evil')" in app.text()
@@ -132,7 +132,7 @@ async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[s
         assert not unseen(app)
 
 
-async def test_hidden_part_of_a_line_can_be_opened_and_closed() -> None:
+async def test_the_hidden_part_of_a_line_can_be_opened_and_closed() -> None:
     start, end = "begin " + "a" * 900, "z" * 900 + " finish"
     async with reviewing(app=of([file_diff("a.py", f"{start} 1 {end}\n", f"{start} 2 {end}\n")]), size=(100, 40)) as (
         app,
@@ -154,7 +154,7 @@ async def test_a_row_taller_than_the_pane_is_paged_through() -> None:
         assert not unseen(app)
 
 
-async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_there() -> None:
+async def test_unseen_lines_are_counted_and_a_key_goes_to_them() -> None:
     diffs = [*rewrite(60), file_diff("b.py", "a\n", "b\n", first=2), file_diff("c.py", "a\n", "b\n", first=3)]
     async with reviewing(app=of(diffs), size=(90, 30)) as (app, pilot):
         files, view = app.query_one(FileList), app.review.view
@@ -174,7 +174,7 @@ async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_
         assert view.cursor.number == 0
 
 
-async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> None:
+async def test_a_closed_file_is_unseen_and_the_unseen_key_opens_it() -> None:
     async with reviewing(app=of([file_diff("a.py", "1\n", "2\n"), *rewrite(30)]), size=(80, 12)) as (app, pilot):
         await pilot.press("right_curly_bracket", "enter", "G")
         missing = unseen(app).lines
@@ -183,7 +183,7 @@ async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> Non
         assert unseen(app).lines < missing
 
 
-async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
+async def test_lines_behind_a_dialog_are_unseen_until_it_closes() -> None:
     class Dialog(ModalScreen[None]):
         DEFAULT_CSS = "Dialog { background: $background 60%; } Dialog Static { width: 10; height: 3; }"
 
@@ -201,7 +201,7 @@ async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
         await until(lambda: not unseen(app), "the lines behind the dialog to be drawn")
 
 
-async def test_covered_or_hidden_lines_are_not_seen() -> None:
+async def test_covered_or_hidden_lines_are_unseen() -> None:
     app = of(rewrite(20))
     app.review.display = False
     async with app.run_test(size=BIG) as pilot:
@@ -219,7 +219,7 @@ async def test_covered_or_hidden_lines_are_not_seen() -> None:
         await until(lambda: not unseen(app), "the lines that were covered to be drawn")
 
 
-async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unseen() -> None:
+async def test_a_rebase_is_reported_and_its_changes_are_unseen() -> None:
     first, second = (
         [file_diff("a.py", f"{top}1\n2\n", f"{top}1\nx{top}\n", rebased=bool(top))] for top in ("", "0\n")
     )
@@ -236,7 +236,7 @@ async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unsee
         assert "re-based since" not in app.text(), "nothing would be written any more"
 
 
-async def test_seen_lines_stay_seen_after_another_proposal_was_shown() -> None:
+async def test_seen_lines_stay_seen_after_another_proposal() -> None:
     second = file_diff("b.py", "1\n", "2\n")
     items = (proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second])
     async with reviewing(*items, size=(90, 30)) as (app, pilot):
@@ -246,7 +246,7 @@ async def test_seen_lines_stay_seen_after_another_proposal_was_shown() -> None:
         assert not unseen(app)
 
 
-async def test_all_and_a_part_are_asked_about_alike() -> None:
+async def test_approving_all_or_a_part_asks_about_unseen_lines_alike() -> None:
     items = retry_proposal(), (proposal("P2", rewrite(90)), rewrite(90))
     async with reviewing(*items, size=(90, 24)) as (app, pilot):
         await pilot.press("Y")
@@ -257,7 +257,7 @@ async def test_all_and_a_part_are_asked_about_alike() -> None:
         assert app.review.state.unseen_parts(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
 
 
-async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
+async def test_a_mode_change_is_seen_with_its_file_heading() -> None:
     far = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
     async with reviewing(app=of([*rewrite(60), far]), size=(90, 24)) as (app, pilot):
         assert "run.sh" in unseen(app).paths
@@ -265,7 +265,7 @@ async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
         assert unseen(app).paths == ("big.py",)
 
 
-async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there() -> None:
+async def test_the_unseen_key_works_from_the_approvals() -> None:
     async with reviewing(app=of(rewrite(150)), size=(100, 24)) as (app, pilot):
         for way in ("key", "click"):
             app.review.query_one(ReviewQueue).focus()
@@ -281,7 +281,7 @@ async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(
             assert app.review.view.has_focus, "what moves in the diff next moves there"
 
 
-async def test_in_16_colours_the_question_stands_out_and_can_be_read() -> None:
+async def test_a_confirmation_is_readable_in_16_colours() -> None:
     diffs = rewrite(150)
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
         await pilot.press("y")

@@ -45,7 +45,7 @@ class Bar(App[None]):
         yield StatusBar()
 
 
-async def test_status_bar_parts_are_whole_or_left_out_at_every_width() -> None:
+async def test_status_bar_parts_are_complete_or_left_out_at_every_width() -> None:
     app = Bar()
     shown: set[str] = set()
     async with app.run_test(size=(280, 3)) as pilot:
@@ -63,7 +63,7 @@ async def test_status_bar_parts_are_whole_or_left_out_at_every_width() -> None:
 
 
 @pytest.mark.parametrize(("asks", "words"), [("permission", "needs your permission"), ("question", "asks you")])
-async def test_the_status_begins_with_what_is_waited_for_and_its_key(asks: str, words: str) -> None:
+async def test_the_status_bar_starts_with_what_waits_and_its_key(asks: str, words: str) -> None:
     app = Bar()
     async with app.run_test(size=(60, 3)) as pilot:
         bar = app.query_one(StatusBar)
@@ -72,7 +72,7 @@ async def test_the_status_begins_with_what_is_waited_for_and_its_key(asks: str, 
         assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● model must wait")
 
 
-async def test_the_gate_is_not_said_to_be_open_before_it_is_known() -> None:
+async def test_the_gate_is_not_shown_as_open_before_it_is_known() -> None:
     app = Bar()
     async with app.run_test(size=(120, 3)):
         bar = app.query_one(StatusBar)
@@ -126,7 +126,7 @@ async def test_the_todo_list_unfolds_and_each_session_has_its_own(tmp_path: Path
         assert "\x1b" not in shown and "\u202e" not in shown
 
 
-async def test_a_long_list_shows_the_current_item(tmp_path: Path, server: WireServer) -> None:
+async def test_a_long_to_do_list_shows_the_current_item(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await keep(run, server, todos(*["completed"] * 20, "in_progress", *["pending"] * 20))
         await run.pilot.press("ctrl+o")

@@ -11,7 +11,7 @@ from tests.wire.server import WireServer
 from widgets.diff.code_editor import CodeEditor
 
 
-async def test_they_are_off_until_they_are_wanted(tmp_path: Path, home: Path, server: WireServer) -> None:
+async def test_vim_keys_are_off_until_enabled(tmp_path: Path, home: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.write("dw")
         await run.pilot.press("escape")
@@ -39,7 +39,7 @@ async def test_they_are_off_until_they_are_wanted(tmp_path: Path, home: Path, se
         assert "NORMAL" not in run.text
 
 
-async def test_search_lists_history_pastes_and_enter_keep_their_keys(tmp_path: Path, server: WireServer) -> None:
+async def test_vim_mode_keeps_the_keys_of_search_history_and_sending(tmp_path: Path, server: WireServer) -> None:
     server.script([Turn("Fine."), Turn("Fine."), Turn("Fine."), stream(chunk(text="Well"), STALL)])
     async with running(tmp_path, server, vim=True) as run:
         # A search sends nothing and says what is not there.
@@ -97,7 +97,7 @@ async def test_search_lists_history_pastes_and_enter_keep_their_keys(tmp_path: P
         assert run.app.require_session().log.events[-1].type == "turn_ended"
 
 
-async def test_the_edit_screen_has_them(tmp_path: Path, server: WireServer) -> None:
+async def test_the_edit_screen_has_vim_keys(tmp_path: Path, server: WireServer) -> None:
     server.turn(calls=[edit()])
     server.say("Have a look.")
     async with running(tmp_path, server, vim=True) as run:

@@ -34,7 +34,7 @@ def formatted() -> FileDiff:
     return file_diff("a.go", OLD, NEW)
 
 
-async def test_the_key_leaves_it_out_and_counts_it_and_what_is_looked_for_brings_it_back() -> None:
+async def test_hidden_white_space_is_counted_and_shown_again_for_a_search() -> None:
     app = of(formatted())
     app.review.view.model.shows_white_space = True
     async with app.run_test(size=(100, 60)) as pilot:
@@ -71,7 +71,7 @@ async def test_the_key_leaves_it_out_and_counts_it_and_what_is_looked_for_brings
         assert "Why the tab?" in app.text()
 
 
-async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() -> None:
+async def test_hidden_white_space_hunks_are_unseen_and_need_confirmation() -> None:
     async with reviewing(app=of(formatted()), size=(100, 60)) as (app, pilot):
         state = app.review.state
         assert state.unseen_parts(app.proposals["P1"]).lines == 32
@@ -89,7 +89,7 @@ async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() ->
 
 
 @pytest.mark.parametrize("width", [100, 160])
-async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_opened(width: int) -> None:
+async def test_a_hunk_of_only_white_space_is_one_row(width: int) -> None:
     app = of(formatted())
     second = formatted().change.hunks[1]
     async with app.run_test(size=(width, 60)) as pilot:
@@ -113,7 +113,7 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         assert "x3 := a" not in app.text(), "the other stays as it is"
 
 
-async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
+async def test_meaningful_indentation_is_shown_and_explained() -> None:
     old = "if a:\n    b = 1   \n    c()\n"
     async with reviewing(app=of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))) as (app, _pilot):
         text = app.text()
@@ -123,12 +123,12 @@ async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
         assert app.review.state.unseen_parts(app.proposals["P1"]).lines == 2
 
 
-async def test_in_an_unknown_language_indentation_stays() -> None:
+async def test_indentation_in_an_unknown_language_is_shown() -> None:
     async with reviewing(app=of(file_diff("notes", "  a\n", "a\n"))) as (app, _pilot):
         assert "in indentation alone, which may have meaning here: shown" in app.text()
 
 
-async def test_words_are_compared_with_the_line_that_they_were() -> None:
+async def test_changed_words_are_compared_with_their_old_line() -> None:
     old = "a( 1 );\nvalue = first + 2;\nother();\n"
     async with reviewing(app=of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\n"))) as (app, _pilot):
         marks, diff = app.review.view.model.render_context.marks, app.diffs["P1"][0]
@@ -136,7 +136,7 @@ async def test_words_are_compared_with_the_line_that_they_were() -> None:
         assert marks.changed_words(0, 0, "new", 2) == (((8, 14),), False)
 
 
-async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:
+async def test_white_space_of_a_large_change_is_computed_on_a_thread() -> None:
     diff = blocks(6_000)[0]
     lines = [f"{line} " if number % 60 < 10 else line for number, line in enumerate(diff.old)]
     async with reviewing(app=of(diff.model_copy(update={"new": tuple(lines)}))) as (app, _pilot):
