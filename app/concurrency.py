@@ -114,7 +114,6 @@ class Interrupter:
         """Await `work`; if the user stops the turn, cancel it and wait for its clean-up.
 
         Args:
-            work: The coroutine.
             until: Returns a second coroutine; when it ends, the wait ends as if the user had stopped.
 
         Raises:

@@ -47,7 +47,6 @@ class ContextTokenCount:
         return self._tokens_at_last_count + int(self._tokens_since * self._meter.factor)
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case RequestSent():
                 self._tokens_at_last_count, self._tokens_since = event.estimated_tokens, 0
@@ -113,11 +112,7 @@ class ContextCompactor:
                         summarise = False
                         continue
                     compacted = HistoryCompacted(
-                        upto=step.upto,
-                        summary=summary,
-                        method="summary",
-                        tokens_before=budget.used,
-                        usage=usage,
+                        upto=step.upto, summary=summary, method="summary", tokens_before=budget.used, usage=usage
                     )
                     budget = await self._record_step(compacted, budget, model, inputs)
                 case TruncateStep():

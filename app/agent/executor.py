@@ -268,10 +268,7 @@ class Executor:
             return
         answers = self._answerable_denials()
         progress = _BatchState(
-            await asyncio.to_thread(self._service.new_draft, self._session_id),
-            gate,
-            CallRecorder(self._log),
-            budget,
+            await asyncio.to_thread(self._service.new_draft, self._session_id), gate, CallRecorder(self._log), budget
         )
         try:
             for call in message.calls:

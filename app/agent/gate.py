@@ -37,7 +37,6 @@ class UnansweredDenials:
         return tuple(reversed(self._unanswered))
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case ProposalDecided():
                 self._apply_decision(event)
@@ -113,7 +112,6 @@ class Gate:
         return tuple(dict.fromkeys(self._paths))
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case TurnStarted():
                 self.turn_runs = True

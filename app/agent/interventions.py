@@ -99,10 +99,8 @@ def closing_instruction(
     """Return the system instruction of a closing request of this kind.
 
     Args:
-        kind: The cause.
         proposals: Ids staged in this turn.
         paths: The files that they change.
-        progress: Progress of the turn.
         unread: Unread lines, for `UNREAD`.
     """
     match kind:
@@ -364,7 +362,6 @@ class FileVersionsSeen:
         return ahead
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case ToolResult():
                 self._apply_versions(event.reads)

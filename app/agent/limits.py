@@ -115,7 +115,6 @@ class UsageMeter:
         return self._cost + (add_cost(self._unpriced, price).cost or 0.0)
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         self._count_time(event)
         match event:
             case RequestSent():

@@ -21,11 +21,9 @@ class AllowedFormStore(Protocol):
 
     def forms(self) -> Sequence[str]:
         """Return the allowed forms as text."""
-        ...
 
     def add(self, form: str) -> None:
         """Allow a form permanently."""
-        ...
 
 
 class GrantedPermissions:

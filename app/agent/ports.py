@@ -31,29 +31,23 @@ class ModelPort(Protocol):
     @property
     def profile(self) -> EndpointProfile:
         """Return the known profile of the endpoint."""
-        ...
 
     def stream(
         self, build: Callable[[EndpointProfile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
         """Send one request with the payload that `build` returns (called on a thread); raise `RequestError`."""
-        ...
 
     def retry_now(self) -> None:
         """Retry a request at once that waits for its retry time."""
-        ...
 
     async def find_price(self) -> PriceTable | None:
         """Return the price of the model, if needed by asking the endpoint; None if it is unknown."""
-        ...
 
     def with_model_and_effort(self, model: str, effort: str) -> "ModelPort":
         """Return the client for a turn with another model or effort; empty values keep the current ones."""
-        ...
 
     def open_isolated_client(self) -> AbstractAsyncContextManager["ModelPort"]:
         """Return a client for the same model that does not retry and discards learned corrections."""
-        ...
 
 
 class TurnClaim(Protocol):
@@ -62,15 +56,12 @@ class TurnClaim(Protocol):
     @property
     def is_held(self) -> bool:
         """Return whether this process holds the right."""
-        ...
 
     def acquire(self) -> bool:
         """Take the right unless another process holds it; return whether it is held. May be called on any thread."""
-        ...
 
     def release(self) -> None:
         """Release the right, so that another process can take it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,6 @@ class OtherSessionLogs(Protocol):
 
         In that case the decisions among the events are stored without a session.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,7 @@ def find_reads_before_message(
     """Return what the model had read when it wrote `message`; blocks: call it on a thread.
 
     Args:
-        events: The log of the session.
         message: The response with the edit calls.
-        paths: The edited files.
     """
     seen = {path: _FileSeen() for path in paths}
     calls: dict[str, ToolCall] = {}

@@ -7,6 +7,7 @@ client (which sends it) call it on a thread to keep the event loop free.
 import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from app.agent.ports import ModelPort
 from app.conversation.events import (
@@ -44,7 +45,6 @@ class NextRequestImagesFold:
         self._base64_by_hash: dict[str, str] = {}
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
                 self._images[event.id] = event.images
@@ -75,13 +75,10 @@ class NextRequestImagesFold:
 
     def _read_and_encode(self, names: set[str]) -> dict[str, str]:
         encoded: dict[str, str] = {}
-        for name in sorted(names):
-            try:
-                data = self._read_image(name) if self._read_image is not None else None
-            except KeyError:
-                data = None
-            if data is not None:
-                encoded[name] = base64.b64encode(data).decode("ascii")
+        if (read := self._read_image) is not None:
+            for name in sorted(names):
+                with suppress(KeyError):
+                    encoded[name] = base64.b64encode(read(name)).decode("ascii")
         return encoded
 
 

@@ -25,7 +25,7 @@ from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
-from app.agent.turn import SessionLogAndFolds, Turn
+from app.agent.turn import Turn
 from app.agent.turns import TurnRunner
 from app.agent.updates import (
     EventRecorded,
@@ -91,7 +91,6 @@ class SessionTokenTotals:
         """Sum over all requests."""
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         if isinstance(event, AssistantMessage | HistoryCompacted | SideAnswer):
             self.total = self.total.add(event.usage)
 
@@ -298,7 +297,11 @@ class Session(DecisionService):
     def _make_turn(self, interrupter: Interrupter) -> Turn:
         state, model = self._turns.state, self.ports.model
         return Turn(
-            SessionLogAndFolds(self.log, self.gate, state, self.context, self._usage),
+            self.log,
+            self.gate,
+            state,
+            self.context,
+            self._usage,
             model.with_model_and_effort(state.command.model, state.command.effort) if state.command else model,
             self._executor,
             self.requests,

@@ -27,9 +27,11 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.log import EventLog
+from app.conversation.markdown_export import make_code_fence
 from app.conversation.payload.compaction_plan import (
     PruneStep,
     TokenMeter,
+    clip_middle,
     is_nearly_full,
     make_context_budget,
     plan_compaction,
@@ -81,15 +83,6 @@ def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, character
             first = start - step - 1
     width = len(str(last))
     return "\n".join(f"{number + 1:>{width}}  {text[number]}" for number in range(first, last))
-
-
-def clip_middle(text: str, characters: int) -> str:
-    """Return the text, shortened in the middle to about `characters` with a line that says how much is left out."""
-    if len(text) <= characters:
-        return text
-    head, tail = max(0, characters * 2 // 3), max(0, characters // 3)
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - tail :]}"
 
 
 def _hunk_range(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
@@ -255,10 +248,7 @@ def _describe_hunk(subject: SideQuestionSubject, question: SideQuestion, charact
 
 
 def _fenced(text: str, characters: int) -> str:
-    """Return the text as a Markdown code block, with a fence longer than any in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
+    fence = make_code_fence(text)
     return f"{fence}\n{clip_middle(text, characters)}\n{fence}"
 
 
@@ -270,13 +260,14 @@ _IGNORED_CALL_NOTE = "It also called a tool, which was not run."
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """A question that was sent and waits for its answer."""
+    """A question that waits for its answer."""
 
+    thread: ThreadAnchor
     interrupter: Interrupter = field(default_factory=Interrupter)
     text: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     completed: ResponseCompleted | None = None
-    started: float = field(default_factory=time.monotonic)
+    started: float = 0.0
 
 
 class SideQuestionService:
@@ -305,13 +296,12 @@ class SideQuestionService:
         self._project = project
         self._meter = log.attach(TokenMeter())
         self._open_questions: dict[str, _OpenQuestion] = {}
-        self._open_threads: dict[str, ThreadAnchor] = {}
-        """Threads of the open questions, by question id."""
+        """The open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_answer_awaited(self, place: ThreadAnchor) -> bool:
         """Return whether an answer is awaited in this thread."""
-        return place in self._open_threads.values()
+        return any(question.thread == place for question in self._open_questions.values())
 
     async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
         """Record a question and start sending it; return its id at once. The answer is published.
@@ -322,7 +312,7 @@ class SideQuestionService:
         uid = uuid.uuid4().hex[:12]
         if self.is_answer_awaited(place):
             raise ProposalError("The answer before it is still being written; Escape stops it.")
-        self._open_threads[uid] = place
+        self._open_questions[uid] = _OpenQuestion(place)
         try:
             subject, thread = await asyncio.to_thread(self._load_subject, place)
             hunk = subject.hunk
@@ -335,7 +325,7 @@ class SideQuestionService:
             )
             await self._log.append(side_question)
         except BaseException:
-            del self._open_threads[uid]
+            del self._open_questions[uid]
             raise
         task = asyncio.create_task(self._answer(side_question, subject, thread), name="side question")
         self._tasks.add(task)
@@ -344,10 +334,9 @@ class SideQuestionService:
 
     def stop(self, question: str) -> bool:
         """Stop the answer to a question; return whether the question was open."""
-        if question not in self._open_threads:
-            return False
-        self._open_questions.setdefault(question, _OpenQuestion()).interrupter.stop()
-        return True
+        if open_question := self._open_questions.get(question):
+            open_question.interrupter.stop()
+        return open_question is not None
 
     async def wait_until_idle(self) -> None:
         """Wait until no question is open."""
@@ -356,8 +345,8 @@ class SideQuestionService:
 
     async def close(self) -> None:
         """Stop all open questions and wait until their events are stored."""
-        for question in tuple(self._open_threads):
-            self.stop(question)
+        for question in self._open_questions.values():
+            question.interrupter.stop()
         await self.wait_until_idle()
 
     # Subject
@@ -387,7 +376,8 @@ class SideQuestionService:
     async def _answer(
         self, question: SideQuestion, subject: SideQuestionSubject, thread: tuple[SideExchange, ...]
     ) -> None:
-        open_question = self._open_questions.setdefault(question.uid, _OpenQuestion())
+        open_question = self._open_questions[question.uid]
+        open_question.started = time.monotonic()
         try:
             inputs = await self._requests.payload_inputs(self._ports().model)
             contexts = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
@@ -409,7 +399,7 @@ class SideQuestionService:
                 SessionFailed(f"The answer to your question about {question.subject} could not be kept: {error}")
             )
         finally:
-            del self._open_questions[question.uid], self._open_threads[question.uid]
+            del self._open_questions[question.uid]
 
     async def _request_answer(
         self, question: SideQuestion, request: SideQuestionRequest, open_question: _OpenQuestion

@@ -98,23 +98,16 @@ class _PartialResponse:
     """Monotonic time of the latest update."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLogAndFolds:
-    """The log of a session and the folds over it that a turn needs."""
-
-    log: EventLog
-    gate: Gate
-    turn: TurnState
-    context: ContextCompactor
-    usage: UsageMeter
-
-
 class Turn:
     """Runs one turn of a session."""
 
     def __init__(
         self,
-        conversation: SessionLogAndFolds,
+        log: EventLog,
+        gate: Gate,
+        state: TurnState,
+        context: ContextCompactor,
+        usage: UsageMeter,
         model: ModelPort,
         executor: Executor,
         requests: RequestFactory,
@@ -122,11 +115,11 @@ class Turn:
         interrupter: Interrupter,
         publish: Callable[[Update], None],
     ) -> None:
-        self._log = conversation.log
-        self._gate = conversation.gate
-        self._state = conversation.turn
-        self._context = conversation.context
-        self._usage = conversation.usage
+        self._log = log
+        self._gate = gate
+        self._state = state
+        self._context = context
+        self._usage = usage
         self._model = model
         self._executor = executor
         self._tools = executor.tools

@@ -127,7 +127,6 @@ class TurnState:
         )
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case TurnStarted():
                 self._reset()

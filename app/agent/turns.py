@@ -61,7 +61,6 @@ class MessageQueue:
         return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case MessageQueued():
                 self._queued[event.id] = event

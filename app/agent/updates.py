@@ -1,7 +1,7 @@
 """Updates that a running session sends to its subscribers: the screen, and `signoff run`."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -183,23 +183,19 @@ SideUpdate = EventRecorded | SideAnswerStreamed | SideAnswerDiscarded
 """Updates about a side question; `EventRecorded` only with `SideQuestion` or `SideAnswer`."""
 
 
+_TextUpdate = TextStreamed | ReasoningStreamed | CommandOutput | SideAnswerStreamed
+
+
 def merge_updates(updates: Iterable[Update]) -> list[Update]:
     """Merge neighbouring updates of the same stream into one."""
     merged: list[Update] = []
     for _, group in groupby(updates, _stream_key):
-        pieces = list(group)
-        match pieces[-1]:
-            case TextStreamed() if len(pieces) > 1:
-                merged.append(TextStreamed(_join_text(pieces)))
-            case ReasoningStreamed() if len(pieces) > 1:
-                merged.append(ReasoningStreamed(_join_text(pieces)))
-            case SideAnswerStreamed(question=question) if len(pieces) > 1:
-                merged.append(SideAnswerStreamed(question, _join_text(pieces)))
-            case CommandOutput(call=call) if len(pieces) > 1:
-                merged.append(CommandOutput(call, _join_text(pieces)))
-            case last:
-                # Each CallStreamed has the total of characters, so the last one is enough.
-                merged.append(last)
+        *earlier, last = group
+        # Each CallStreamed has the total of characters, so the last one is enough.
+        if earlier and isinstance(last, _TextUpdate):
+            pieces = [update.text for update in (*earlier, last) if isinstance(update, _TextUpdate)]
+            last = replace(last, text="".join(pieces))
+        merged.append(last)
     return merged
 
 
@@ -213,8 +209,3 @@ def _stream_key(update: Update) -> Hashable:
         case SideAnswerStreamed(question=question):
             return (type(update), question)
     return id(update)
-
-
-def _join_text(pieces: Iterable[Update]) -> str:
-    text_updates = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
-    return "".join([update.text for update in pieces if isinstance(update, text_updates)])

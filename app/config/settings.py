@@ -321,10 +321,8 @@ def load_configuration(
     """Merge all layers.
 
     Args:
-        user_file: The user's configuration file.
         project: The bytes of the workspace's `.signoff.toml`, as they were read for `trusted`.
         flags: Settings from the command line; None values are ignored.
-        environment: Environment variables.
         trusted: Whether the user trusts exactly these bytes.
 
     Raises:
@@ -379,11 +377,7 @@ def setting_origin(
     """Return the source of a setting's value, as a text for the user; empty for the default.
 
     Args:
-        key: The setting.
-        user_file: The user's configuration file.
         from_workspace: Keys of the workspace's file that are in force.
-        flags: Settings from the command line.
-        environment: Environment variables.
     """
     if flags.get(key) is not None:
         return f"--{key.replace('_', '-')}"

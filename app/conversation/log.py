@@ -19,11 +19,9 @@ class EventSink(Protocol):
             The events that other processes stored since the event `after`, in the order of their ids, followed by
             the batch in its order, with ids and times.
         """
-        ...
 
     async def read_after(self, after: int) -> Sequence[Event]:
         """Return the events with an id above `after`, in order."""
-        ...
 
 
 class Fold(Protocol):
@@ -31,7 +29,6 @@ class Fold(Protocol):
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event, in constant time."""
-        ...
 
 
 FoldT = TypeVar("FoldT", bound=Fold)

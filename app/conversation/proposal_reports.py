@@ -181,7 +181,6 @@ class PendingProposals:
         return row
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case ProposalStaged():
                 self.proposed.add(event.proposal)

@@ -44,7 +44,6 @@ class HookReplyPipes:
         """Send the answer; return after the agent has it.
 
         Args:
-            text: The answer, as JSON.
             denied: Deny by the exit code too, for an agent that can't parse the output.
         """
         _write(self._answers, text + (_DENIED if denied else _ALLOWED))
@@ -65,7 +64,6 @@ def run_hook_with_deadline(arguments: Sequence[str], hook: Callable[[Sequence[st
     """Run `hook` in a child process and pass its answer to the agent, or a denial at the deadline; never raises.
 
     Args:
-        arguments: The arguments of `signoff hook`.
         hook: Answers one call and returns an exit code; it never raises.
 
     Returns:

@@ -59,9 +59,7 @@ def _file_reads(
     """Return what is known about the reads of one file.
 
     Args:
-        path: The file.
         reads: All noted reads of the session.
-        prompts: The user's prompts.
         earlier: Texts of the file in earlier proposals of the session, by version.
     """
     if secret_reason(path):

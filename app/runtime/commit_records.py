@@ -118,7 +118,6 @@ def write_and_sign_commit_notes(
     """Write the record's entries into notes on commits, and sign each entry once.
 
     Args:
-        runtime: The open workspace.
         name: A commit, or a range as for `git log`; commits without entries in the record get no note.
         git_ai: Whether to write notes in the format of git-ai, too.
         denials: Whether to include the numbers of denied hunks.
@@ -232,9 +231,7 @@ def to_signed_approval(
     """Return an approval of a whole waiting proposal in the signed form; it is not recorded here.
 
     Args:
-        runtime: The open workspace.
         borrowed: The repository.
-        proposal: The waiting proposal.
         checks: Results of the checks on the approved state.
     """
     prefix = f"{borrowed.folder}/" if borrowed.folder else ""

@@ -50,7 +50,6 @@ def stage_worktree(
     """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
-        runtime: The open workspace.
         paths: Paths to which the proposal is limited; empty for all.
         against: The commit to compare with; empty for the index.
         everything: Whether to include changes that were approved before.
@@ -76,7 +75,6 @@ def stage_commits(
     """Stage a commit, a range or a pull request as a proposal; return it with the files left out and the reasons.
 
     Args:
-        runtime: The open workspace.
         arguments: A reference, a range or an address; or a remote and a reference.
         everything: Whether to include changes that were approved before.
 
@@ -111,8 +109,6 @@ def push_proposal(
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: The proposal.
         remote: A remote's name or address; empty for the default remote.
         name: Last part of the reference; empty for the proposal's id.
         force: Whether to overwrite an existing reference.
@@ -154,7 +150,6 @@ def describe_commit_approvals(runtime: OpenWorkspace, arguments: Sequence[str]) 
     """Return who approved which changes of commits, one line for each file, by the local notes.
 
     Args:
-        runtime: The open workspace.
         arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:

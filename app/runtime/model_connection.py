@@ -69,7 +69,6 @@ def make_endpoint(
     """Return the endpoint of the settings, with the key for it.
 
     Args:
-        settings: The merged settings.
         origin_of: Returns the origin of a setting (`OpenWorkspace.setting_origin`).
         model_from: Origin of the model, for messages.
 
@@ -173,8 +172,6 @@ def create_or_resume_session(
     If another process has the session open, this one only follows it (`Session.is_follower`).
 
     Args:
-        runtime: The open workspace.
-        model: The model.
         record: The stored session; None for a new one.
         settings: The settings in force; None for those of the runtime.
         attended: Whether a user is present, so that their allowed commands apply.

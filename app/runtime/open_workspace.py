@@ -46,8 +46,6 @@ class HookDispatcher:
     """Runs hooks when the stores are written, on any thread; imports the runner on first use.
 
     Args:
-        root: Root of the workspace.
-        environment: Environment variables.
         hooks: Returns the configured and trusted hooks.
     """
 

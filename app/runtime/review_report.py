@@ -318,8 +318,6 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
     """Return the review of a proposal for the pull request with these commits.
 
     Args:
-        runtime: The open workspace.
-        report: The report on the proposal.
         base: The target branch of the pull request; HEAD if empty.
         head: The latest commit of the pull request; the proposal's if empty.
 
@@ -519,9 +517,6 @@ def _add_suggestions(
     """Add suggestions for the proposed lines that the user has edited.
 
     Args:
-        review: Receives the suggestions.
-        change: The change of the file.
-        file: The file in the forge's diff.
         base_lines: Lines of the file on disk without the proposal.
         result_lines: Lines of the file with the proposal, as edited by the user.
     """

@@ -80,7 +80,6 @@ class ComposerDraftStore:
         """Return the stored draft of a session.
 
         Args:
-            session_id: The session.
             fresh: Whether the session is new; it then takes over the draft that a dead process left in a session
                 without messages.
         """
@@ -171,7 +170,6 @@ class UnrecordedDecisionRecorder:
     """Records decisions of any process that have no record yet; tries again while the store fails.
 
     Args:
-        runtime: The open workspace.
         current_session_id: Returns the id of the session that records decisions on proposals without a session.
         patience: Seconds that a living process has between a decision and its record.
     """
@@ -219,7 +217,6 @@ class SessionlessDecisionService(DecisionService):
     """Carries out decisions while no session is open; the agent or session of the proposal reads them later.
 
     Args:
-        runtime: The open workspace.
         commit: Returns the function that commits an approved proposal; None if commits are not configured.
         changed: Called with the ids of changed proposals.
         notify: Receives lines for the user.
@@ -510,18 +507,9 @@ class SessionHost:
     async def publish_proposal_changes(self) -> None:
         """Publish which proposals have changed since the last call, in any process."""
         versions = _proposal_versions(await self.proposals())
-        changed = tuple(
-            sorted(
-                key
-                for key in versions.keys() | self._seen_versions.keys()
-                if versions.get(key) != self._seen_versions.get(key)
-            )
-        )
-        self._seen_versions = versions
-        former_count, self._seen_line_count = (
-            self._seen_line_count,
-            await asyncio.to_thread(self.runtime.seen_lines_store.seen_line_count),
-        )
+        changed = tuple(sorted({key for key, _ in versions.items() ^ self._seen_versions.items()}))
+        self._seen_versions, former_count = versions, self._seen_line_count
+        self._seen_line_count = await asyncio.to_thread(self.runtime.seen_lines_store.seen_line_count)
         if changed or self._seen_line_count != former_count:
             self._publish(ProposalsChanged(changed))
 

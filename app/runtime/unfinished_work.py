@@ -27,7 +27,6 @@ def recover_interrupted_work(runtime: OpenWorkspace, *, patience: float = PATIEN
     """Finish or roll back interrupted writes, stage captured edits, and record unrecorded decisions.
 
     Args:
-        runtime: The open workspace.
         patience: Seconds after which a decision counts as unrecorded: its process may still record it before.
 
     Returns:
@@ -71,7 +70,6 @@ def record_unrecorded_decisions(
     """Record decisions that were carried out but not recorded, oldest first, with their complete feedback.
 
     Args:
-        runtime: The open workspace.
         patience: As for `recover_interrupted_work`.
         current_session: The session that records decisions on proposals without a session.
 
@@ -98,8 +96,6 @@ def append_decision_to_sessions(
     """Append a decision to the session of its proposal, and the resulting changes to their sessions.
 
     Args:
-        runtime: The open workspace.
-        decided: The decision.
         changed: Other proposals that were re-based or turned stale by it.
         current_session: The session for proposals without a session.
     """
@@ -128,16 +124,10 @@ def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutco
     is_written = last.decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
-            if hunk.id in last.hunks:
-                reason = "" if is_written else "denied"
-                yield HunkOutcome(
-                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=is_written, reason=reason
-                )
-            elif hunk.state is HunkState.PENDING:
-                reason = "still awaits a decision"
-                yield HunkOutcome(
-                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=False, reason=reason
-                )
+            if (is_decided := hunk.id in last.hunks) or hunk.state is HunkState.PENDING:
+                landed, header = is_decided and is_written, format_hunk_header(hunk)
+                reason = "" if landed else "denied" if is_decided else "still awaits a decision"
+                yield HunkOutcome(path=change.path, hunk=hunk.id, header=header, landed=landed, reason=reason)
 
 
 def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:

@@ -34,8 +34,6 @@ async def edit_in_user_editor(
     """Let the user edit a text in a file; return the saved text.
 
     Args:
-        command: The editor's command.
-        text: The initial text.
         name: Name of the file; its extension tells the editor the language.
         folder: Working directory of the editor.
         suspend: Context manager that hands the terminal to the editor.
@@ -47,7 +45,7 @@ async def edit_in_user_editor(
         try:
             temporary_folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
             file = Path(temporary_folder) / (Path(name).name or "text.txt")
-            await asyncio.to_thread(_write_text, file, text)
+            await asyncio.to_thread(file.write_bytes, text.encode("utf-8", "surrogateescape"))
         except OSError as error:
             problem = f"The text can't be written for {command[0]}: {error.strerror}."
             raise EditorFailed(f"{problem} Set TMPDIR to a folder with room.") from error
@@ -56,7 +54,7 @@ async def edit_in_user_editor(
             if code := await _run_editor(command, file, folder):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
             try:
-                return await asyncio.to_thread(_read_text, file)
+                return (await asyncio.to_thread(file.read_bytes)).decode("utf-8", "surrogateescape")
             except OSError as error:
                 raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
 
@@ -69,11 +67,3 @@ async def _run_editor(command: list[str], file: Path, folder: Path) -> int:
             f"{command[0]} cannot be started: {error.strerror}. Set $EDITOR, or `editor` in the configuration."
         ) from error
     return await process.wait()
-
-
-def _write_text(file: Path, text: str) -> None:
-    file.write_bytes(text.encode("utf-8", "surrogateescape"))
-
-
-def _read_text(file: Path) -> str:
-    return file.read_bytes().decode("utf-8", "surrogateescape")

@@ -138,7 +138,6 @@ class CapturedEditStore:
 
         Args:
             turn: The turn. It gets a new proposal if it has none, or if the user has begun to decide on it.
-            files: The edited files.
             before: The files as the turn had captured them when the edits were made.
             unread_limit: Number of lines that may wait unread before the edit; 0 for any number.
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from app.storage import StorageError
@@ -130,10 +129,8 @@ class DatabaseChangeSignal:
     def send(self) -> None:
         """Signal a write to other processes; errors are ignored, since they also read the database before each
         use."""
-        try:
+        with contextlib.suppress(OSError):
             self.path.write_bytes(b"")
-        except OSError:
-            return
 
     async def listen(self) -> AsyncGenerator[None, None]:
         """Yield once when listening has started, so that the caller reads earlier writes, and after each later
@@ -166,9 +163,7 @@ class DatabaseChangeWatch:
             raise KeyboardInterrupt
         return isinstance(result, set)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._notify is not None:
             self._notify.close()
             self._notify = None

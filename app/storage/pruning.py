@@ -36,8 +36,6 @@ def prune_workspace(database: Database, workspace: str, before: float) -> PruneR
     """Delete the old data of one workspace.
 
     Args:
-        database: The database.
-        workspace: The workspace.
         before: Unix time; data that was used since then is kept.
 
     Raises:
@@ -47,25 +45,18 @@ def prune_workspace(database: Database, workspace: str, before: float) -> PruneR
         sessions = [session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, before))]
         session_search.remove_from_index(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in sessions])
-        old_proposals = [
-            number for (number,) in connection.execute(_SELECT_OLD_PROPOSALS, (workspace, before, before))
-        ]
-        connection.executemany(
-            "DELETE FROM journal WHERE workspace = ? AND proposal = ?",
-            [(workspace, f"P{number}") for number in old_proposals],
+        rows = connection.execute(_SELECT_OLD_PROPOSALS, (workspace, before, before)).fetchall()
+        numbers, names = (
+            [(workspace, number) for (number,) in rows],
+            [(workspace, f"P{number}") for (number,) in rows],
         )
-        connection.executemany(
-            "DELETE FROM proposals WHERE workspace = ? AND number = ?",
-            [(workspace, number) for number in old_proposals],
-        )
-        connection.executemany(
-            "DELETE FROM seen_lines WHERE workspace = ? AND number = ?",
-            [(workspace, number) for number in old_proposals],
-        )
+        connection.executemany("DELETE FROM journal WHERE workspace = ? AND proposal = ?", names)
+        connection.executemany("DELETE FROM proposals WHERE workspace = ? AND number = ?", numbers)
+        connection.executemany("DELETE FROM seen_lines WHERE workspace = ? AND number = ?", numbers)
         contents, freed = _delete_unused_contents(connection)
-    if sessions or old_proposals or contents:
+    if sessions or rows or contents:
         _vacuum(database)
-    return PruneReport(len(sessions), len(old_proposals), contents, freed)
+    return PruneReport(len(sessions), len(rows), contents, freed)
 
 
 _SELECT_OLD_SESSIONS = "SELECT id FROM sessions WHERE workspace = ? AND updated < ? AND NOT pinned"

@@ -2,9 +2,9 @@
 
 import hashlib
 import sqlite3
-from typing import cast
+from typing import TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.conversation.events import ProposalDecided
 from app.proposals.values.record_entries import (
@@ -13,6 +13,8 @@ from app.proposals.values.record_entries import (
     SessionEventRecordEntry,
     feedback_hash,
 )
+
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 def last_chain_link(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
@@ -72,16 +74,16 @@ def append_unchained_events(connection: sqlite3.Connection) -> None:
     """Append entries for the events that earlier versions stored without; skip unreadable ones."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
-        if (event := parse_decision_event(body)) is not None:
+        if (event := parse_record(ProposalDecided, body)) is not None:
             append_decision_event_entry(
                 connection, workspace, session, event.model_copy(update={"time": time}), earlier=True
             )
 
 
-def parse_decision_event(body: object) -> ProposalDecided | None:
-    """Return the event in a row of `decisions`; None if it is unreadable."""
+def parse_record(kind: type[_Record], body: object) -> _Record | None:
+    """Return the object in the JSON of a row; None if it is unreadable."""
     try:
-        return ProposalDecided.model_validate_json(cast(str, body))
+        return kind.model_validate_json(cast(str | bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None
 

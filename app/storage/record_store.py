@@ -13,9 +13,7 @@ import hashlib
 import json
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
-
-from pydantic import BaseModel, ValidationError
+from typing import cast
 
 from app.conversation.events import ProposalDecided
 from app.images.image import Image
@@ -35,7 +33,7 @@ from app.proposals.values.record_entries import (
 )
 from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.record_chain import hash_decision_event, parse_decision_event
+from app.storage.record_chain import hash_decision_event, parse_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +291,9 @@ _SELECT_ENTRIES_ON_PATHS = """
 
 
 def _parse_entry(body: object) -> DecisionRecordEntry | SessionEventRecordEntry | None:
-    try:
-        kind = (
-            SessionEventRecordEntry
-            if b'"kind":"event"' in cast(bytes, body)[:_KIND_HEAD_BYTES]
-            else DecisionRecordEntry
-        )
-        return kind.model_validate_json(cast(bytes, body))
-    except (ValidationError, UnicodeDecodeError, TypeError):
-        return None
+    if isinstance(body, bytes) and b'"kind":"event"' in body[:_KIND_HEAD_BYTES]:
+        return parse_record(SessionEventRecordEntry, body)
+    return parse_record(DecisionRecordEntry, body)
 
 
 _KIND_HEAD_BYTES = 40
@@ -412,7 +404,7 @@ class RecordTableChecker:
         self, row_name: str, time: object, body: object
     ) -> Generator[str, None, tuple[ProposalDecided, SessionEventRecordEntry] | None]:
         """Return the event in a row with its entry, the best match if there are several; yield why there is none."""
-        event = parse_decision_event(body)
+        event = parse_record(ProposalDecided, body)
         if event is None:
             yield f"{row_name} cannot be read."
             return None
@@ -440,7 +432,7 @@ class RecordTableChecker:
             "SELECT proposal, number, body FROM unrecorded WHERE workspace = ?", (self._workspace,)
         )
         for proposal, number, body in rows:
-            last = _parse_row(LastDecision, body)
+            last = parse_record(LastDecision, body)
             key = cast(tuple[str, int], (proposal, number))
             entry = self._entries_by_decision.get(key)
             if last is None:
@@ -462,7 +454,7 @@ class RecordTableChecker:
         )
         for number, session, state, waiting, body in rows:
             name = f"P{number}"
-            proposal = _parse_row(Proposal, body)
+            proposal = parse_record(Proposal, body)
             if proposal is None:
                 yield f"Proposal {name} cannot be read."
                 continue
@@ -534,13 +526,3 @@ def _describe_decision(event: SessionEventRecordEntry) -> str:
 
 def _describe_state(proposal: Proposal) -> str:
     return proposal.state.value.replace("_", " ")
-
-
-_Record = TypeVar("_Record", bound=BaseModel)
-
-
-def _parse_row(kind: type[_Record], body: object) -> _Record | None:
-    try:
-        return kind.model_validate_json(cast(str, body))
-    except (ValidationError, UnicodeDecodeError, TypeError):
-        return None

@@ -187,8 +187,6 @@ class SessionStore:
         Decisions are also written to the other sessions that know the proposal, without the feedback.
 
         Args:
-            session_id: The session.
-            events: The events to append.
             after: Id of the last event that the caller knows; events that other processes wrote since are returned,
                 too.
         """
@@ -198,12 +196,7 @@ class SessionStore:
         return stored
 
     def _insert_events(
-        self,
-        session_id: str,
-        events: Sequence[Event],
-        *,
-        after: int | None = None,
-        copied: bool = False,
+        self, session_id: str, events: Sequence[Event], *, after: int | None = None, copied: bool = False
     ) -> list[Event]:
         """Append events; if they are `copied` from another session, keep their times and record no decisions."""
         now = time.time()

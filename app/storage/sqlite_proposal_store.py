@@ -35,9 +35,6 @@ class SqliteProposalStore:
     """Proposals, blobs and the apply journal of one workspace; data is on disk when a method returns.
 
     Args:
-        database: The open database.
-        workspace: The workspace.
-        signal: Signals writes to other processes.
         who: Returns the name of the user who decides.
         unread_limit: Returns how many lines may wait unread before a new proposal is staged; 0 for any number.
     """

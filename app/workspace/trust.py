@@ -24,11 +24,9 @@ class TrustStore(Protocol):
 
     def setting(self, key: str) -> str | None:
         """Return the value, or None."""
-        ...
 
     def set_setting(self, key: str, value: str | None) -> None:
         """Store a value; None deletes it."""
-        ...
 
 
 def sha256_hex(content: bytes) -> str:

@@ -146,7 +146,6 @@ class TokenMeter:
         )
 
     def apply(self, event: Event) -> None:
-        """Update the state from the next event."""
         match event:
             case RequestSent():
                 self._estimated = event.estimated_tokens / self.factor
@@ -512,7 +511,7 @@ def _drop_oldest(events: list[Event], tokens: int) -> list[Event]:
 def _clip_event(event: Event) -> Event:
     match event:
         case ToolResult():
-            return event.model_copy(update={"text": _clip_text(event.text, _MAX_RESULT_CHARACTERS)})
+            return event.model_copy(update={"text": clip_middle(event.text, _MAX_RESULT_CHARACTERS)})
         case AssistantMessage() if event.calls:
             return event.model_copy(update={"calls": tuple(_clip_call(call) for call in event.calls)})
     return event
@@ -527,7 +526,7 @@ def _clip_call(call: ToolCall) -> ToolCall:
 def _clip_value(value: Any) -> Any:
     match value:
         case str():
-            return _clip_text(value, _MAX_ARGUMENT_CHARACTERS)
+            return clip_middle(value, _MAX_ARGUMENT_CHARACTERS)
         case list():
             return [_clip_value(item) for item in value]
         case dict():
@@ -535,8 +534,10 @@ def _clip_value(value: Any) -> Any:
     return value
 
 
-def _clip_text(text: str, characters: int) -> str:
+def clip_middle(text: str, characters: int) -> str:
+    """Return the text, shortened in the middle to about `characters` with a line that says how much is left out."""
     if len(text) <= characters:
         return text
-    head, tail = characters * 2 // 3, characters // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"
+    head, tail = max(0, characters * 2 // 3), max(0, characters // 3)
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - tail :]}"

@@ -320,7 +320,6 @@ class HistoryReader:
         return History(self._items, [text for _, text in ordered], self._omissions.pruned)
 
     def apply(self, position: int, event: Event) -> None:
-        """Update the state from the next event."""
         if self._is_before_cut:
             if position > self._omissions.cut:
                 self._finish_cut()

@@ -120,11 +120,8 @@ class RequestItemBuilder:
     def fork(self) -> "RequestItemBuilder":
         """Return a copy that continues independently."""
         copied = copy(self)
-        copied._items, copied._waiting_notes, copied._folded_notes = (
-            [*self._items],
-            [*self._waiting_notes],
-            [*self._folded_notes],
-        )
+        copied._items, copied._folded_notes = [*self._items], [*self._folded_notes]
+        copied._waiting_notes = [*self._waiting_notes]
         if draft := self._user_draft:
             copied._user_draft = _UserMessageDraft([*draft.notes], [*draft.words], [*draft.attachments])
         return copied
@@ -141,7 +138,8 @@ class RequestItemBuilder:
                     if item.applies:
                         self.add_note(item.text, introduces=item.introduces)
                 case HistoryGap():
-                    self.add_gap(item.text)
+                    # Inserted if two user messages would be adjacent.
+                    self._gap = item.text
 
     def pop_finished(self) -> list[Item]:
         """Remove and return the items that no later item changes (all but the last)."""
@@ -171,10 +169,6 @@ class RequestItemBuilder:
             self._items.append(system_text)
         else:
             self._waiting_notes.append(system_text.full_text())
-
-    def add_gap(self, text: str) -> None:
-        """Add a gap: `text` is inserted if two user messages would be adjacent."""
-        self._gap = text
 
     def add_user_message(self, message: UserHistoryItem) -> None:
         """Add a message of the user with its images."""

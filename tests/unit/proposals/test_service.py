@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.agent.side_questions import clip_middle, format_hunk, format_surroundings
+from app.agent.side_questions import format_hunk, format_surroundings
+from app.conversation.payload.compaction_plan import clip_middle
 from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
 from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
