@@ -121,7 +121,7 @@ def test_more_fields_of_a_request_wait_for_trust() -> None:
         ("temperature = nan", "no numbers that are none"),
     ],
 )
-def test_a_field_that_no_one_may_add_is_told_by_name(table: str, said: str) -> None:
+def test_a_reserved_request_field_is_refused_by_name(table: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"\.signoff\.toml: request: ") as caught:
         merged(f"[request]\n{table}\n".encode())
     assert said in str(caught.value) and len(str(caught.value).splitlines()) == 1
@@ -139,7 +139,7 @@ def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
     [("hold", "write", "hold", ("ignored",)), ("write", "hold", "hold", ()), ("hold", "hold", "hold", ())],
 )
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_workspace_may_hold_ignored_files_and_not_let_go_what_the_user_holds(
+def test_a_workspace_may_hold_but_not_release_ignored_files(
     tmp_path: Path, users: str, theirs: str, now: str, dropped: tuple[str, ...], trusted: bool
 ) -> None:
     user = tmp_path / "config.toml"
@@ -153,7 +153,7 @@ def test_a_workspace_may_hold_ignored_files_and_not_let_go_what_the_user_holds(
     "content",
     [b"\xff\xfe", b"= 1", b"x = 1", b'gate = "never"', b"max_steps = 0", b"x = " + b"[" * 5000],
 )
-def test_a_file_that_cannot_be_used_is_one_line_that_names_it(content: bytes) -> None:
+def test_an_unusable_configuration_is_reported_in_one_line(content: bytes) -> None:
     with pytest.raises(ConfigError, match="is not UTF-8 text" if b"\xff" in content else None) as caught:
         merged(content)
     assert ".signoff.toml" in str(caught.value) and len(str(caught.value).splitlines()) == 1
@@ -196,7 +196,9 @@ def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Open
 
 
 @pytest.mark.parametrize("kind", ["outside", "fifo", "folder", "large"])
-def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[], OpenWorkspace], kind: str) -> None:
+def test_a_workspace_configuration_that_is_no_file_is_refused(
+    root: Path, opened: Callable[[], OpenWorkspace], kind: str
+) -> None:
     file = root / ".signoff.toml"
     match kind:
         case "outside":
@@ -214,7 +216,7 @@ def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[],
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda file: file.symlink_to("/dev/zero")], ids=["pipe", "device"])
-def test_a_configuration_of_the_users_that_is_no_file_is_refused_at_once(
+def test_a_user_configuration_that_is_no_file_is_refused(
     tmp_path: Path, opened: Callable[[], OpenWorkspace], make: Callable[[Path], object]
 ) -> None:
     file = tmp_path / "home" / "config" / "config.toml"
@@ -262,7 +264,7 @@ def test_saved_settings_are_never_readable_by_others(tmp_path: Path) -> None:
     assert file.read_text() == 'api_key = "other"\n'
 
 
-def test_no_save_that_fails_leaves_anything(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ConfigError, match="cannot be written"):
@@ -273,7 +275,7 @@ def test_no_save_that_fails_leaves_anything(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "config.toml"]
 
 
-def test_a_save_that_finds_no_room_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_save_on_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("wrap = true\n")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -287,7 +289,7 @@ def test_a_save_that_finds_no_room_leaves_the_file_and_nothing_else(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
-def test_a_save_that_would_lose_a_table_is_none(tmp_path: Path) -> None:
+def test_a_save_that_would_lose_a_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     text = '[models.a.request]\nseed = 1\n[keys]\n"app.help" = "f9"\n[models.b]\nreasoning_effort = "low"\n'
     file.write_text(text)
@@ -323,7 +325,7 @@ def test_environment_value_that_is_not_utf8_is_named(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines", "a\x1b[2J"])
-def test_a_key_that_no_header_can_hold_is_told_without_showing_it(tmp_path: Path, key: str) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError, match="one line of ASCII") as refused:
         load_configuration(
             user_file=tmp_path / "config.toml", project=b"", flags={}, environment={"OPENAI_API_KEY": key}
@@ -347,7 +349,7 @@ def test_the_name_of_a_server_or_a_check_stays_part_of_one_line(table: str, name
         merged(table.format(name).encode(), trusted=True)
 
 
-def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) -> None:
+def test_a_workspace_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
     user = tmp_path / "config.toml"
     user.write_text('[mcp.one]\ncommand = "mine"\nenv = { TOKEN = "t" }\n[mcp.three]\nenv = { TOKEN = "t" }\n')
     theirs = b'[mcp.one]\ncommand = "theirs"\n[mcp.two]\ncommand = "theirs"\n[mcp.three]\ncommand = "theirs"\n'
@@ -426,7 +428,7 @@ def test_invalid_or_huge_toml_is_refused(content: bytes, said: str) -> None:
         ("description: 'not the end' of \"it\"", "'not the end' of \"it\""),
     ],
 )
-def test_a_value_is_read_as_it_is_meant(written: str, meant: str) -> None:
+def test_front_matter_values_are_parsed(written: str, meant: str) -> None:
     for text in (f"---\n{written}\n---\n\nbody\n", f"---\n{written}\n---\n\nbody\n".replace("\n", "\r\n")):
         read = parse_front_matter(text)
         assert (read.values.get("description"), read.body, read.problem) == (meant, "body", "")

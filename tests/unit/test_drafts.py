@@ -108,7 +108,7 @@ async def test_owned_drafts_are_left(
     assert await drafts().load(spoken) == "go on"
 
 
-async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore) -> None:
+async def test_a_failing_draft_store_is_reported_and_retried(sessions: SessionStore) -> None:
     told: list[str] = []
     first = ComposerDraftStore(sessions, told.append)
     with sessions._database.transaction() as connection:
@@ -134,7 +134,7 @@ async def test_drafts_of_old_versions_are_kept(
 
 
 @pytest.mark.parametrize("broken", [False, True])
-async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
+async def test_pending_drafts_are_written_at_the_end_of_the_app(tmp_path: Path, broken: bool) -> None:
     database = Database(tmp_path / "db")
     notes = UnfinishedReviewStore(SessionStore(database, "here", DatabaseChangeSignal(tmp_path, "here")))
     pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
@@ -150,7 +150,7 @@ async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tm
         await pause
 
 
-async def test_notes_that_could_not_be_written_are_written_with_the_next_ones(tmp_path: Path) -> None:
+async def test_notes_that_could_not_be_stored_are_stored_with_the_next(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
     notes = UnfinishedReviewStore(SessionStore(database, "here", DatabaseChangeSignal(tmp_path, "here")))
     first, second, third = (UnfinishedReview(draft=text) for text in ("Use LOG.", "Why?", "No."))

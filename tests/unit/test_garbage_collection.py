@@ -38,7 +38,7 @@ def run(body: str) -> None:
     subprocess.run([sys.executable, "-c", f"{PREPARED}\n{body}"], check=True, timeout=100)
 
 
-def test_garbage_is_collected_at_rest_and_results_that_libraries_keep_are_let_go() -> None:
+def test_garbage_is_collected_at_rest_and_library_caches_are_emptied() -> None:
     run(
         "from rich.cells import cached_cell_len, cell_len\n"
         "from rich.color import ColorSystem\n"
@@ -141,7 +141,7 @@ def test_free_memory_is_given_back_at_rest() -> None:
 
 
 @ONLY_GLIBC
-def test_large_blocks_are_given_back_at_once_though_larger_ones_were_freed() -> None:
+def test_large_blocks_are_returned_to_the_system_at_once() -> None:
     run(
         "garbage_collection.limit_glibc_free_memory()\n"
         "library = garbage_collection._c_library()\n"

@@ -37,7 +37,7 @@ def test_standard_and_free_keys_are_taken() -> None:
 
 
 @pytest.mark.parametrize("sign", string.punctuation)
-def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuration(sign: str) -> None:
+def test_a_punctuation_key_can_be_configured_by_its_character(sign: str) -> None:
     [key] = ["comma"] if sign == "," else [each.key for each in Binding.make_bindings([(sign, "press", "")])]
     assert (key_display_name(key), config_key_name(key)) == (sign, sign)
     assert effective_keys(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
@@ -148,7 +148,7 @@ def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, s
         ("shift+enter", "Shift+Enter"),
     ],
 )
-def test_keys_are_named_as_people_know_them(key: str, name: str) -> None:
+def test_keys_have_their_common_names(key: str, name: str) -> None:
     assert key_display_name(key) == name
 
 

@@ -74,7 +74,7 @@ def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
     assert find_price(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
 
-def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_path: Path) -> None:
+def test_the_most_specific_model_setting_wins(tmp_path: Path) -> None:
     settings = merged(tmp_path, USERS).settings
     coder = of(settings, "qwen3-coder")
     assert (coder.reasoning_effort, coder.context_window, coder.wire) == ("high", 32000, "chat")
@@ -88,7 +88,7 @@ def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_p
     assert other.request == settings.request and other.with_model_tables == other
 
 
-def test_an_effort_that_is_asked_for_now_goes_over_all(tmp_path: Path) -> None:
+def test_a_command_line_effort_wins_over_all_settings(tmp_path: Path) -> None:
     flagged = merged(tmp_path, USERS, effort="minimal").settings
     said = merged(tmp_path, USERS).settings.with_effort("minimal")
     for settings in (flagged, said):
@@ -117,7 +117,7 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
         ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),
     ],
 )
-def test_invalid_model_setting_is_one_line_that_names_it(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_model_setting_is_reported_in_one_line(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         merged(tmp_path, f"[models.m]\n{line}\n")
     assert said in str(caught.value) and "\n" not in str(caught.value)
@@ -183,7 +183,7 @@ def key(given: Settings) -> str:
         ("gpt-x", True, OPENAI),
     ],
 )
-def test_without_an_address_a_key_goes_to_whoever_it_is_from(model: str, both: bool, address: str) -> None:
+def test_without_an_address_a_key_is_sent_to_its_vendor(model: str, both: bool, address: str) -> None:
     more = {"OPENAI_API_KEY": OTHERS} if both else {}
     endpoint = make_endpoint(settings(ANTHROPIC_API_KEY=THEIRS, SIGNOFF_MODEL=model, **more))
     assert endpoint.base_url == address
@@ -193,7 +193,7 @@ def test_without_an_address_a_key_goes_to_whoever_it_is_from(model: str, both: b
 
 
 @pytest.mark.parametrize("url", [ANTHROPIC, f"{ANTHROPIC}/v1", "https://API.anthropic.com:443/", f" {ANTHROPIC} "])
-def test_anthropics_key_goes_to_anthropic_before_another(url: str) -> None:
+def test_anthropics_key_is_used_for_anthropic_first(url: str) -> None:
     given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_API_KEY=OTHERS, OPENAI_BASE_URL=url, SIGNOFF_MODEL="m")
     assert key(given) == THEIRS
 

@@ -38,7 +38,7 @@ def test_a_log_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
-def test_log_keeps_earlier_entries_and_does_not_grow_without_end(tmp_path: Path) -> None:
+def test_the_error_log_keeps_earlier_entries_within_a_size_limit(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
     assert append_to_log("a message that was never sent", log) and append_to_log("a defect", log)
     assert "a message that was never sent" in log.read_text() and "a defect" in log.read_text()

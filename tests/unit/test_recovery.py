@@ -71,7 +71,7 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
     assert decisions(runtime, session) == [DecisionKind.APPROVED, DecisionKind.UNDONE]
 
 
-def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: OpenWorkspace) -> None:
+def test_an_unrecorded_reopening_is_recorded_without_the_feedback(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     append_decision_to_sessions(
         runtime,
@@ -84,7 +84,7 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
     assert (event.decision, event.feedback) == (DecisionKind.REOPENED, "")
 
 
-def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: OpenWorkspace) -> None:
+def test_recovered_decisions_keep_their_feedback_and_comments(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
@@ -95,7 +95,7 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
     assert (second.decision, second.feedback) == (DecisionKind.UNDONE, "")
 
 
-def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspace) -> None:
+def test_an_unrecorded_partial_decision_is_recorded_by_hunk(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{number}\n" for number in range(20)))
     draft = runtime.service.new_draft(session := runtime.sessions.create().id)
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
@@ -110,7 +110,7 @@ def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspac
     ]
 
 
-def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_words(runtime: OpenWorkspace) -> None:
+def test_forks_receive_a_recovered_decision_once_without_feedback(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     staged = ProposalStaged(proposal=proposal, summary="", files=(), calls=())
     runtime.sessions.append_events(session, [staged])
@@ -126,7 +126,7 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     assert [one.session for one in runtime.sessions.decisions()] == [session]
 
 
-async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_takes_it(runtime: OpenWorkspace) -> None:
+async def test_a_running_app_records_decisions_once_the_store_works(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)
@@ -155,7 +155,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
     assert (event.decision, event.feedback) == (DecisionKind.APPROVED, "Go on.")
 
 
-async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspace) -> None:
+async def test_an_unreadable_store_is_queried_again(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     runtime.service.approve(proposal)
     with runtime.database.transaction() as connection:
@@ -191,7 +191,7 @@ async def test_decision_recorded_without_a_session_is_reported(runtime: OpenWork
     await opened.close()
 
 
-async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runtime: OpenWorkspace) -> None:
+async def test_an_unrecorded_decision_without_a_session_is_reported(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)

@@ -6,7 +6,7 @@ from app.ui.review_page import render_report_html
 from tests.ui.sample_diffs import file_diff, proposal
 
 
-def test_a_file_without_lines_is_named_and_what_it_is_is_said() -> None:
+def test_a_review_page_describes_a_file_without_lines() -> None:
     diffs = [
         file_diff("logo.png", None, None, hunks=(), binary=True),
         file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE),

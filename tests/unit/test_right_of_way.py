@@ -58,7 +58,7 @@ def test_a_thread_waits_for_an_idle_loop(loop: asyncio.AbstractEventLoop, monkey
     assert done == ["loop", "thread"]
 
 
-def test_a_thread_has_its_turn_beside_a_loop_that_is_never_idle(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_thread_runs_beside_an_event_loop_that_is_never_idle(loop: asyncio.AbstractEventLoop) -> None:
     done: list[str] = []
 
     async def paint() -> None:
@@ -78,7 +78,9 @@ def test_no_thread_waits_for_an_ended_loop(loop: asyncio.AbstractEventLoop, monk
     assert done == ["thread"]
 
 
-def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_loop_itself_does_not_wait(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", float("inf"))
 
     async def count() -> list[int]:

@@ -100,7 +100,7 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
     assert [event.text for event in runtime.sessions.events(record.id) if isinstance(event, UserMessage)] == ["kept"]
 
 
-async def test_a_session_that_is_not_there_is_none(runtime: OpenWorkspace) -> None:
+async def test_a_missing_session_records_nothing(runtime: OpenWorkspace) -> None:
     assert await StoredOtherSessionLogs(runtime).record("none", []) is None
 
 
@@ -112,7 +112,7 @@ def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> N
     assert learned.get("a") is None
 
 
-def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> None:
+def test_a_picked_model_that_cannot_be_stored_is_ignored(runtime: OpenWorkspace) -> None:
     save_picked_model(runtime.sessions, "http://a", "m")
     with runtime.database.transaction() as connection:
         connection.execute("ALTER TABLE settings RENAME TO gone")
@@ -120,7 +120,7 @@ def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> N
     assert read_picked_model(runtime.sessions, "http://a") == ""
 
 
-def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> None:
+def test_without_the_setting_nothing_is_committed(runtime: OpenWorkspace) -> None:
     assert make_commit_function(runtime, runtime.settings) is None
     assert make_commit_function(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
@@ -141,7 +141,7 @@ async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> No
     assert told == [] and served.configured is None
 
 
-async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
+async def test_without_a_model_and_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
     opened = SessionHost(runtime, runtime.settings, lambda update: None)
     assert opened.effort == "off"
     with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
@@ -163,7 +163,7 @@ def test_typed_keys_are_not_read_without_a_terminal(monkeypatch: pytest.MonkeyPa
             assert terminal_at_start.pop_typed_lines() == ""
 
 
-def test_few_first_pictures_are_kept_and_each_is_for_one_size_and_theme(tmp_path: Path) -> None:
+def test_a_limited_number_of_first_pictures_is_kept(tmp_path: Path) -> None:
     for columns in range(80, 100):
         terminal_at_start.save_first_picture(tmp_path, None, (columns, 24), f"{columns} columns")
     terminal_at_start.save_first_picture(tmp_path, "../light", (99, 24), "light")
@@ -172,7 +172,7 @@ def test_few_first_pictures_are_kept_and_each_is_for_one_size_and_theme(tmp_path
     assert {"light", "99 columns"} <= set(kept)
 
 
-async def test_without_a_terminal_none_is_given_back(
+async def test_without_a_terminal_none_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
@@ -183,7 +183,7 @@ async def test_without_a_terminal_none_is_given_back(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
     # It is not that of the tests.
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
@@ -194,7 +194,7 @@ def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPat
             os.close(ours)
 
 
-def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_typed_after_ctrl_d_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
     with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
@@ -214,7 +214,7 @@ async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monke
     assert served.unavailable_servers == ()
 
 
-async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: OpenWorkspace) -> None:
+async def test_an_open_session_carries_out_the_users_decisions(runtime: OpenWorkspace) -> None:
     opened = SessionHost(runtime, runtime.settings, lambda update: None)
     await opened.connect(runtime.settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
     assert await opened.open() is opened.decisions
@@ -240,7 +240,7 @@ stage("b")
     assert done.stdout == "\napp.sandbox.workspace_backup\n"
 
 
-def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspace) -> None:
+def test_unreadable_hook_settings_are_reported(runtime: OpenWorkspace) -> None:
     told: list[str] = []
     runtime.hook_dispatcher.notify = told.append
     (runtime.workspace.root / ".signoff.toml").write_text("nonsense")
@@ -274,7 +274,7 @@ class Screen:
         return self.hears
 
 
-def test_a_screen_is_told_once_and_again_if_it_did_not_hear() -> None:
+def test_the_update_buffer_notifies_the_screen_once_per_batch() -> None:
     screen = Screen()
     inbox = UpdateBuffer(screen.tell)
     for _ in range(1000):

@@ -63,7 +63,7 @@ def test_columns_stay_columns(text: str, keep: str) -> None:
 
 
 @given(ANYTHING)
-def test_stripping_leaves_only_what_needs_no_glyph(text: str) -> None:
+def test_stripping_removes_all_dangerous_characters(text: str) -> None:
     stripped = strip_unsafe(text)
     assert all(letter in text for letter in stripped)
     stripped.encode()
@@ -138,13 +138,13 @@ def test_findings_are_counted_by_kind() -> None:
 
 
 @pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
-def test_joiner_that_joins_nothing_is_shown(character: str) -> None:
+def test_a_joiner_that_joins_nothing_is_made_visible(character: str) -> None:
     assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
     assert find_deceptive_characters(f"{character}می").invisible == 1
 
 
 @pytest.mark.parametrize("text", ["👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"])
-def test_only_the_joiner_of_emoji_joins_them_and_nothing_else(text: str) -> None:
+def test_only_a_joiner_between_emoji_is_invisible(text: str) -> None:
     assert escape_unsafe(text).count(INVISIBLE_GLYPH) == 1
     assert find_deceptive_characters(text).invisible == 1
     assert escape_unsafe("👩\u200d👩") == "👩\u200d👩"
@@ -172,7 +172,7 @@ def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
         ("a\x07b", "shown as glyphs"),
     ],
 )
-def test_the_worst_of_it_is_told(text: str, meaning: str) -> None:
+def test_the_worst_effect_of_deceptive_text_is_named(text: str, meaning: str) -> None:
     assert meaning in find_deceptive_characters(text).worst_effect
 
 
@@ -235,7 +235,7 @@ def test_the_reading_is_told() -> None:
 
 
 @pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
-def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: str) -> None:
+def test_unusual_blanks_in_code_are_counted(blank: str) -> None:
     line = f"if{blank}x"
     assert escape_unsafe(line) in ("if␣x", "if⍽x")
     assert find_deceptive_characters(line).blank == 1
@@ -254,7 +254,7 @@ def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: st
         'marks = "#", "א", "ב"',
     ],
 )
-def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None:
+def test_code_reordered_by_right_to_left_letters_is_found(line: str) -> None:
     findings = find_deceptive_characters(f"a\n{line}\n")
     assert findings.reordered == 1
     assert "right-to-left" in str(findings)
@@ -291,7 +291,7 @@ def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
-def test_the_places_are_those_of_the_words(text: str) -> None:
+def test_look_alike_positions_match_their_words(text: str) -> None:
     found = [text[start:end] for start, end in find_ascii_lookalikes(text)]
     assert tuple(dict.fromkeys(found)) == find_deceptive_characters(text).lookalikes
 
@@ -340,7 +340,7 @@ def test_escaping_ends_for_any_text(name: str) -> None:
     TEXTS[name]()
 
 
-def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
+def test_a_path_is_found_among_near_matches() -> None:
     index = PathIndex()
     index.rebuild(["a" * 255, "wanted/" + "a" * 200 + "b"])
     assert index.find_paths("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]

@@ -60,7 +60,7 @@ def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ign
 
 
 @THEME
-def test_changed_lines_and_words_keep_a_tint_on_which_text_can_be_read(theme) -> None:  # type: ignore[no-untyped-def]
+def test_the_tints_of_changed_lines_keep_text_readable(theme) -> None:  # type: ignore[no-untyped-def]
     variables = add_tint_variables({**make_diff_variable_defaults(theme), **theme.variables}, theme)
     seen = set()
     for kind in ("added", "removed"):
@@ -87,7 +87,7 @@ def test_a_style_keeps_all_but_its_colours() -> None:
     assert (segment.style.link, segment.style.meta) == (style.link, style.meta)
 
 
-def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
+def test_a_terminal_colour_theme_keeps_its_colours() -> None:
     theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
     variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
     assert add_tint_variables(variables, theme) == variables
@@ -121,7 +121,7 @@ def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected
     assert gc.collect() == 0
 
 
-def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
+def test_textual_still_caches_a_strip_inside_itself(uncollected: None) -> None:
     """Once this fails, `divide_strip_uncached` in `app/ui/terminal/fitted_app.py` is not needed any more."""
     assert original_strip_divide(Strip([Segment("text")]), [4])
     assert gc.collect() > 0
@@ -181,7 +181,7 @@ def test_the_title_of_the_window_is_saved_set_once_and_restored() -> None:
 
 
 @pytest.mark.parametrize("terminal", ["dumb", "linux", ""])
-def test_a_terminal_that_would_print_a_title_gets_none(terminal: str) -> None:
+def test_a_terminal_without_titles_gets_none(terminal: str) -> None:
     made, driver = attention_on(terminal)
     made.set_title("signoff (1) - work")
     driver.stop_application_mode()
@@ -223,14 +223,14 @@ def test_a_terminal_that_would_print_a_notification_gets_a_bell(environment: dic
     assert attention_sequence("desktop", "text", environment) == "\a"
 
 
-def test_tmux_gets_a_bell_and_what_it_may_pass_through() -> None:
+def test_tmux_gets_a_bell_and_a_passed_through_notification() -> None:
     sent = attention_sequence("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
     wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
     assert wrapped is not None
     assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification_sequence("signoff", "text")
 
 
-def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() -> None:
+def test_typed_letters_become_keys_and_escape_sequences_are_dropped() -> None:
     typed = [(key.key, key.character) for key in make_key_events("aß7 /-\x1b[A\x1bOP\t\n")]
     assert typed == [
         ("a", "a"),
@@ -246,7 +246,7 @@ def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() 
 NO_COLOUR, BOLD = Color(0, 0, 0), Style(bold=True)
 
 
-def test_unsafe_characters_go_and_a_plain_row_is_handed_on_as_it_is() -> None:
+def test_unsafe_characters_are_removed_and_a_plain_row_is_unchanged() -> None:
     plain, unsafe = Segment("naïve ✓ 日本", BOLD), Segment("\x1b]0;title\x07a\u202eb\n", BOLD)
     row = [plain]
     assert UnsafeTextFilter().apply(row, NO_COLOUR) is row

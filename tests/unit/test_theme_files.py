@@ -26,7 +26,7 @@ def contrast(first: str, second: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_signoffs_own_themes_are_whole() -> None:
+def test_signoffs_own_themes_are_complete() -> None:
     assert OWN.problems == ()
     names = {theme.name for theme in OWN.themes}
     assert {"signoff-dark", "signoff-light", "signoff-contrast", "signoff-blue-orange"} <= names
@@ -110,7 +110,7 @@ def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path, text: str) -> 
     assert "a-bad.toml" in problem and "\n" not in problem
 
 
-def test_a_theme_may_be_a_link_to_a_file_and_nothing_else_is_waited_for(tmp_path: Path) -> None:
+def test_a_theme_may_be_a_link_to_a_regular_file_only(tmp_path: Path) -> None:
     folder = tmp_path / "themes"
     folder.mkdir()
     (tmp_path / "linked").write_text('name = "good"\nprimary = "#123456"\n')
@@ -141,7 +141,7 @@ def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""])
-def test_first_theme_exists_whatever_the_files_hold(tmp_path: Path, text: str) -> None:
+def test_the_first_theme_is_found_whatever_the_files_contain(tmp_path: Path, text: str) -> None:
     where = places(tmp_path)
     where.themes.mkdir(parents=True)
     where.config_file.write_text(text)
@@ -157,7 +157,7 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
     assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD_THEME
 
 
-def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
+def test_in_16_colours_the_terminals_colours_are_the_default() -> None:
     assert theme_for_colour_system(STANDARD_THEME, "standard") == "ansi-dark"
     assert theme_for_colour_system("signoff-light", "standard") == "signoff-light"
     assert (
@@ -167,7 +167,7 @@ def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> No
     )
 
 
-def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(tmp_path: Path) -> None:
+def test_a_configuration_that_is_a_pipe_does_not_delay_the_start(tmp_path: Path) -> None:
     where = places(tmp_path)
     where.config.mkdir()
     os.mkfifo(where.config_file)

@@ -44,13 +44,13 @@ def known(*events: Event) -> tuple[str, ...]:
     return fold.versions.get("a.py", ())
 
 
-def test_an_edit_stands_beside_what_was_read_until_it_is_decided_on() -> None:
+def test_a_pending_edit_and_the_read_version_are_both_known() -> None:
     assert known(read("1"), staged("P1", "2")) == ("1", "2")
     assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.APPROVED)) == ("2",)
     assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ("1",)
 
 
-def test_an_answer_or_a_stacked_edit_leaves_both_versions_known() -> None:
+def test_a_revision_or_a_stacked_edit_keeps_both_versions_known() -> None:
     answered = (read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED), staged("P2", "3", supersedes="P1"))
     assert known(*answered) == ("1", "3")
     assert known(*answered, decided("P2", DecisionKind.APPROVED)) == ("3",)
@@ -64,7 +64,7 @@ def test_a_read_makes_all_before_it_old_unless_something_waits() -> None:
     assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", DecisionKind.DENIED)) == ("1", "3")
 
 
-def test_what_is_not_known_is_not_guessed_and_versions_are_bounded() -> None:
+def test_unknown_versions_are_not_guessed_and_their_number_is_bounded() -> None:
     assert known(staged("P1", "2", by=OriginKind.COMMAND)) == ()
     assert known(staged("P1", "2")) == ("2",)
     assert known(staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ()

@@ -119,6 +119,6 @@ def test_a_decision_opens_it_only_between_turns(decision: DecisionKind) -> None:
 @pytest.mark.parametrize(
     "decision", [DecisionKind.UNDONE, DecisionKind.REDONE, DecisionKind.REOPENED, DecisionKind.EDITED]
 )
-def test_decision_that_is_no_verdict_leaves_the_gate_closed(decision: DecisionKind) -> None:
+def test_a_decision_without_a_verdict_keeps_the_gate_closed(decision: DecisionKind) -> None:
     changed = ProposalDecided(proposal="P1", decision=decision)
     assert gate_closed([START, staged(1), TurnEnded(stopped="staged"), changed], GatePolicy())

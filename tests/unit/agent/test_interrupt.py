@@ -38,7 +38,7 @@ async def test_nothing_begins_after_a_stop() -> None:
     assert not begun and interrupter.is_stopped
 
 
-async def test_results_and_errors_pass_through_and_a_result_that_is_there_is_kept() -> None:
+async def test_results_and_errors_are_returned_and_a_finished_result_is_kept() -> None:
     interrupter = Interrupter()
 
     async def value() -> int:
@@ -58,7 +58,7 @@ async def test_results_and_errors_pass_through_and_a_result_that_is_there_is_kep
     assert await interrupter.wait_for(work()) == "done"
 
 
-async def test_the_end_of_the_program_cancels_the_work_too() -> None:
+async def test_cancelling_the_waiter_cancels_the_work() -> None:
     interrupter = Interrupter()
     ended = asyncio.Event()
 

@@ -165,7 +165,7 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
 class TestFilesChanged:
     """What the model is told of files that are not as it knows them."""
 
-    def test_nothing_is_said_while_all_is_as_it_was(self) -> None:
+    def test_without_changed_files_there_is_no_note(self) -> None:
         assert files_changed_note({}) is None
 
     def test_changed_and_deleted_files_are_named(self) -> None:
@@ -217,18 +217,18 @@ def test_a_denial_is_delivered_with_its_comments_by_an_open_request() -> None:
 
 
 @pytest.mark.parametrize("decision", [DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED])
-def test_words_with_an_approval_are_delivered_but_no_proposal_answers_them(decision: DecisionKind) -> None:
+def test_feedback_with_an_approval_is_delivered_but_needs_no_revision(decision: DecisionKind) -> None:
     approved = after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice."))
     assert approved.undelivered
     assert approved.unanswered == ()
 
 
 @pytest.mark.parametrize("decision", list(DecisionKind))
-def test_a_decision_without_words_asks_for_nothing(decision: DecisionKind) -> None:
+def test_a_decision_without_feedback_is_not_undelivered(decision: DecisionKind) -> None:
     assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered
 
 
-def test_denial_is_answered_only_by_the_proposal_that_revises_it_or_a_new_subject() -> None:
+def test_a_denial_is_answered_by_its_revision_or_a_new_message() -> None:
     assert after(DENIED, RequestSent()).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P2")).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P3", supersedes="P1")).unanswered == ()

@@ -216,7 +216,7 @@ def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> N
     ("finish", "words"),
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
-def test_response_cut_twice_names_what_cut_it(finish: str | None, words: str) -> None:
+def test_a_response_cut_twice_names_the_reason(finish: str | None, words: str) -> None:
     action = decide(state(last=LastStepKind.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, EndTurn) and words in action.message
 
@@ -234,7 +234,7 @@ def test_an_open_question_always_ends_the_turn(given_state: LadderState) -> None
 
 
 @given(states)
-def test_no_tool_runs_and_no_open_request_is_made_while_the_gate_is_closed(given_state: LadderState) -> None:
+def test_a_closed_gate_allows_no_tool_and_only_closing_requests(given_state: LadderState) -> None:
     action = decide(replace(given_state, gate_closed=True)).action
     assert not isinstance(action, RunCalls | SendRequest | CompactContext)
     if given_state.closing_sent:

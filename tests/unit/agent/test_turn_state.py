@@ -73,7 +73,7 @@ def test_calls_become_results_when_all_have_one() -> None:
     assert (turn.last, turn.unfinished_calls) == (LastStepKind.RESULTS, ())
 
 
-def test_cut_calls_stay_cut_although_each_is_told_that_it_did_not_run() -> None:
+def test_truncated_calls_stay_truncated_after_their_results() -> None:
     turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", CallOutcome.INVALID))
     assert (turn.last, turn.unfinished_calls) == (LastStepKind.CUT_CALLS, ())
 
@@ -112,7 +112,7 @@ def test_repeats_are_counted_per_call_until_something_changes() -> None:
     assert turn.repeats == 1
 
 
-def test_steps_without_effect_and_nudges_are_counted_in_a_row_and_results_once() -> None:
+def test_failed_steps_and_nudges_in_a_row_are_counted() -> None:
     failing = (*step(1, CallOutcome.ERROR), *step(2, CallOutcome.INVALID))
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
@@ -137,7 +137,7 @@ def test_turn_without_progress_is_described_by_its_calls() -> None:
     assert turn.progress(50).effect == ""
 
 
-def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends() -> None:
+def test_a_full_context_is_over_after_a_compaction() -> None:
     compacted = HistoryCompacted(upto=1, summary="s", method="summary")
     full = (RequestSent(), RequestFailed(kind="context_full", message="full"))
     turn = after(*full, compacted)
@@ -154,7 +154,7 @@ def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends()
     assert (turn.last, turn.compacted) == (LastStepKind.NO_ROOM, True)
 
 
-def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:
+def test_a_discarded_attempt_only_counts_as_a_response() -> None:
     turn = after(AssistantMessage(text="half", state="discarded"))
     assert (turn.responses, turn.last, turn.last_message) == (1, LastStepKind.USER, None)
 

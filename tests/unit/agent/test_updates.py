@@ -53,7 +53,7 @@ def told(stretch: list[Update]) -> object:
 
 
 @given(st.lists(UPDATES, max_size=30))
-def test_joined_updates_say_the_same_in_as_few_as_possible(updates: list[Update]) -> None:
+def test_merged_updates_have_the_same_content_in_the_fewest_updates(updates: list[Update]) -> None:
     together = merge_updates(updates)
     assert said(together) == said(updates)
     assert len(together) == len(said(updates))

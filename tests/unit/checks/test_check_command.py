@@ -73,7 +73,7 @@ def run(command: str, folder: Path) -> list[str]:
         "cat <<-'E' > x\n\t{files}\n\tE",
     ],
 )
-def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
+def test_a_quoted_files_placeholder_is_refused_with_a_correction(command: str) -> None:
     with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
         validate_setting("check", [{"name": "lint", "run": command}])
 
@@ -151,7 +151,7 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
         ("Makefile", "\0" * 1000),
     ],
 )
-def test_nothing_comes_of_what_cannot_be_read(tmp_path: Path, name: str, text: str) -> None:
+def test_an_unreadable_project_file_suggests_no_check(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     assert suggest_checks(Workspace(tmp_path)) == []
 

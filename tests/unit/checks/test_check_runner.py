@@ -49,7 +49,7 @@ def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.mark.layer
-async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_else(runtime: OpenWorkspace) -> None:
+async def test_a_check_sees_only_its_proposal_and_those_below_it(runtime: OpenWorkspace) -> None:
     stage(runtime, a="a1\n", b="b1\n")
     stage(runtime, c="c1\n")
     second = stage(runtime, a="a2\n")
@@ -88,7 +88,7 @@ async def test_writes_of_a_check_are_discarded_and_no_mtime_changes(runtime: Ope
 
 
 @pytest.mark.layer
-async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(runtime: OpenWorkspace) -> None:
+async def test_a_hanging_check_and_its_processes_are_ended_at_the_time_limit(runtime: OpenWorkspace) -> None:
     mark = new_mark()
     proposal = stage(runtime, a="a1\n")
     result = await checked(runtime, proposal, f"trap '' TERM; setsid sleep {mark} & sleep {mark}", seconds=1)
@@ -98,7 +98,7 @@ async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(run
 
 
 @pytest.mark.layer
-async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: OpenWorkspace) -> None:
+async def test_the_files_of_a_check_are_quoted_matching_and_existing(runtime: OpenWorkspace) -> None:
     draft = runtime.service.new_draft("")
     for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
         draft.write(name, "1\n")
@@ -112,7 +112,7 @@ async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: 
 
 
 @pytest.mark.layer
-async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWorkspace, tmp_path: Path) -> None:
+async def test_checks_run_one_at_a_time_and_known_results_are_reused(runtime: OpenWorkspace, tmp_path: Path) -> None:
     proposal = stage(runtime, a="a1\n")
     trees = runtime.service.versions_to_check(proposal.id)
     log = tmp_path / "shared/log"
@@ -128,7 +128,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWor
 
 
 @pytest.mark.layer
-async def test_a_check_without_patience_gives_up_only_itself(runtime: OpenWorkspace) -> None:
+async def test_a_check_that_times_out_while_waiting_stops_only_itself(runtime: OpenWorkspace) -> None:
     trees = runtime.service.versions_to_check(stage(runtime, a="a1\n").id)
     hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
     under_way = asyncio.Event()
@@ -192,6 +192,6 @@ async def test_new_files_had_no_earlier_findings(runtime: OpenWorkspace) -> None
     ],
     ids=["missing", "no program", "too long"],
 )
-async def test_a_check_that_cannot_run_blames_nothing(runtime: OpenWorkspace, run: str, words: str) -> None:
+async def test_a_check_that_cannot_run_is_no_new_failure(runtime: OpenWorkspace, run: str, words: str) -> None:
     result = await checked(runtime, stage(runtime, a="a1\n"), run)
     assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)

@@ -152,7 +152,7 @@ async def site(home: Path) -> AsyncIterator[Site]:
 
 
 @pytest.mark.layer
-async def test_with_a_hunk_taken_out_the_result_is_outdated_and_the_check_runs_on_the_rest(site: Site) -> None:
+async def test_excluding_a_hunk_outdates_the_result_and_checks_the_rest(site: Site) -> None:
     proposal = site.stage(a=edited(*HUNKS))
     site.shown = proposal.id
     site.follow()
@@ -170,7 +170,7 @@ async def test_with_a_hunk_taken_out_the_result_is_outdated_and_the_check_runs_o
 
 
 @pytest.mark.layer
-async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itself(site: Site) -> None:
+async def test_a_changed_file_outdates_the_result_and_is_named(site: Site) -> None:
     proposal = site.stage(a=edited(2))
     site.shown = proposal.id
     site.checks = (CheckTable(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
@@ -228,7 +228,7 @@ async def test_check_on_approval_runs_on_the_written_text_and_current_disk(site:
 
 
 @pytest.mark.layer
-async def test_files_that_change_while_it_runs_keep_an_approval_from_being_written(site: Site) -> None:
+async def test_files_changed_during_a_check_stop_the_approval(site: Site) -> None:
     (site.root.parent / "outside").mkdir()
     counter = site.root / "b"
     site.checks = (CheckTable(name="x", run=f"sleep 0.2; cat {counter}", when="approve"),)
@@ -245,7 +245,7 @@ async def test_files_that_change_while_it_runs_keep_an_approval_from_being_writt
 
 
 @pytest.mark.layer
-async def test_an_approval_of_what_is_not_shown_is_checked_too(site: Site) -> None:
+async def test_an_approval_of_another_proposal_is_checked(site: Site) -> None:
     site.checks = (CheckTable(name="x", run="! grep -q changed a", when="approve"),)
     site.stage(a=edited(2))
     site.follow()

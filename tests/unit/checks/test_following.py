@@ -139,7 +139,7 @@ async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, tree
     assert said[-1].why_not in ("", words)
 
 
-async def test_without_known_checks_there_is_nothing_to_run(runner: Any, following: CheckScheduler) -> None:
+async def test_without_checks_nothing_is_run(runner: Any, following: CheckScheduler) -> None:
     assert not following.start_or_stop("P1")
     following.update_proposals([PROPOSAL], "P1")
     assert not following.start_or_stop("P1"), "not before it is known which checks there are"
@@ -163,7 +163,7 @@ async def test_proposal_without_checks_is_not_reported(checks: tuple[CheckTable,
     assert (said, looked) == ([], ["P1"] if checks else [])
 
 
-async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None:
+async def test_an_approval_without_required_checks_starts_no_check() -> None:
     said: list[ProposalChecks] = []
     runner: Any = Brief(CheckOutcome(CheckState.PASSED))
     following = CheckScheduler(runner, lambda: (CHECK,), some_trees, everything, said.append)
@@ -227,5 +227,5 @@ async def test_only_checks_that_are_about_the_draft_and_can_be_run_are_run() -> 
     assert "it says Hi" in await runner.told(fed("x", "*.rs"), fed("y")) and runner.ran == ["y"]
 
 
-async def test_a_check_that_waits_too_long_hides_no_other() -> None:
+async def test_a_check_that_times_out_does_not_hide_others() -> None:
     assert "The check red fails" in await Runner().told(fed("hangs"), fed("red"))

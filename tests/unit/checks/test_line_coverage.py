@@ -80,9 +80,7 @@ def problem(result: CheckResult) -> str:
         RUN,
     ],
 )
-def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
-    runtime: OpenWorkspace, command: str
-) -> None:
+def test_coverage_py_on_the_layer_finds_uncovered_changed_lines(runtime: OpenWorkspace, command: str) -> None:
     stage(runtime)
     result = run(runtime, command)
     assert missed(result) == ["shop.py:3", "shop.py:4"]
@@ -91,7 +89,7 @@ def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
     assert not any((runtime.workspace.root / name).exists() for name in ("coverage.xml", "lcov.info", ".data"))
 
 
-def test_lines_stand_in_their_hunks_whatever_else_was_left_out(runtime: OpenWorkspace) -> None:
+def test_uncovered_lines_are_assigned_to_their_hunks(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime)
     first, second = proposal.hunks
     report = write("SF:shop.py\n" + "".join(f"DA:{line},0\n" for line in range(1, 15)), "lcov.info")
@@ -113,14 +111,14 @@ def test_an_old_report_on_disk_says_nothing(runtime: OpenWorkspace) -> None:
     assert problem(run(runtime, "true", coverage="coverage.xml")) == "the check did not write it"
 
 
-def test_a_report_that_the_proposal_brings_along_says_nothing(runtime: OpenWorkspace) -> None:
+def test_a_coverage_report_inside_the_proposal_is_ignored(runtime: OpenWorkspace) -> None:
     stage(runtime, **{"shop.py": PROPOSED, "lcov.info": "SF:shop.py\nDA:3,0\n"})
     result = run(runtime, "true")
     assert result.outcome is not None
     assert result.outcome.coverage is None
 
 
-def test_a_file_that_the_run_changes_has_no_marks(runtime: OpenWorkspace) -> None:
+def test_a_file_changed_by_the_check_has_no_coverage_marks(runtime: OpenWorkspace) -> None:
     stage(runtime)
     result = run(runtime, f"sed -i '1i # moved' shop.py; {RUN}")
     assert problem(result) == "the check itself has changed shop.py"
@@ -165,7 +163,7 @@ REPORTS = (
 )
 
 
-def test_files_are_found_by_each_way_in_which_reports_name_them(runtime: OpenWorkspace) -> None:
+def test_files_are_found_by_all_path_forms_of_coverage_reports(runtime: OpenWorkspace) -> None:
     names = ("shop.py", "lib/shop.py", "com/example/shop.py", "x/example/shop.py")
     stage(runtime, **dict.fromkeys(names, "a\nb\nc\n"))
     for command, path in REPORTS:
@@ -179,7 +177,7 @@ def test_a_report_below_a_folder_names_files_from_there(runtime: OpenWorkspace) 
     assert missed(result) == ["packages/a/src/x.js:3"]
 
 
-def test_a_file_that_may_be_another_has_no_marks(runtime: OpenWorkspace) -> None:
+def test_a_file_with_an_ambiguous_path_has_no_coverage_marks(runtime: OpenWorkspace) -> None:
     stage(runtime, **{"lib/shop.py": "a\nb\nc\n", "shop.py": "a\nb\nc\n"})
     result = run(runtime, write(cobertura("shop.py", source="lib</source><source>.")))
     assert not missed(result)

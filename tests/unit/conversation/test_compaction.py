@@ -107,7 +107,7 @@ def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int
     assert (make_context_budget(used, window) is not None) is needed
 
 
-def test_a_budget_asks_for_less_than_is_used_and_nothing_while_there_is_room() -> None:
+def test_a_budget_plans_nothing_while_there_is_room() -> None:
     for window in (None, 1_000, 1_000_000):
         budget = make_context_budget(10_000, window, forced=True)
         assert budget is not None
@@ -117,7 +117,7 @@ def test_a_budget_asks_for_less_than_is_used_and_nothing_while_there_is_room() -
     assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None
 
 
-def test_old_output_goes_first_and_only_as_much_as_has_to() -> None:
+def test_old_output_is_pruned_first_and_only_as_much_as_needed() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
     step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
@@ -131,7 +131,7 @@ def test_old_output_goes_first_and_only_as_much_as_has_to() -> None:
     assert size(log.events) <= step.saved * 2
 
 
-def test_output_that_has_gone_is_not_cut_again() -> None:
+def test_pruned_output_is_not_pruned_again() -> None:
     log = Log()
     log.turn("one", "x" * 8_000)
     log.turn("two", answer="y" * 8_000)
@@ -149,7 +149,7 @@ def test_history_without_cuts_has_no_omissions(outcome: Event | None) -> None:
     assert marks == HistoryOmissions()
 
 
-def test_then_the_model_summarises_and_then_history_is_cut() -> None:
+def test_after_pruning_the_history_is_summarised_and_then_truncated() -> None:
     log = Log()
     for number in range(30):
         log.turn(f"question {number}", answer=f"answer {number} " + "y" * 2_000)
@@ -161,7 +161,7 @@ def test_then_the_model_summarises_and_then_history_is_cut() -> None:
     assert set(kinds) == {TruncateStep}
 
 
-def test_without_a_summary_the_same_part_is_cut_if_the_request_does_not_fit() -> None:
+def test_without_a_summary_the_history_is_truncated_if_it_does_not_fit() -> None:
     log = Log()
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
@@ -204,7 +204,7 @@ def test_an_open_question_is_never_cut_away() -> None:
     assert project(log.events, EndpointProfile(), FACTS).messages[-1]["tool_call_id"] == "q"
 
 
-def test_a_call_that_runs_is_never_cut_away() -> None:
+def test_a_running_call_is_never_removed() -> None:
     log = Log()
     log.turn("old", answer="y" * 20_000)
     calls = tuple(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}) for uid in ("r0", "r1"))

@@ -66,7 +66,7 @@ ANSWERED = numbered(*SHOWN, AssistantMessage(text="It has no maximum."), UserMes
 
 
 @each_wire
-def test_an_image_goes_out_in_the_message_that_it_came_with(wire: str) -> None:
+def test_an_image_is_sent_in_its_own_message(wire: str) -> None:
     body = body_of(ANSWERED, wire)
     assert images(body) == [("image/png", b"a")]
     assert [text for role, text in texts_by_role(body) if role == "user"] == ["Why is it so wide?", "Mend it"]
@@ -101,7 +101,7 @@ def test_unsent_image_is_named_by_the_program_with_the_reason(
     assert not [text for role, text in texts_by_role(body) if role == "user" and "shot.png" in text]
 
 
-def test_a_request_takes_the_newest_of_very_many_and_large_ones_where_they_fit() -> None:
+def test_a_request_contains_the_newest_images_that_fit() -> None:
     many = tuple(image(f"{number}.png") for number in range(25))
     body = body_of(numbered(*(UserMessage(text="look", images=(one,)) for one in many)))
     assert len(images(body)) == 20
@@ -172,7 +172,7 @@ def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
         assert isinstance(step, PruneStep) and step.images == (5,)
 
 
-def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:
+def test_a_summary_is_requested_without_images_and_names_them() -> None:
     asked = make_summary_payload(SEEN, SummariseStep(4, 0), budget(1_000, 500), EndpointProfile(), FACTS)
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
     cut = [*SEEN, HistoryCompacted(id=6, upto=4, summary="We looked.", method="summary")]

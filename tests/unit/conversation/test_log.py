@@ -58,7 +58,7 @@ def said(text: str) -> UserMessage:
     return UserMessage(text=text)
 
 
-async def test_batch_is_in_the_view_as_stored_and_nothing_is_recorded_without_events() -> None:
+async def test_an_appended_batch_is_visible_as_stored() -> None:
     store = Store()
     log = EventLog(store)
     stored = await log.append(said("a"), said("b"))
@@ -98,7 +98,7 @@ async def test_deferred_events_precede_the_next_batch_also_after_a_failure() -> 
     assert list(log.events) == store.kept
 
 
-async def test_batches_written_at_once_stay_whole_and_in_the_order_of_the_store() -> None:
+async def test_concurrent_batches_stay_complete_and_in_the_order_of_the_store() -> None:
     store = Store()
     log = EventLog(store)
     await asyncio.gather(*(log.append(said(f"{n}a"), said(f"{n}b")) for n in range(5)))

@@ -94,7 +94,7 @@ class TestMissingResults:
         )
         assert contents(messages(*HELLO, response(call()), *later), "tool") == [missing.ENDED_BEFORE]
 
-    def test_a_crash_in_mid_call_is_known_also_where_the_next_event_is_a_response(self) -> None:
+    def test_a_crash_during_a_call_is_known_before_a_following_response(self) -> None:
         sent = messages(*HELLO, response(call()), ToolStarted(call="c1.0"), response(text="hm"))
         assert contents(sent, "tool") == [missing.ENDED_DURING]
 
@@ -152,13 +152,13 @@ class TestQuestions:
         sent = messages(*self.ASKED[:-1], UserMessage(text="never mind"), TurnStarted(cause="message"))
         assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
 
-    def test_answers_are_told_though_empty_or_several_or_to_nothing(self) -> None:
+    def test_empty_repeated_and_unrelated_answers_are_sent(self) -> None:
         assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
         answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
         assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
         assert contents(messages(*HELLO, Answer(call="c9.9", text="yes")), "user") == ["hello\n\nyes"]
 
-    def test_an_answer_to_a_question_that_was_cut_away_is_not_lost(self) -> None:
+    def test_an_answer_to_a_compacted_question_is_not_lost(self) -> None:
         compacted = HistoryCompacted(upto=5, summary="s", method="summary")
         sent = messages(*self.ASKED, compacted, Answer(call="c1.0", text="left"))
         assert contents(sent, "user") == ["hello", "left"]
@@ -194,7 +194,7 @@ class TestClosingRequest:
     def test_closing_note_is_gone_in_the_next_request(self, after: Event) -> None:
         assert STOP.text not in str(messages(*self.LOG, RequestSent(closing=True), after))
 
-    def test_the_field_is_left_out_where_the_server_rejects_it(self) -> None:
+    def test_tool_choice_is_left_out_if_the_server_rejects_it(self) -> None:
         payload = project(
             self.LOG, EndpointProfile(tool_choice_none="rejected"), PayloadInputs("prompt", FACTS.tools, closing=True)
         )
@@ -241,7 +241,7 @@ class TestScopes:
 class TestDecisions:
     """Facts in the program's words, feedback in the user's."""
 
-    def test_feedback_is_whole_and_once_beside_the_facts(self) -> None:
+    def test_feedback_is_sent_completely_and_once_beside_the_facts(self) -> None:
         feedback = "no.\n\nUse `Path` instead:\n- here\n- there"
         comment = LineComment(path="a.py", line=7, side="new", quote="-x\n+y", text="not this")
         decided = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback=feedback, comments=(comment,))
@@ -311,7 +311,7 @@ class TestCompaction:
             compacted,
         )
 
-    def test_the_summary_replaces_it_and_names_what_was_pending(self) -> None:
+    def test_the_summary_replaces_the_history_and_names_pending_proposals(self) -> None:
         sent = self.log(upto=7)
         assert shape(sent) == "system system user assistant user assistant tool"
         assert "we fixed it" in sent[1]["content"]
@@ -339,7 +339,7 @@ class TestCompaction:
             assert "s3" in sent[1]["content"]
             assert "covered" not in str(sent)
 
-    def test_a_cut_says_whether_there_is_a_summary(self) -> None:
+    def test_a_truncation_note_says_whether_there_is_a_summary(self) -> None:
         assert "left out to make room" in self.log(7, summary="")[1]["content"]
         summarised = HistoryCompacted(upto=2, summary="we fixed it", method="summary")
         cut = HistoryCompacted(upto=3, summary="", method="truncation")
@@ -348,7 +348,7 @@ class TestCompaction:
         assert "between the summary and here was left out" in sent[1]["content"]
         assert "covered" not in str(sent)
 
-    def test_only_so_much_of_the_users_words_is_kept_but_always_the_last(self) -> None:
+    def test_a_limited_part_of_the_users_text_is_kept_with_the_last_message(self) -> None:
         log = (
             UserMessage(text="a" * 900),
             UserMessage(text="b" * 900),
@@ -441,7 +441,7 @@ class TestProfiles:
         assert all(len(one) == 9 and one.isalnum() for one in ids["alnum9"])
         assert all(len(set(one)) == 5 for one in ids.values())
 
-    def test_a_derived_id_depends_on_its_own_call_alone(self) -> None:
+    def test_a_derived_call_id_depends_only_on_its_call(self) -> None:
         def second_id(first: str) -> str:
             log = (*HELLO, response(call(wire_id=first)), done("c1.0"), response(call(2, wire_id="")))
             return str(messages(*log)[4]["tool_calls"][0]["id"])
@@ -483,7 +483,7 @@ class TestProfiles:
         sent = messages(*log, profile=EndpointProfile(reasoning_echo="same_model"), facts=self.SAME)
         assert sent[-1] == {"role": "assistant", "content": "hi", "kept": 1}
 
-    def test_a_note_between_two_turns_of_the_model_is_a_turn_of_its_own_where_folded(self) -> None:
+    def test_a_folded_note_between_two_model_turns_is_its_own_message(self) -> None:
         log = (*HELLO, response(text="hi"), TurnEnded(stopped="answer"), TurnStarted(cause="continue"))
         sent = messages(*log, profile=EndpointProfile(mid_system="fold_first"))
         assert shape(sent) == "system user assistant user"

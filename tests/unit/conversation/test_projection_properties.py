@@ -95,7 +95,9 @@ def test_without_bridge_and_merging_calls_still_pair_with_results(
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_user_words_are_sent_once_as_user(session: Simulation, profile: EndpointProfile, data: st.DataObject) -> None:
+def test_text_of_the_user_is_sent_once_as_user(
+    session: Simulation, profile: EndpointProfile, data: st.DataObject
+) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     found: list[str] = []
     for message in project(events, profile, FACTS).messages:
@@ -109,14 +111,14 @@ def test_user_words_are_sent_once_as_user(session: Simulation, profile: Endpoint
 
 @thorough
 @given(damaged_logs(), profiles)
-def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], profile: EndpointProfile) -> None:
+def test_a_damaged_log_loses_no_text_of_the_user(events: list[Event], profile: EndpointProfile) -> None:
     content = "\n".join(message.get("content") or "" for message in project(events, profile, FACTS).messages)
     assert set(said_by_user(events)) <= set(marks(content))
 
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_program_words_are_never_sent_as_user_and_the_system_prompt_is_first_and_once(
+def test_program_text_is_never_sent_as_user_and_the_system_prompt_is_first(
     session: Simulation, profile: EndpointProfile, data: st.DataObject
 ) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
@@ -145,9 +147,7 @@ def test_program_words_are_never_sent_as_user_and_the_system_prompt_is_first_and
 
 @thorough
 @given(sessions(), profiles)
-def test_the_same_log_gives_the_same_bytes_also_after_a_restart(
-    session: Simulation, profile: EndpointProfile
-) -> None:
+def test_the_same_log_gives_the_same_payload_after_a_restart(session: Simulation, profile: EndpointProfile) -> None:
     events = [event for event in session.events if _storable(event)]
     reread = [EVENT_JSON.validate_json(event.model_dump_json()) for event in events]
     before = json.dumps(project(events, profile, FACTS).messages)
@@ -157,7 +157,7 @@ def test_the_same_log_gives_the_same_bytes_also_after_a_restart(
 
 @thorough
 @given(sessions(scoped=False), st.booleans())
-def test_events_change_only_the_end_of_what_was_sent(session: Simulation, fold_user: bool) -> None:
+def test_new_events_change_only_the_end_of_the_payload(session: Simulation, fold_user: bool) -> None:
     profile = EndpointProfile(mid_system="fold_user" if fold_user else "inline")
     sent: list[dict[str, Any]] | None = None
     for position, event in enumerate(session.events):

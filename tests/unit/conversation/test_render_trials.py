@@ -156,7 +156,7 @@ def takes_first_and_last(messages: Messages) -> str:
 
 
 @pytest.mark.parametrize("template", [takes_the_last_one, takes_first_and_last])
-def test_placement_that_loses_other_system_text_is_not_taken(template: Template) -> None:
+def test_a_placement_that_loses_other_system_text_is_rejected(template: Template) -> None:
     """The system prompt, or what the user has decided, would be lost."""
     assert found(template).placement == "fold_first"
 

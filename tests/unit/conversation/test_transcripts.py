@@ -29,7 +29,7 @@ def said(events: list[Event]) -> list[str]:
     return [message["content"] for message in payload(events) if message["role"] == "user"]
 
 
-def test_claude_code_import_keeps_user_words_apart(tmp_path: Path) -> None:
+def test_the_claude_code_import_separates_text_of_the_user(tmp_path: Path) -> None:
     found = read_transcript(transcripts.claude(tmp_path / "s.jsonl"))
     assert found.program == "Claude Code"
     messages = payload(found.events)

@@ -191,7 +191,7 @@ def test_opaque_blocks_go_to_their_model_and_wire(
 
 @thorough
 @given(sessions(), st.booleans())
-def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
+def test_chat_completions_requests_are_valid_for_openai(session: Simulation, closing: bool) -> None:
     profile = EndpointProfile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
     assert openai_faults(body_of(session.events, profile, replace(FACTS, closing=closing))) == []
 
@@ -199,7 +199,7 @@ def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, clos
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_note_names_the_place_of_the_users_words(
+def test_a_note_names_the_position_of_the_users_text(
     wire: Literal["chat", "anthropic", "responses"],
     session: Simulation,
     profile: EndpointProfile,
@@ -210,7 +210,7 @@ def test_note_names_the_place_of_the_users_words(
     assert misplaced(body_of(events, profile)) == []
 
 
-def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> None:
+def test_on_anthropic_feedback_follows_its_note_across_a_gap() -> None:
     """After what was left out, a turn of the model stands between: there the note comes first."""
     events: list[Event] = [
         UserMessage(text="old", id=1),
@@ -223,7 +223,7 @@ def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> 
     assert [role for role, _ in spoken[-4:]] == ["user", "system", "assistant", "user"]
 
 
-def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -> None:
+def test_on_anthropic_notes_name_the_order_of_several_feedbacks() -> None:
     denied = [
         ProposalDecided(proposal=f"P{number}", decision=DecisionKind.DENIED, feedback=f"no {number}", id=number)
         for number in (1, 2)
@@ -240,7 +240,7 @@ def nested(depth: int, core: Any) -> dict[str, Any]:
     return {"a": core}
 
 
-def test_a_nest_that_json_can_hold_goes_out_as_it_is() -> None:
+def test_nested_arguments_that_json_supports_are_sent_unchanged() -> None:
     assert json.loads(dump_arguments(nested(60, 1))) == nested(60, 1)
 
 
@@ -248,5 +248,5 @@ def test_a_deep_nest_with_what_json_has_not_is_cut() -> None:
     assert json.loads(dump_arguments(nested(60, math.nan))) == nested(49, [None])
 
 
-def test_a_nest_that_no_parser_follows_is_left_out() -> None:
+def test_arguments_nested_too_deeply_are_replaced_by_an_empty_object() -> None:
     assert dump_arguments(nested(100_000, 1)) == "{}"

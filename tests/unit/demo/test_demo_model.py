@@ -30,7 +30,7 @@ def read_by(player: Player) -> list[list[str]]:
     return [[arguments["path"] for arguments in calls] for calls in read if calls]
 
 
-async def test_files_and_the_project_are_explained_from_what_they_say(player: Player) -> None:
+async def test_the_demo_explains_files_and_project_from_their_content(player: Player) -> None:
     (player.folder / "tideline" / "buoy.py").write_text(
         '"""Where the buoys lie."""\n\nDEPTH = 12\n\n\n'
         'def drift(hours):\n    """How far a buoy drifts."""\n    return hours * 2\n'
@@ -65,7 +65,7 @@ async def test_files_and_the_project_are_explained_from_what_they_say(player: Pl
     assert "This is no valid Python." in answer.text
 
 
-async def test_the_fix_is_one_step_over_two_files_and_leaves_no_bug(player: Player) -> None:
+async def test_the_demo_fix_changes_two_files_and_leaves_no_bug(player: Player) -> None:
     step = await player.say(FIX)
     assert step.names == ["edit_file", "edit_file"]
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
@@ -96,7 +96,7 @@ async def test_demo_reads_some_of_many_files_and_says_so(player: Player) -> None
     assert "nothing that I can mend" in answer.text
 
 
-async def test_the_bug_is_known_by_its_text_and_not_by_its_place(player: Player, tmp_path: Path) -> None:
+async def test_the_demo_finds_the_bug_by_its_text(player: Player, tmp_path: Path) -> None:
     other = tmp_path / "other"
     (other / "src" / "sea").mkdir(parents=True)
     (other / "src" / "sea" / "sky.py").write_text(
@@ -121,7 +121,7 @@ FEEDBACK = {
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK)
-async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(player: Player, feedback: str) -> None:
+async def test_a_denial_makes_the_demo_propose_what_the_feedback_says(player: Player, feedback: str) -> None:
     await player.say(FIX)
     first = dict(player.staged)
     second = await player.request_changes(feedback)
@@ -136,7 +136,7 @@ async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(pla
     assert "OK" in run_tests(player.folder).stderr
 
 
-async def test_feedback_of_several_lines_is_quoted_whole_and_a_file_named_in_it_kept_to(player: Player) -> None:
+async def test_the_demo_quotes_feedback_and_respects_a_named_file(player: Player) -> None:
     await player.say(FIX)
     second = await player.request_changes("Not yet.\n\nGive the number a name,\nand add a comment.")
     assert "> Not yet.\n>\n> Give the number a name,\n> and add a comment." in second.text
@@ -159,7 +159,7 @@ async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player)
     assert len(seen) > 3
 
 
-async def test_after_repeated_denials_it_asks_as_it_is_told(player: Player) -> None:
+async def test_after_repeated_denials_the_demo_asks_the_user(player: Player) -> None:
     await player.say(FIX)
     player.deny()
     advice = repeated_denials_note(3)
@@ -182,7 +182,7 @@ async def test_a_new_request_after_a_plain_denial_is_not_taken_for_feedback(play
     assert "`tideline/units.py`" in answer.text
 
 
-async def test_a_vague_request_is_answered_by_a_question_and_the_answer_followed(player: Player) -> None:
+async def test_the_demo_answers_a_vague_request_with_a_question(player: Player) -> None:
     step = await player.say("Improve it")
     assert step.names == ["ask_user"]
     assert len(step.arguments()["options"]) == 2
@@ -201,7 +201,7 @@ async def test_help_shows_a_table_and_code(player: Player) -> None:
     assert (await player.request(tool_choice="none")).text == answer.text
 
 
-async def test_once_an_edit_is_staged_it_edits_on_for_as_long_as_it_may(player: Player) -> None:
+async def test_the_demo_keeps_editing_while_tools_are_allowed(player: Player) -> None:
     step = await player.say(FIX)
     seen = []
     for _ in range(4):
@@ -212,7 +212,7 @@ async def test_once_an_edit_is_staged_it_edits_on_for_as_long_as_it_may(player: 
         await player.run(step)
 
 
-async def test_only_tool_choice_none_stops_it(player: Player) -> None:
+async def test_only_tool_choice_none_stops_the_demo(player: Player) -> None:
     await player.say(FIX)
     note = {"role": "system", "content": "Staged as P1, awaiting approval. Do not call tools. Hand control back."}
     player.messages.append(note)
@@ -234,7 +234,7 @@ async def test_tool_choice_none_is_obeyed_from_the_start(player: Player, prompt:
     assert answer.text
 
 
-async def test_without_tools_it_says_what_it_would_need(player: Player) -> None:
+async def test_without_tools_the_demo_names_the_tools_it_needs(player: Player) -> None:
     player.messages.append({"role": "user", "content": FIX})
     answer = await player.request(tools=TOOLS.schemas[:1])
     assert not answer.calls
@@ -285,7 +285,7 @@ def test_a_file_whose_beginning_was_not_read_is_unknown() -> None:
     assert DemoToolResults([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
 
 
-async def test_a_summary_of_the_conversation_names_what_was_asked_and_read(player: Player) -> None:
+async def test_the_demos_summary_names_requests_and_read_files(player: Player) -> None:
     await player.say("Explain tideline/units.py")
     answer = await player.say("Summarise the conversation so far")
     assert "- Explain tideline/units.py" in answer.text
@@ -303,7 +303,7 @@ async def test_a_program_that_asks_for_a_summary_gets_one(player: Player) -> Non
         assert fact in answer.text
 
 
-def test_demo_says_that_it_sees_no_images() -> None:
+def test_the_demo_says_that_it_sees_no_images() -> None:
     def replied(words: str) -> DemoReply:
         content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
         tools = [{"type": "function", "function": {"name": name}} for name in ("list_files", "read_file")]
@@ -315,7 +315,7 @@ def test_demo_says_that_it_sees_no_images() -> None:
     assert replied("Fix the failing tests as in @shot.png").calls
 
 
-async def test_it_adds_nothing_to_a_waiting_proposal_and_wraps_up_an_approved_one(player: Player) -> None:
+async def test_the_demo_waits_for_a_pending_proposal_and_closes_an_approved_one(player: Player) -> None:
     await player.say(FIX)
     await player.close_gate()
     answer = await player.say("continue")
@@ -328,7 +328,7 @@ async def test_it_adds_nothing_to_a_waiting_proposal_and_wraps_up_an_approved_on
     assert "`tideline/tides.py`" in answer.text
 
 
-async def test_an_answer_beyond_its_skills_is_taken_up_and_not_asked_for_again(player: Player) -> None:
+async def test_the_demo_accepts_an_answer_beyond_its_skills(player: Player) -> None:
     question = await player.say("Improve it")
     player.answer(question, "Improve all of it")
     answer = await player.go_on()
@@ -398,7 +398,7 @@ def test_demo_answers_from_the_hunk_and_its_surroundings(text: str, said: str) -
     assert said in asked(text)
 
 
-def test_without_a_hunk_it_says_what_it_can_do() -> None:
+def test_a_side_question_without_a_hunk_lists_the_demos_skills() -> None:
     assert "know hunks only" in asked("why?", whole=True)
 
 
@@ -407,7 +407,7 @@ def test_without_a_hunk_it_says_what_it_can_do() -> None:
     [("LUNAR_DAY = 2", "Nothing that I have read names `LUNAR_DAY`"), ("spring = 2", "neither defines anything")],
     ids=["named, and used nowhere", "without a name"],
 )
-def test_demo_says_so_when_nothing_is_found(line: str, said: str) -> None:
+def test_the_demo_reports_that_nothing_was_found(line: str, said: str) -> None:
     assert said in asked("what calls this?", old=("", "", "neap = 1"), new=("", "", line))
 
 

@@ -33,7 +33,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-def test_its_tests_fail_because_of_the_bug_and_nothing_else(sample: Path) -> None:
+def test_the_samples_tests_fail_only_because_of_the_bug(sample: Path) -> None:
     result = run_tests(sample)
     assert "Ran 7 tests" in result.stderr
     assert "FAILED (failures=4)" in result.stderr
@@ -95,7 +95,7 @@ def test_without_git_it_is_a_plain_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert (folder / ".gitignore").is_file()
 
 
-def test_a_git_that_fails_leaves_a_plain_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_git_leaves_a_sample_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "bin" / "git"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\nmkdir -p .git\nexit 1\n")

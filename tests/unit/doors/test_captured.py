@@ -88,7 +88,7 @@ def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> No
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
 
-def test_the_disk_may_move_on_before_anyone_looks(runtime: OpenWorkspace) -> None:
+def test_a_captured_edit_is_staged_although_the_file_changed_since(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     path = runtime.workspace.root / "a.txt"
     path.write_bytes(b"// head\n" + BEFORE)
@@ -144,7 +144,7 @@ def test_old_captured_edits_are_removed_once_staged(runtime: OpenWorkspace) -> N
     assert [each.id for each in runtime.service.pending()] == [first, second]
 
 
-def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: OpenWorkspace) -> None:
+def test_a_waiting_agent_is_told_that_its_edit_could_not_be_staged(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.dirs.locks / f"{runtime.signal.path.name}.lock").mkdir()
@@ -178,7 +178,9 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     assert [file.path for file in runtime.captured_edits.captured_files("P1")] == ["a.txt"]
 
 
-async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_own_writes_do_not_trigger_a_check_for_changes(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
     loop, look = asyncio.get_running_loop(), runtime.database.foreign_write_counter
 

@@ -87,13 +87,13 @@ def test_mixed_endings_follow_the_agent(tmp_path: Path, agent: str, before: str,
 
 
 @pytest.mark.parametrize("agent", NAMES)
-def test_a_line_that_is_taken_away_leaves_what_the_agent_leaves(tmp_path: Path, agent: str) -> None:
+def test_a_removed_line_leaves_the_same_text_as_in_the_agent(tmp_path: Path, agent: str) -> None:
     after = "one\nthree\n" if agent in ("qwen", "copilot") else "one\n\nthree\n"
     assert edited(tmp_path, agent, "one\ntwo\nthree\n", "two", "") == after.encode()
 
 
 @pytest.mark.parametrize("agent", NAMES)
-def test_byte_order_marks_are_kept_or_lost_as_by_the_agent(tmp_path: Path, agent: str) -> None:
+def test_byte_order_marks_are_handled_as_in_the_agent(tmp_path: Path, agent: str) -> None:
     mark = "" if agent == "kimi" else "\ufeff"
     assert edited(tmp_path, agent, "\ufeffone\ntwo\n", "two", "2") == f"{mark}one\n2\n".encode()
     if agent != "copilot":
@@ -101,7 +101,7 @@ def test_byte_order_marks_are_kept_or_lost_as_by_the_agent(tmp_path: Path, agent
 
 
 @pytest.mark.parametrize("agent", NAMES)
-def test_a_whole_file_has_the_bytes_that_the_agent_writes(tmp_path: Path, agent: str) -> None:
+def test_a_written_file_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent: str) -> None:
     assert written(tmp_path, agent, None, "x") == (b"x\n" if agent == "droid" else b"x")
     assert written(tmp_path, agent, None, "a\r\nb\n") == b"a\r\nb\n"
     if agent != "copilot":
@@ -121,7 +121,9 @@ def test_writes_of_agents_keep_to_their_ways(tmp_path: Path) -> None:
     ("before", "old"),
     [("x\nsame\nsame\n", "same"), ("one\n", "two"), (None, "two"), ("one\n", ""), ("  two\n", " two x")],
 )
-def test_text_that_does_not_occur_once_is_refused(tmp_path: Path, agent: str, before: str | None, old: str) -> None:
+def test_text_that_is_missing_or_ambiguous_is_refused(
+    tmp_path: Path, agent: str, before: str | None, old: str
+) -> None:
     with pytest.raises(NotStaged):
         edited(tmp_path, agent, before, old, "new")
 
@@ -136,7 +138,7 @@ def test_an_empty_old_text_makes_a_file_where_the_agent_makes_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("agent", [name for name in NAMES if EDIT[name][-1]])
-def test_all_places_are_replaced_if_the_call_says_so(tmp_path: Path, agent: str) -> None:
+def test_all_occurrences_are_replaced_if_the_call_asks_for_it(tmp_path: Path, agent: str) -> None:
     assert edited(tmp_path, agent, "a b a\nb a\n", "a", "A", **{EDIT[agent][-1]: True}) == b"A b A\nb A\n"
 
 
@@ -202,6 +204,6 @@ def test_qwen_edits_only_the_single_cell_of_an_id(tmp_path: Path, wanted: str) -
         made(tmp_path, "qwen", before, "notebook_edit", arguments)
 
 
-def test_the_limit_in_the_settings_is_one_that_the_agent_takes() -> None:
+def test_the_time_limit_in_the_settings_is_valid_for_the_agent() -> None:
     found = find_hook(find_agent("kimi"), render_toml_hooks(find_agent("kimi"), HookOptions(wait=600)))
     assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(find_agent("kimi")))

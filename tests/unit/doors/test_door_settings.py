@@ -100,11 +100,11 @@ def test_the_agent_waits_far_longer_than_signoff_takes(agent: Agent) -> None:
     assert group["hooks"][0].get("onFailure") == ("block" if agent.name == "claude" else None)
 
 
-def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported() -> None:
+def test_the_default_deadline_is_the_same_in_both_modules() -> None:
     assert DEFAULT_LIMIT_SECONDS == DEFAULT_SECONDS
 
 
-def test_another_choice_takes_the_place_of_the_one_before() -> None:
+def test_installing_the_hook_again_replaces_its_options() -> None:
     text = add_hook(GEMINI, add_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
     found = find_hook(GEMINI, text)
     assert found and found.command == make_hook_command(GEMINI, OPTIONS)
@@ -143,7 +143,7 @@ def test_settings_that_let_calls_through_are_reported(agent: Agent, changed: dic
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
-def test_an_exit_code_without_a_word_is_told_where_it_is_no_denial(agent: Agent) -> None:
+def test_an_exit_code_without_a_message_is_reported_as_weak(agent: Agent) -> None:
     found = find_hook(agent, add_hook(agent, "", HookOptions()).replace(DENIAL, "|| exit 2"))
     assert found is not None
     weaknesses = list(found.weaknesses(agent))
@@ -153,7 +153,7 @@ def test_an_exit_code_without_a_word_is_told_where_it_is_no_denial(agent: Agent)
         assert len(weaknesses) == 1 and f"`signoff doors install {agent.name}` adds it" in weaknesses[0]
 
 
-def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
+def test_a_hook_that_covers_only_some_tools_is_reported() -> None:
     text = add_hook(CLAUDE, "", HookOptions()).replace('"*"', '"Write|Edit"')
     found = find_hook(CLAUDE, text)
     assert found and list(found.weaknesses(CLAUDE)) == ["the hook is called there only for the tools 'Write|Edit'"]
@@ -176,7 +176,7 @@ def test_events_that_settings_of_an_earlier_release_lack_are_named(agent: Agent)
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{} {}", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}', "{a: 1}", '"x"']
 )
-def test_settings_that_are_none_are_left_alone(text: str) -> None:
+def test_invalid_agent_settings_are_not_changed(text: str) -> None:
     with pytest.raises(UnreadableSettings):
         add_hook(CLAUDE, text, HookOptions())
 
@@ -202,7 +202,7 @@ def test_comments_stand_anywhere() -> None:
         ("nonsense", "Expecting value"),
     ],
 )
-def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
+def test_invalid_json_text_is_reported_with_its_position(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         hook_installation.parse_json_text(text)
 
@@ -216,12 +216,12 @@ def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
         ("{", "they are no JSON"),
     ],
 )
-def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
+def test_invalid_agent_settings_are_reported_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(UnreadableSettings, match=why):
         add_hook(CLAUDE, text, HookOptions())
 
 
-def test_agents_that_fail_open_are_told() -> None:
+def test_agents_that_fail_open_are_reported() -> None:
     told = {agent.name: list(known_release_weaknesses(agent, "")) for agent in AGENTS}
     assert {name for name, each in told.items() if each} == {"qwen", "droid", "kimi"}
     (words,) = told["qwen"]

@@ -31,7 +31,7 @@ CALL = {
 }
 
 
-def test_a_call_that_is_whole_is_understood() -> None:
+def test_a_complete_hook_call_is_parsed() -> None:
     call = parse_call("claude", json.dumps(CALL))
     assert (call.session, call.tool, call.arguments) == ("s", "Write", {"file_path": "a"})
 
@@ -48,7 +48,7 @@ def test_a_call_that_is_whole_is_understood() -> None:
     ],
 )
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_a_call_that_is_not_says_why(agent: str, said: object, why: str) -> None:
+def test_an_incomplete_hook_call_is_refused_with_a_reason(agent: str, said: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_call(agent, json.dumps(said))
 
@@ -60,7 +60,9 @@ def test_seconds_are_whole_and_at_most_a_day(text: str) -> None:
         parse_seconds(text)
 
 
-def test_the_agents_project_is_used_if_it_works_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agents_project_folder_is_used_if_it_contains_the_cwd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
     call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
@@ -83,7 +85,7 @@ def said(name: str, *blocks: Any) -> dict[str, Any]:
     return {"type": "assistant", "message": {"id": name, "model": "m", "content": list(blocks)}}
 
 
-def test_the_response_of_a_call_is_the_one_that_has_it_not_one_that_speaks_of_it(tmp_path: Path) -> None:
+def test_the_response_of_a_call_is_the_one_that_contains_it(tmp_path: Path) -> None:
     path = transcript(
         tmp_path,
         said("first", {"type": "tool_use", "id": "c1"}),
@@ -96,7 +98,7 @@ def test_the_response_of_a_call_is_the_one_that_has_it_not_one_that_speaks_of_it
     assert find_claude_response(path, "c2") == TranscriptResponse()
 
 
-def test_calls_that_follow_each_other_before_a_result_are_of_one_response(tmp_path: Path) -> None:
+def test_consecutive_calls_before_a_result_belong_to_one_response(tmp_path: Path) -> None:
     def line(kind: str, call: object) -> dict[str, Any]:
         return {"payload": {"type": kind, "call_id": call}}
 

@@ -174,7 +174,7 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
         ({"edit_mode": "delete", "cell_id": "cell-1", "new_source": ""}, ["x = 1\n"]),
     ],
 )
-def test_cells_come_and_go(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
+def test_notebook_cells_are_inserted_and_deleted(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
     made = files({"f": NOTEBOOK})
     text_edits.apply_notebook_edit(made, {"notebook_path": "f", **arguments})
     (file,) = made.edited_files

@@ -129,7 +129,7 @@ def pipe() -> Any:
         os.close(descriptor)
 
 
-def test_lines_come_whole_however_they_were_written(pipe: Any) -> None:
+def test_lines_are_read_completely_however_they_were_written(pipe: Any) -> None:
     read, write, ended, _ = pipe
     texts = [b"", b"a" * 200_000, b"{}", "ä".encode() * 70_000, b"last, with no end"]
 
@@ -165,7 +165,7 @@ def test_an_endless_line_takes_no_memory(pipe: Any, monkeypatch: pytest.MonkeyPa
     thread.join()
 
 
-def test_a_word_from_beside_ends_the_lines(pipe: Any) -> None:
+def test_a_stop_signal_ends_the_reading_of_lines(pipe: Any) -> None:
     read, write, ended, tell = pipe
     os.write(write, b"{}\n")
     lines = read_lines(read, ended)
@@ -196,7 +196,7 @@ def test_a_pipe_that_is_full_and_does_not_wait_is_waited_for(monkeypatch: pytest
     assert json.loads(taken) == message
 
 
-def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:
+def test_a_host_that_stopped_reading_causes_no_error(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     outlet = MessageWriter(write)
@@ -205,7 +205,7 @@ def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:
     os.close(write)
 
 
-def test_a_pipe_that_another_reader_has_emptied_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_emptied_by_another_reader_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     (reading, writing), (ended, tell) = os.pipe(), os.pipe()
     os.set_blocking(reading, False)
     waits = select.select

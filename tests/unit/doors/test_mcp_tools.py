@@ -340,7 +340,7 @@ def test_ids_run_once_and_calls_are_limited(host: Host, root: Path, monkeypatch:
     assert TWO_LINES in host.called(name)[0]
 
 
-def test_a_version_that_nobody_speaks_is_refused_with_those_that_are(host: Host) -> None:
+def test_an_unsupported_protocol_version_is_refused_with_the_supported_ones(host: Host) -> None:
     params = {"_meta": {door_server.VERSION_KEY: "1999-01-01"}}
     error = host.answer(host.begin("tools/list", params))["error"]
     assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
@@ -379,7 +379,7 @@ def test_the_gate_stages_one_of_four_attempts(host: Host, root: Path, user: Open
     assert (second.supersedes, second.version) == ("P1", 2), "it answers the feedback"
 
 
-def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -> None:
+def test_a_new_turn_opens_the_gate_if_the_agent_names_its_turns(host: Host) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert host.edit("a.txt", "line 5\n", "x\n", meta=CODEX, on_top_of="P1")[1] is True
     later = {"x-codex-turn-metadata": {"turn_id": "t2"}}
@@ -409,14 +409,14 @@ def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root
         each.server.shut_down()
 
 
-def test_a_session_that_goes_on_under_another_id_hears_of_its_proposal(host: Host) -> None:
+def test_a_session_continued_under_another_id_is_told_its_decision(host: Host) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta={"x-codex-turn-metadata": {"session_id": "s1"}})
     later = {"x-codex-turn-metadata": {"session_id": "s2"}}
     assert "P1 waits for the user's decision" in host.call("proposal_status", meta=later)[0]
 
 
 @pytest.mark.parametrize(("client", "agent"), [("mcp", "kimi"), ("", "kimi"), ("cursor", "cursor")])
-def test_a_host_that_does_not_name_itself_is_called_by_its_program(client: str, agent: str) -> None:
+def test_an_unnamed_host_gets_the_name_of_its_program(client: str, agent: str) -> None:
     assert identify_caller({"name": client}, {}, {}, lambda: "kimi").agent == agent
 
 
@@ -538,7 +538,7 @@ def test_a_waiting_call_blocks_no_other(host: Host, root: Path, monkeypatch: pyt
     assert host.called(name)[0].startswith("P1 is approved and written to disk")
 
 
-def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host: Host, user: OpenWorkspace) -> None:
+def test_a_cancelled_call_gets_no_answer_and_its_proposal_stays_pending(host: Host, user: OpenWorkspace) -> None:
     name = waiting(host)
     host.notify("notifications/cancelled", requestId=name, reason="escape")
     host.notify("notifications/cancelled", requestId="unknown")
@@ -547,7 +547,7 @@ def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host:
     assert not [each for each in host.sent if each.get("id") == name]
 
 
-def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: OpenWorkspace) -> None:
+def test_a_waiting_call_gets_the_status_when_the_host_leaves(host: Host, user: OpenWorkspace) -> None:
     name = waiting(host)
     host.server.shut_down()
     text, failed = host.called(name)
@@ -590,7 +590,7 @@ def test_the_server_can_have_every_call_wait(root: Path) -> None:
 # The status
 
 
-def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: Path, user: OpenWorkspace) -> None:
+def test_the_status_contains_decision_feedback_and_text(host: Host, root: Path, user: OpenWorkspace) -> None:
     assert host.call("proposal_status") == (
         "You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.",
         True,
@@ -615,7 +615,7 @@ def test_a_long_files_status_gives_its_length(host: Host, root: Path) -> None:
     assert "long.txt has 20,001 lines now" in text and len(text) < 1000
 
 
-def test_the_status_waits_for_what_was_not_told_yet(host: Host, root: Path) -> None:
+def test_the_status_waits_for_a_decision_not_reported_yet(host: Host, root: Path) -> None:
     name = waiting(host)
     assert signoff(root, "approve", "P1", "--hunks", "2") == 0
     host.notify("notifications/cancelled", requestId=name)
@@ -681,7 +681,7 @@ def test_no_proposal_writes_to_disk(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
-def test_a_workspace_that_cannot_be_put_right_is_left_closed(host: Host, root: Path, user: OpenWorkspace) -> None:
+def test_a_workspace_that_cannot_be_recovered_is_not_opened(host: Host, root: Path, user: OpenWorkspace) -> None:
     with user.database.transaction() as connection:
         connection.execute("ALTER TABLE journal RENAME TO gone")
     collects = gc.isenabled()

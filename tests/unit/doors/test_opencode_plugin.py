@@ -65,7 +65,7 @@ def call(folder: Path, command: str, session: str = "outer", *more: str, longest
         ("exec < /dev/null; sleep 0.2; exit 3", "Denied by signoff."),
     ],
 )
-def test_a_call_passes_only_if_the_hook_ends_with_0(tmp_path: Path, command: str, thrown: str) -> None:
+def test_a_call_is_allowed_only_if_the_hook_exits_with_0(tmp_path: Path, command: str, thrown: str) -> None:
     assert call(tmp_path, command)["thrown"] == thrown
 
 

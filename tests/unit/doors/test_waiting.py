@@ -157,7 +157,7 @@ def test_a_silent_part_keeps_it(elsewhere: OpenWorkspace, proposal: Proposal, be
     assert call.over().state == "applied"
 
 
-def test_a_decision_is_waited_for_until_it_is_recorded_too(
+def test_a_wait_lasts_until_the_decision_is_recorded(
     elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 60.0)
@@ -277,7 +277,7 @@ def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspac
     assert (found.state, found.is_decided) == ("superseded", True)
 
 
-def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def test_a_stale_proposal_tells_the_agent_to_propose_again(runtime: OpenWorkspace, proposal: Proposal) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.rebase_pending()
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"

@@ -108,7 +108,7 @@ HELD = "held by tests/test_shop.py::test_total"
 UNNOTICED = "none of the tests that ran notices"
 
 
-def test_a_test_that_fails_without_a_hunk_holds_it_and_no_other(runtime: OpenWorkspace) -> None:
+def test_a_test_that_fails_without_a_hunk_holds_only_that_hunk(runtime: OpenWorkspace) -> None:
     old_test = edited(("== 3", "== 30"), path="tests/test_shop.py")
     (runtime.workspace.root / "tests/test_shop.py").write_text(old_test)
     proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
@@ -142,7 +142,7 @@ def test_the_tests_of_a_proposal_are_run_without_its_code(runtime: OpenWorkspace
     assert words(collect(runtime, proposal)) == ["not run: no code changes with it"]
 
 
-def test_code_that_the_tests_need_to_load_says_nothing_of_behaviour(runtime: OpenWorkspace) -> None:
+def test_a_hunk_needed_to_load_the_tests_gives_no_evidence(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "tests/test_shop.py").write_text("from shop import new\n\ndef test_new():\n    new()\n")
     proposal = stage(runtime, shop=SHOP["shop.py"] + "\n\ndef new():\n    pass\n")
     assert words(collect(runtime, proposal)) == ["needed to load"]
@@ -160,7 +160,7 @@ def test_hunks_that_load_only_together_are_removed_together(runtime: OpenWorkspa
     ]
 
 
-def test_a_test_that_fails_only_once_holds_nothing(runtime: OpenWorkspace) -> None:
+def test_a_flaky_test_holds_no_hunk(runtime: OpenWorkspace) -> None:
     """It passes when it is run alone, as a failed one is the second time."""
     (runtime.workspace.root / "tests/test_shop.py").write_text(
         "import sys, shop\n\n\ndef test_total():\n    assert shop.total([1]) == 2 or '::' in sys.argv[1]\n"
@@ -171,7 +171,7 @@ def test_a_test_that_fails_only_once_holds_nothing(runtime: OpenWorkspace) -> No
     ]
 
 
-def test_a_check_that_names_no_tests_runs_as_a_whole(runtime: OpenWorkspace) -> None:
+def test_a_check_without_test_names_runs_completely(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
     found = collect(runtime, proposal, "grep -q '10 [*]' shop.py")
     assert words(found) == ["held by the check", UNNOTICED]
@@ -192,7 +192,7 @@ print("Tests: 1 passed, 1 total")
 """As jest: one test is related to shop.py, and none to any other file."""
 
 
-def test_a_file_without_related_tests_is_tried_with_those_of_the_others(runtime: OpenWorkspace) -> None:
+def test_a_file_without_related_tests_uses_the_tests_of_other_files(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "jest.py").write_text(JEST)
     (runtime.workspace.root / "shop.py").write_text(edited(("sum(items)", "1")))
     run = f"{sys.executable} ./jest.py {{tests}}"
@@ -237,7 +237,7 @@ def test_evidence_without_time_is_reported_and_found_by_the_next_call(runtime: O
     assert words(found) == [UNNOTICED, UNNOTICED]
 
 
-def test_tests_that_do_not_end_without_a_hunk_leave_time_for_the_others(
+def test_endless_tests_without_a_hunk_leave_time_for_other_hunks(
     runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.automation.evidence.evidence_runner._SHORTEST", 5.0)
@@ -249,7 +249,7 @@ def test_tests_that_do_not_end_without_a_hunk_leave_time_for_the_others(
     assert other == UNNOTICED
 
 
-def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWorkspace) -> None:
+def test_files_changed_during_the_tests_invalidate_the_evidence(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     other = runtime.workspace.root / "other.py"
 
@@ -264,7 +264,7 @@ def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWo
         asyncio.run(change_meanwhile())
 
 
-def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace) -> None:
+def test_a_check_interrupts_a_running_evidence_collection(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     order: list[str] = []
 
@@ -323,7 +323,7 @@ def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> 
     assert found.tests == 2
 
 
-def test_a_file_that_pytest_cannot_load_leaves_the_others_to_tell(runtime: OpenWorkspace) -> None:
+def test_a_file_that_pytest_cannot_load_does_not_stop_the_evidence(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "pytest.py").unlink()
     (runtime.workspace.root / "tests/test_apart.py").write_text("import shop\nimport not_installed\n")
     proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))

@@ -38,7 +38,7 @@ def selector(workspace: Workspace, run: str, **texts: str | None) -> TestSelecto
     return TestSelector(workspace, check(run), texts)
 
 
-def test_tests_reach_a_module_by_imports_through_others_and_through_packages() -> None:
+def test_the_import_graph_finds_tests_through_modules_and_packages() -> None:
     graph = build_import_graph(FILES, FILES.__getitem__)
     assert graph.tests_that_import(["src/shop/tax.py"]) == (
         "tests/deep/test_deep.py",
@@ -49,7 +49,7 @@ def test_tests_reach_a_module_by_imports_through_others_and_through_packages() -
     assert graph.tests_that_import(["tests/test_none.py"]) == ("tests/test_none.py",)
 
 
-def test_the_import_closure_is_what_runs_and_is_told(workspace: Workspace) -> None:
+def test_the_tests_of_the_import_closure_run_and_are_named(workspace: Workspace) -> None:
     found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
     assert found.names == ("tests/deep/test_deep.py",)
     assert found.words == "1 of 4 test files, by imports"
@@ -64,7 +64,7 @@ def test_the_import_closure_is_what_runs_and_is_told(workspace: Workspace) -> No
         ("setup.cfg", "[tool:pytest]\ntestpaths = test*\n"),
     ],
 )
-def test_only_files_in_the_folders_that_pytest_looks_into_run(workspace: Workspace, name: str, text: str) -> None:
+def test_only_files_in_pytests_test_folders_run(workspace: Workspace, name: str, text: str) -> None:
     (workspace.root / "bench").mkdir()
     (workspace.root / "bench/test_speed.py").write_text("import shop.tax\n")
     found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
@@ -78,7 +78,7 @@ def test_only_files_in_the_folders_that_pytest_looks_into_run(workspace: Workspa
 @pytest.mark.parametrize(
     "text", ["[tool", "tool = 1", "[tool.pytest]\nini_options = 1", "[tool.pytest]\ntestpaths = 1"]
 )
-def test_settings_of_pytest_that_cannot_be_read_leave_out_nothing(workspace: Workspace, text: str) -> None:
+def test_unreadable_pytest_settings_exclude_no_test(workspace: Workspace, text: str) -> None:
     (workspace.root / "pyproject.toml").write_text(text)
     (workspace.root / "setup.cfg").write_text("testpaths = none\n")
     found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
@@ -105,7 +105,9 @@ def test_all_tests_run_when_none_can_be_chosen(workspace: Workspace, path: str) 
         ("go test {tests}", ("./...",)),
     ],
 )
-def test_runners_that_know_what_is_related_are_asked(workspace: Workspace, run: str, names: tuple[str, ...]) -> None:
+def test_runners_with_related_tests_get_the_changed_file(
+    workspace: Workspace, run: str, names: tuple[str, ...]
+) -> None:
     assert selector(workspace, run).select(["a.js"], {}).names == names
 
 
@@ -140,7 +142,7 @@ def test_recorded_contexts_choose_single_tests_by_line(workspace: Workspace) -> 
     assert moved.names == ("tests/test_price.py::test_a", "tests/test_price.py::test_b[x|y]"), "lines may have moved"
 
 
-def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_coverage_database_is_ignored(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     database = sqlite3.connect(workspace.root / ".coverage")
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, '' AS"
     database.executescript(f"CREATE VIEW context AS {endless} context FROM n; CREATE TABLE file (id, path);")
@@ -150,7 +152,7 @@ def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkey
     assert found.words.endswith("by imports")
 
 
-def test_the_check_that_says_so_is_asked_or_else_one_that_runs_tests() -> None:
+def test_the_marked_check_collects_evidence_or_else_a_test_check() -> None:
     lint, plain, chosen = check("ruff check"), check("npm run test"), check("pytest {tests}")
     says_so = check("make all", evidence=True)
     assert choose_evidence_check([lint, plain, chosen, says_so]) is says_so

@@ -96,7 +96,7 @@ async def test_one_proposal_at_a_time(scene: Scene) -> None:
     await scene.follower.close()
 
 
-async def test_the_key_ends_what_runs_and_keeps_what_was_found(scene: Scene) -> None:
+async def test_the_key_stops_a_running_collection_and_keeps_its_results(scene: Scene) -> None:
     await scene.begun()
     scene.follower.start_or_stop("P1")
     await until(lambda: not scene.runner.running, "the end of it")
@@ -106,7 +106,7 @@ async def test_the_key_ends_what_runs_and_keeps_what_was_found(scene: Scene) -> 
     assert not scene.runner.running, "what the user has ended does not begin by itself"
 
 
-async def test_another_choice_of_hunks_drops_what_was_found_on_the_one_before(scene: Scene) -> None:
+async def test_another_selection_of_hunks_drops_earlier_evidence(scene: Scene) -> None:
     scene.runner.go.set()
     scene.follower.start_or_stop("P1")
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
@@ -122,7 +122,7 @@ async def test_a_decision_ends_the_tests(scene: Scene) -> None:
     assert scene.follower.start_or_stop("P1") == "P1 does not wait for a decision."
 
 
-async def test_a_check_that_says_so_begins_it_once_it_has_passed_on_what_would_be_written(scene: Scene) -> None:
+async def test_a_passed_check_with_the_setting_starts_the_collection(scene: Scene) -> None:
     red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED))
     old = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED), stale="before")
     for result in (red, old):

@@ -21,7 +21,7 @@ def failed(output: str, code: int = 1) -> CheckOutcome:
     return CheckOutcome(CheckState.FAILED, code, 1.0, output)
 
 
-def test_a_report_names_each_test_as_pytest_takes_it() -> None:
+def test_a_report_gives_the_test_ids_of_pytest() -> None:
     found = read_suite_outcome(failed("whatever"), REPORT)
     assert found.failed == {
         "test_a.py::TestC::test_m[a - b]": "AssertionError: no more",
@@ -38,7 +38,7 @@ def test_a_report_that_declares_entities_is_not_read() -> None:
     assert read_suite_outcome(failed("FAILED test_a.py::test_b - no"), bomb).failed == {"test_a.py::test_b": "no"}
 
 
-def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> None:
+def test_a_document_type_in_a_report_loads_nothing() -> None:
     report = b'<!DOCTYPE report PUBLIC "-//JACOCO//DTD Report 1.1//EN" "file:///etc/passwd"><report name="x"/>'
     assert [(name, dict(said)) for name, said in iterate_xml_elements(report)] == [("report", {"name": "x"})]
 
@@ -96,7 +96,7 @@ def test_failed_tests_are_read_from_printed_output(output: str, names: list[str]
     ],
     ids=["pytest", "conftest", "unittest", "jest", "vitest", "mocha", "node", "node in words", "go", "cargo"],
 )
-def test_code_that_does_not_load_is_no_failure_of_a_test(output: str, code: int) -> None:
+def test_code_that_does_not_load_is_not_a_test_failure(output: str, code: int) -> None:
     found = read_suite_outcome(failed(output, code), b"")
     assert not found.failed
     assert found.has_only_load_failures(SuiteOutcome(True))
@@ -121,11 +121,11 @@ BEFORE = named({}, "a", "b")
     ],
     ids=["a name", "one by an assertion", "one passes", "a single one", "a crash on the way", "none"],
 )
-def test_load_failures_alone_say_nothing_of_behaviour(outcome: SuiteOutcome, loads: bool) -> None:
+def test_only_load_failures_give_no_evidence(outcome: SuiteOutcome, loads: bool) -> None:
     assert outcome.has_only_load_failures(BEFORE) is loads
 
 
-def test_earlier_failures_and_runs_without_an_end_say_nothing_new() -> None:
+def test_earlier_failures_and_unfinished_runs_are_not_new_failures() -> None:
     before = named({"a": "x"}, "b")
     assert named({"a": "x", "b": "y"}).new_failures(before) == ("b",)
     assert read_suite_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"

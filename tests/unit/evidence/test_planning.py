@@ -25,14 +25,14 @@ def groups(found: AblationPlan) -> list[tuple[int, ...]]:
 OLD = "import os\n\n\ndef a(x):\n    return x\n\n\ndef b(x):\n    return x\n"
 
 
-def test_each_hunk_that_stands_alone_is_taken_out_alone_the_largest_first() -> None:
+def test_independent_hunks_are_removed_one_by_one_the_largest_first() -> None:
     new = OLD.replace("import os", "import os, re").replace(
         "    return x\n\n", "    x += 1\n    x += 2\n    x += 3\n    return x\n\n"
     )
     assert groups(plan(diff("a.py", OLD, new))) == [(2,), (1,)]
 
 
-def test_hunks_of_which_one_breaks_the_file_without_the_other_go_together() -> None:
+def test_hunks_that_need_each_other_are_removed_together() -> None:
     old = "def a(x):\n    if x:\n        one()\n    two()\n    return x\n"
     new = "def a(x):\n    try:\n        one()\n    except E:\n        pass\n    two()\n    return x + 1\n"
     assert groups(plan(diff("a.py", old, new))) == [(1, 2), (3,)]
@@ -50,7 +50,7 @@ def test_hunks_of_which_one_breaks_the_file_without_the_other_go_together() -> N
     ],
     ids=["comment", "docstring", "other language", "prose", "lock file"],
 )
-def test_hunks_that_no_test_could_notice_are_left_out(path: str, old: str, new: str) -> None:
+def test_hunks_without_behaviour_are_left_out(path: str, old: str, new: str) -> None:
     assert plan(diff(path, old, new)) == AblationPlan((), ())
 
 
@@ -59,7 +59,7 @@ def test_only_chosen_hunks_are_taken_out() -> None:
     assert groups(plan(diff("a.py", OLD, new), leave=(1,))) == [(2,)]
 
 
-def test_changed_tests_are_named_as_the_runner_names_them() -> None:
+def test_changed_tests_have_the_ids_of_the_runner() -> None:
     old = "class TestA:\n    def test_a(self):\n        assert 1\n\n\ndef helper():\n    pass\n"
     new = old.replace("assert 1", "assert 2").replace("pass", "return 1")
     new += "\n\n@pytest.mark.parametrize('x', [1])\ndef test_b(x):\n    assert x\n"

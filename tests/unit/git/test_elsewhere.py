@@ -45,7 +45,7 @@ def clone(bare: Path, name: str) -> Path:
     return bare.parent / name
 
 
-def test_a_proposal_goes_over_a_remote_and_comes_out_the_same(opened: Open, root: Path, bare: Path) -> None:
+def test_a_proposal_pushed_to_a_remote_is_staged_unchanged(opened: Open, root: Path, bare: Path) -> None:
     (root / "crlf.txt").write_bytes(b"1\r\n2")
     change_all(root)
     mine = opened(root)
@@ -190,7 +190,7 @@ def test_a_pull_request_by_its_address(
     assert tree_of(work) == wanted
 
 
-def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: Open, root: Path) -> None:
+def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root: Path) -> None:
     from app.git.remotes import _of_page
 
     git(root, "remote", "add", "up", "git@example.org:o/r.git")
@@ -285,7 +285,7 @@ def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) 
     assert checkout_mode(TreeEntry("a", mode, ""), like) == expected
 
 
-def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, tmp_path: Path) -> None:
+def test_pushing_without_a_commit_is_refused(opened: Open, bare: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
     runtime = opened(tmp_path / "empty")
     with pytest.raises(GitFailed, match="There is no commit HEAD here"):
@@ -297,7 +297,7 @@ def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, 
         push_proposal(runtime, name, str(bare), "", force=False)
 
 
-def test_proposal_that_the_last_commit_has_or_cannot_take_is_not_pushed(opened: Open, root: Path, bare: Path) -> None:
+def test_a_committed_or_conflicting_proposal_is_not_pushed(opened: Open, root: Path, bare: Path) -> None:
     runtime = opened(root)
     (root / "strange.txt").write_text("s\n")
 
@@ -332,7 +332,7 @@ def test_proposal_that_the_last_commit_has_or_cannot_take_is_not_pushed(opened: 
     ],
     ids=["origin", "one", "two", "none"],
 )
-def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) -> None:
+def test_the_remote_is_chosen_from_the_given_name(root: Path, remotes: list[str], meant: str) -> None:
     for name in remotes:
         git(root, "remote", "add", name, "https://example.org/o/r.git")
     with BorrowedRepository(root) as borrowed:
@@ -343,7 +343,7 @@ def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) ->
     assert found.startswith(meant)
 
 
-def test_a_name_that_is_none_stands_for_no_reference(root: Path) -> None:
+def test_an_unknown_name_is_no_reference(root: Path) -> None:
     with BorrowedRepository(root) as borrowed:
         assert borrowed.full_reference_name("main") == "refs/heads/main"
         assert borrowed.full_reference_name("nowhere") == ""

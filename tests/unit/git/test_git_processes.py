@@ -113,7 +113,7 @@ async def test_diff_program_is_called_like_by_git_without_secrets(
     assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("signoff-diff-*/old/-a b.py"))
 
 
-async def test_a_file_that_is_new_has_no_old_side(tmp_path: Path, environment: dict[str, str]) -> None:
+async def test_a_new_file_has_no_old_side(tmp_path: Path, environment: dict[str, str]) -> None:
     printed = await run("echo", environment, ExternalDiffInput("-n", None, b"b\n"))
     words = printed.output.split()
     assert words[:4] == ["./-n", "/dev/null", ".", "."]
@@ -148,7 +148,7 @@ async def test_a_missing_temp_folder_is_named(environment: dict[str, str], monke
     assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")
 
 
-def test_git_that_is_missing_or_cannot_start_says_why(tmp_path: Path) -> None:
+def test_a_missing_git_is_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "git").write_text("#!/bin/sh\n")
     (tmp_path / "git").chmod(0o755)
     with pytest.raises(GitFailed, match="Git is not installed; install it, or stage a diff"):

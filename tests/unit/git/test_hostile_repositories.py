@@ -64,7 +64,7 @@ def trap(root: Path, mark: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["OTHER", "file://OTHER", "ext::sh -c MARK%", "ssh://localhost:1/x", "evil::x"])
-def test_nothing_that_a_repository_asks_for_is_run(opened: Open, root: Path, tmp_path: Path, url: str) -> None:
+def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, tmp_path: Path, url: str) -> None:
     mark = tmp_path / "mark"
     other = tmp_path / "other"
     git(tmp_path, "clone", "--quiet", "--bare", str(root), str(other))

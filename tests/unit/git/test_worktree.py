@@ -21,7 +21,7 @@ def status(root: Path) -> str:
     return git(root, "status", "--porcelain", "--untracked-files=all").decode()
 
 
-def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Path) -> None:
+def test_every_kind_of_change_is_reverted_and_restored(opened: Open, root: Path) -> None:
     change_all(root)
     before = status(root)
     service = opened(root).service
@@ -48,7 +48,7 @@ def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Pat
     assert subprocess.check_output(["git", "-C", root, "diff", "--cached"]) == b""
 
 
-def test_the_index_is_what_git_diff_compares_with_and_a_commit_goes_further_back(opened: Open, root: Path) -> None:
+def test_the_worktree_is_compared_with_the_index_or_a_commit(opened: Open, root: Path) -> None:
     (root / "a.txt").write_text("staged\n")
     git(root, "add", "a.txt")
     runtime = opened(root)
@@ -81,7 +81,7 @@ def test_worktree_proposal_is_limited_to_paths_and_folder(opened: Open, root: Pa
     assert not (root / "sub/more.txt").exists()
 
 
-def test_line_endings_are_compared_as_git_checks_them_out(opened: Open, root: Path) -> None:
+def test_line_endings_are_compared_as_in_a_git_checkout(opened: Open, root: Path) -> None:
     git(root, "config", "core.autocrlf", "true")
     (root / ".gitattributes").write_text("*.lf eol=lf\n*.i ident\n*.u working-tree-encoding=UTF-16\n")
     (root / "a.lf").write_text("1\n2\n")
@@ -130,7 +130,7 @@ def test_files_with_a_git_filter_are_named_and_left_out(opened: Open, root: Path
     assert left_out == ("x.big: git keeps another form of it (filter=lfs)", "inner: another repository")
 
 
-def test_outside_of_a_repository_it_says_so(opened: Open, tmp_path: Path) -> None:
+def test_staging_outside_a_repository_is_refused(opened: Open, tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     with pytest.raises(GitFailed, match="not in a git repository"):
@@ -138,7 +138,7 @@ def test_outside_of_a_repository_it_says_so(opened: Open, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [(), ("-U0",), ("-U10", "--no-prefix"), ("-M", "HEAD")])
-def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path, options: tuple[str, ...]) -> None:
+def test_a_git_diff_of_changes_on_disk_is_recognised(opened: Open, root: Path, options: tuple[str, ...]) -> None:
     change_all(root)
     (root / "link").unlink()
     (root / "link").symlink_to("a.txt")
@@ -156,7 +156,7 @@ def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path,
     assert (root / "a.txt").read_bytes() == whole and not (root / "gone.txt").exists()
 
 
-def test_a_diff_that_is_on_disk_in_part_is_refused_as_before(opened: Open, root: Path) -> None:
+def test_a_diff_partly_on_disk_is_refused(opened: Open, root: Path) -> None:
     from app.proposals.values.proposal_errors import PatchRefused
 
     change_all(root)
@@ -174,7 +174,7 @@ def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, roo
     assert not proposal.on_disk
 
 
-def test_the_record_names_the_bytes_that_were_kept_and_those_that_were_taken_back(opened: Open, root: Path) -> None:
+def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path) -> None:
     change_all(root)
     runtime = opened(root)
     name = stage_worktree(runtime, ["a.txt", "bin"], "")[0].id
@@ -189,7 +189,7 @@ def test_the_record_names_the_bytes_that_were_kept_and_those_that_were_taken_bac
     assert back.decision == "denied" and back.files[0].base != back.files[0].result
 
 
-def test_a_part_of_what_is_on_disk_is_not_committed_before_the_rest_is_decided(opened: Open, root: Path) -> None:
+def test_changes_on_disk_are_committed_only_when_all_are_decided(opened: Open, root: Path) -> None:
     change_all(root)
     service = opened(root).service
     name = stage_worktree(opened(root), ["a.txt"], "")[0].id
@@ -221,7 +221,7 @@ def test_files_that_cannot_be_proposed_are_named_with_the_reason(opened: Open, r
     ]
 
 
-def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Open, root: Path) -> None:
+def test_a_file_replaced_by_a_repository_is_named_and_left_out(opened: Open, root: Path) -> None:
     head = git(root, "rev-parse", "HEAD").decode().strip()
     (root / "a.txt").unlink()
     (root / "a.txt").mkdir()

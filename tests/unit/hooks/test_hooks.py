@@ -94,7 +94,7 @@ def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, 
     assert said in line and "\n" not in line and "\033" not in line
 
 
-def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_path: Path) -> None:
+def test_a_hook_with_much_output_or_unread_input_does_not_block(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     document = ended().model_copy(update={"message": "x" * 2_000_000})
     hooks.queue_event([HookTable(on="turn_ended", run="head -c 50000000 /dev/zero; exit 1")], document)
@@ -103,7 +103,7 @@ def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_p
     assert len(line) <= 160
 
 
-def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_path: Path) -> None:
+def test_an_invalid_hook_command_is_reported_and_loses_no_event(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     for number in range(2):
         hooks.queue_event(
@@ -123,7 +123,7 @@ def test_a_command_that_has_nowhere_to_run_is_a_line(tmp_path: Path) -> None:
     assert "cannot run: " in line and "No such file or directory" in line
 
 
-def test_an_end_that_comes_before_a_command_has_begun_waits_for_none(tmp_path: Path) -> None:
+def test_closing_before_a_hook_has_started_does_not_wait(tmp_path: Path) -> None:
     before = sys.getswitchinterval()
     # So that it ends at any instant of the other thread's beginning.
     sys.setswitchinterval(1e-6)
@@ -149,7 +149,7 @@ def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
     assert told.lines == []
 
 
-def test_a_path_that_is_no_text_is_told_in_ascii(tmp_path: Path) -> None:
+def test_a_path_that_is_not_utf_8_is_escaped_in_json(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     file = HookFile(path="a\udcffb", op="edit", added=1, removed=0)
     hooks.queue_event([HookTable(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
@@ -193,7 +193,7 @@ def test_hook_is_ended_with_its_children(tmp_path: Path, why: str, monkeypatch: 
     )
 
 
-def test_a_flood_of_events_leaves_the_oldest_out_and_piles_nothing_up(tmp_path: Path) -> None:
+def test_too_many_events_drop_the_oldest(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     hooks, told = runner(tmp_path)
     hook = HookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")

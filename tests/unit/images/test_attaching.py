@@ -138,7 +138,7 @@ def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path
         files.load(candidate, "chat")
 
 
-def test_a_message_takes_only_so_many(files: ImageFiles, root: Path) -> None:
+def test_a_message_takes_a_limited_number_of_images(files: ImageFiles, root: Path) -> None:
     for number in range(11):
         (root / f"{number}.png").write_bytes(png())
     with pytest.raises(ImageNotAttached, match="at most 10 images, and this has 11"):
@@ -159,7 +159,7 @@ def test_doubtful_images_are_asked_about(files: ImageFiles, root: Path, tmp_path
     assert mentioned(files, "innocent.png")[0].doubt == "it is the same file as .ssh/code.png"
 
 
-def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root: Path) -> None:
+def test_a_file_given_as_an_image_must_be_an_image(files: ImageFiles, root: Path) -> None:
     (root / "a.py").write_text("print()")
     assert files.find_named([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
     for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
@@ -167,7 +167,7 @@ def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root:
             files.find_named([str(root / path)])
 
 
-def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFiles, root: Path) -> None:
+def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFiles, root: Path) -> None:
     (root / "two words.png").write_bytes(png())
     (root / "a.py").write_text("print()")
     assert files.parse_pasted_image_paths(f"'{root}/two words.png'") == ["two words.png"]
@@ -212,12 +212,12 @@ def test_a_path_is_read_as_it_was_written(path: str) -> None:
         ('it\'s "it".png', r"@it\'s\ \"it\"\.png"),
     ],
 )
-def test_a_path_is_written_as_plainly_as_it_can_be(path: str, said: str) -> None:
+def test_a_mention_is_quoted_only_if_needed(path: str, said: str) -> None:
     assert format_mention(path) == said
     assert [mention.path for mention in find_mentions(said)] == [path]
 
 
-def test_only_what_was_dropped_is_taken_for_it() -> None:
+def test_only_dropped_files_are_marked_as_dropped() -> None:
     found = find_mentions("@/tmp/a.png @/tmp/b.png", frozenset({"/tmp/a.png"}))
     assert [mention.dropped for mention in found] == [True, False]
 
@@ -239,7 +239,7 @@ def test_only_what_was_dropped_is_taken_for_it() -> None:
         ("docs/shot.PNG", ["docs/shot.PNG"]),
     ],
 )
-def test_a_dropped_file_is_understood_however_the_terminal_pastes_it(pasted: str, paths: list[str]) -> None:
+def test_a_dropped_path_is_parsed_in_every_terminals_format(pasted: str, paths: list[str]) -> None:
     assert paths in [list(found) for found in possible_pasted_paths(pasted)]
 
 
@@ -289,7 +289,7 @@ def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE", b"XIFF\0\0\0\0WEBP"]
 )
-def test_all_else_is_none(data: bytes) -> None:
+def test_other_data_is_no_image(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
         parse_image_header(data)
 
@@ -300,7 +300,7 @@ def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
         parse_image_header(gif(*size))
 
 
-def test_damaged_formats_are_told_and_bytes_between_jpeg_segments_are_none() -> None:
+def test_damaged_images_are_reported_and_jpeg_padding_is_skipped() -> None:
     with pytest.raises(NotAnImage, match="damaged"):
         parse_image_header(png(300, 200).replace(b"IHDR", b"tEXt"))
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)

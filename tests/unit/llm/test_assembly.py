@@ -106,12 +106,12 @@ def test_call_piece_without_an_index_continues_the_current_call(pieces: list[dic
     assert [(call.name, call.arguments) for call in completed.calls] == [("edit_file", {"a": 1})]
 
 
-def test_a_piece_that_begins_like_what_was_said_is_one_more() -> None:
+def test_a_delta_that_repeats_the_beginning_is_appended() -> None:
     said = [{"choices": [{"message": {"content": text}}]} for text in ("ha", "haha", "!")]
     assert assembled(said)[0].text == "hahaha!"
 
 
-def test_a_whole_message_is_taken_in_any_of_its_forms() -> None:
+def test_a_complete_message_is_read_in_all_its_forms() -> None:
     parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello"}]
     whole = {"object": "chat.completion", "choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
     completed, _, _ = assembled([whole])
@@ -132,7 +132,7 @@ def test_usage_without_tokens_is_no_usage(said: dict[str, Any]) -> None:
         (["\ud83d"], "\ufffd"),
     ],
 )
-def test_half_a_character_waits_for_its_other_half_and_for_nothing_else(pieces: list[str], text: str) -> None:
+def test_a_split_surrogate_pair_is_joined(pieces: list[str], text: str) -> None:
     assert assembled([chunk(content=piece) for piece in pieces])[0].text == text
 
 

@@ -68,7 +68,7 @@ def test_damaged_bytes_and_fields_of_errors_are_events() -> None:
 
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
-def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
+def test_an_endless_page_is_not_buffered_without_limit(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
     decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
@@ -80,7 +80,7 @@ def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
 )
-def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
+def test_an_endless_event_is_not_buffered_without_limit(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
     decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
@@ -133,7 +133,7 @@ def test_all_of_a_body_is_taken_in_its_order_a_little_at_a_time(pieces: list[byt
     assert all(len(part) < 2 * LARGE for part in parts)
 
 
-async def test_small_pieces_that_are_there_are_taken_together() -> None:
+async def test_available_small_pieces_are_read_together() -> None:
     assert len(await taken(Body([b"token "] * 1_000))) < 50
 
 
@@ -145,7 +145,7 @@ async def test_bytes_before_a_failure_are_read_first() -> None:
                 await arrivals.read_available()
 
 
-async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
+async def test_an_unread_body_is_not_read_ahead_and_is_closed() -> None:
     body = Body([b"x" * LARGE] * 1_000)
     async with BackgroundBodyReader(body()) as arrivals:
         await arrivals.read_available()
@@ -155,7 +155,7 @@ async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
     assert body.closed
 
 
-async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
+async def test_waiting_for_the_end_of_a_body_raises_no_error() -> None:
     cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
     async with BackgroundBodyReader(cut()) as arrivals:
         await arrivals.wait_for_end(60)
@@ -171,7 +171,7 @@ async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None
         await arrivals.wait_for_end(0)
 
 
-async def test_yielding_alone_waits_for_nothing() -> None:
+async def test_yielding_without_other_tasks_is_quick() -> None:
     turns = 0
 
     async def count() -> None:

@@ -17,7 +17,7 @@ OBJECTS = st.dictionaries(
 
 
 @given(OBJECTS)
-def test_objects_come_out_as_they_went_in(value: dict[str, Any]) -> None:
+def test_objects_survive_a_json_round_trip(value: dict[str, Any]) -> None:
     raw = json.dumps(value)
     assert parse_call_arguments(raw) == (value, "")
     assert parse_call_arguments(json.dumps(raw)) == (value, "")
@@ -46,7 +46,7 @@ def test_a_number_too_long_for_python_is_a_complaint() -> None:
 
 
 @pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
-def test_text_that_only_ends_like_an_object_is_not_complete(raw: str) -> None:
+def test_text_that_only_ends_like_an_object_is_incomplete(raw: str) -> None:
     assert not is_json_object(raw)
 
 
@@ -84,7 +84,7 @@ def test_odd_json_is_read_or_refused_alike(text: str) -> None:
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 250, 100_000])
-def test_only_what_is_nested_too_deeply_is_refused(levels: int) -> None:
+def test_only_too_deeply_nested_json_is_refused(levels: int) -> None:
     text = "[" * levels + "]" * levels
     assert (read(text, own=True) == "none") == (levels > DEEPEST)
 

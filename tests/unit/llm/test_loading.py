@@ -23,7 +23,7 @@ def test_building_a_client_does_not_load_the_sdk() -> None:
     assert not modules_after(code) & set(HEAVY)
 
 
-def test_the_sdk_is_loaded_on_a_thread_and_kept_from_the_garbage_collector() -> None:
+def test_the_sdk_is_imported_on_a_thread_and_frozen_for_the_collector() -> None:
     """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
         "import sys, threading\nfrom app.llm.sdk import start_loading_sdk\n"
@@ -60,7 +60,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
     assert "openai" in modules_after(code)
 
 
-def test_a_failed_load_is_tried_again_and_every_public_name_of_the_sdk_is_loaded_on_use() -> None:
+def test_a_failed_sdk_import_is_retried_and_names_load_on_use() -> None:
     code = (
         "import sys\nfrom app.llm.sdk import start_loading_sdk\nsys.modules['openai'] = None\n"
         "assert isinstance(start_loading_sdk(encrypted=False).exception(60), ImportError)\n"
@@ -79,7 +79,7 @@ def test_a_failed_load_is_tried_again_and_every_public_name_of_the_sdk_is_loaded
     assert "openai" in modules_after(code)
 
 
-def test_certificates_are_loaded_for_connections_that_need_them() -> None:
+def test_certificates_are_loaded_only_for_https() -> None:
     code = (
         "from app.llm.failures.failures import FailureDescriber\nfrom app.llm.sdk import start_loading_sdk\n"
         "from app.llm.transport import Timeouts, Transport\n"

@@ -151,6 +151,6 @@ def test_bodies(text: str, expected: float | None) -> None:
     ),
     st.text(max_size=40),
 )
-def test_nothing_is_too_strange(headers: dict[str, str], text: str) -> None:
+def test_any_retry_hint_is_parsed_without_an_error(headers: dict[str, str], text: str) -> None:
     hint = parse_retry_delay(headers, text, NOW)
     assert hint is None or hint > 0

@@ -28,13 +28,13 @@ def delta(added: Any) -> dict[str, Any]:
     return dict(added["choices"][0]["delta"])
 
 
-def test_a_text_alone_is_written_as_one() -> None:
+def test_a_text_without_images_is_sent_as_a_string() -> None:
     messages, _ = WIRES["chat"].make_messages([UserItem("Hello")], EndpointProfile())
     assert messages == [{"role": "user", "content": "Hello"}]
 
 
 @pytest.mark.parametrize("calls", [(), (CALL,)], ids=["answer", "call"])
-def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResult, ...]) -> None:
+def test_reasoning_is_not_sent_if_the_profile_forbids_it(calls: tuple[CallWithResult, ...]) -> None:
     echo = OpaqueResponseBlocks(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
@@ -44,7 +44,7 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
 
 
-def test_system_text_in_mid_conversation_keeps_its_place() -> None:
+def test_system_text_inside_the_conversation_keeps_its_position() -> None:
     items: list[Item] = [
         SystemItem("You are signoff."),
         UserItem("x"),
@@ -56,7 +56,7 @@ def test_system_text_in_mid_conversation_keeps_its_place() -> None:
     assert "Stop here." in str(written.messages[-1])
 
 
-def test_an_empty_text_comes_before_nothing() -> None:
+def test_an_empty_text_block_does_not_change_positions() -> None:
     decoder = WIRES["anthropic"].make_decoder()
     for block in ({"type": "text", "text": ""}, {"type": "text", "text": None}):
         assert decoder.read_event({"type": "content_block_start", "content_block": block}) == {}
@@ -66,7 +66,7 @@ def test_an_empty_text_comes_before_nothing() -> None:
 
 
 @pytest.mark.parametrize("piece", ["", None, 7, {}])
-def test_a_piece_that_is_none_leaves_the_text_to_come(piece: Any) -> None:
+def test_an_empty_delta_keeps_the_final_text(piece: Any) -> None:
     decoder = WIRES["responses"].make_decoder()
     assert decoder.read_event({"type": "response.output_text.delta", "output_index": 0, "delta": piece}) == {}
     item = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
@@ -146,12 +146,12 @@ def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -
         ("", ""),
     ],
 )
-def test_the_host_is_all_that_the_record_keeps_of_an_address(base_url: str, host: str) -> None:
+def test_the_record_keeps_only_the_host_of_an_address(base_url: str, host: str) -> None:
     assert host_and_port(base_url) == host
 
 
 @given(WORD, WORD, WORD)
-def test_no_secret_is_left_in_what_is_seen(user: str, password: str, key: str) -> None:
+def test_the_visible_address_contains_no_secret(user: str, password: str, key: str) -> None:
     endpoint = Endpoint(
         f"https://{user.replace(':', '')}:@host/v1?token=Q{key}Q".replace(":@", f":Q{password}Q@"), "m"
     )
@@ -235,7 +235,7 @@ def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: E
         ("the schema cache of far__find broke down", Payload([USER], [TOOL]), EndpointProfile(), 500),
     ],
 )
-def test_an_incidental_word_teaches_nothing(
+def test_an_incidental_word_in_an_error_changes_no_profile(
     text: str, payload: Payload, profile: EndpointProfile, status: int
 ) -> None:
     assert taught(text, payload, profile, status=status) == ""

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
 
 
-def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, tmp_path: Path) -> None:
+def test_commands_are_listed_from_signoff_user_and_workspace(root: Path, tmp_path: Path) -> None:
     user = tmp_path / "user"
     put(user, "help.md", "mine.md", "both.md", "deep/er/one.md", "no.txt")
     put(root, ".signoff/commands/both.md", ".signoff/commands/ours.md", text="Ours.")
@@ -77,7 +77,7 @@ def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
     assert len(seen) == 4
 
 
-def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Path, tmp_path: Path) -> None:
+def test_command_files_outside_the_workspace_or_endless_are_not_read(root: Path, tmp_path: Path) -> None:
     put(tmp_path, "outside.md", text="secret")
     folder = root / ".signoff/commands"
     folder.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_command_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_MAX_WALKED_FILES", 3)
     put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
     assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
@@ -132,7 +132,7 @@ def test_an_empty_command_file_is_not_sent(tmp_path: Path, text: str) -> None:
         command.make_message("")
 
 
-def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None:
+def test_a_file_in_place_of_a_command_folder_is_ignored(root: Path) -> None:
     put(root, "notes.md", ".claude/commands/theirs.md")
     (root / ".signoff").mkdir()
     (root / ".signoff/commands").symlink_to("../notes.md")
@@ -174,12 +174,12 @@ def test_a_file_is_called_by_its_path(path: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"])
-def test_a_name_that_cannot_be_typed_is_none(path: str) -> None:
+def test_an_invalid_command_name_is_refused(path: str) -> None:
     with pytest.raises(CommandUnusable, match="letters"):
         command_name_from_path(path)
 
 
-def test_front_matter_is_what_it_says() -> None:
+def test_front_matter_of_a_command_is_parsed() -> None:
     written = (
         b"---\ndescription: Do\x1b[31m it\nargument-hint: [file]\nmodel: big-one\neffort: High\n---\nGo. !`ls` !`pwd`"
     )
@@ -194,6 +194,6 @@ def test_front_matter_is_what_it_says() -> None:
     ("content", "problem"),
     [(b"\xff", "UTF-8"), (b"a\0b", "not text"), (b"---\nx: y\n", "no end"), (b"---\neffort: huge\n---\nx", "effort")],
 )
-def test_a_broken_file_says_so_when_it_is_called(content: bytes, problem: str) -> None:
+def test_a_broken_command_file_is_reported_when_called(content: bytes, problem: str) -> None:
     with pytest.raises(CommandUnusable, match=problem):
         parse_custom_command("go", "commands/go.md", content).make_message("")

@@ -74,12 +74,12 @@ def test_comments_follow_their_line_into_the_next_version(
     assert compare_commented_lines(store, proposal, [comment]) == (answer,)
 
 
-def test_a_file_that_the_new_version_leaves_alone_is_not_in_it(revise: Revise) -> None:
+def test_a_comment_on_a_file_not_in_the_new_version_is_reported(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": BASE + "six\n"})
     assert compare_commented_lines(store, proposal, [on(1, path="c.py")]) == (CommentedLineChange.GONE,)
 
 
-def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_part(revise: Revise) -> None:
+def test_a_comment_of_a_partial_denial_is_compared_with_its_part(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
     quote = " one\n-two\n+zwei\n three"
     assert compare_commented_lines(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
@@ -88,7 +88,7 @@ def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_par
     )
 
 
-def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Bench]) -> None:
+def test_a_proposal_without_a_predecessor_has_no_follow_ups(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     proposal = made.write(**{"a.py": FIRST})
     assert compare_commented_lines(made.store, proposal.id, [on(2), on(4)]) == (

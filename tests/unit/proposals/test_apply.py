@@ -54,7 +54,7 @@ def test_a_link_inside_is_followed_and_stays_a_link(bench: Make) -> None:
         draft.rename("link.txt", "x.txt")
 
 
-def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: Path) -> None:
+def test_a_link_out_of_the_workspace_is_refused_even_if_created_later(bench: Make, tmp_path: Path) -> None:
     site = bench({"dir/a.txt": "one\n"})
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -159,7 +159,7 @@ def test_a_rename_may_change_the_case_of_several_parts_of_a_path(bench: Make, re
     assert list(site.tree()) == [old]
 
 
-def test_a_path_that_differs_by_the_case_of_several_parts_is_taken(bench: Make) -> None:
+def test_a_path_that_differs_only_by_case_conflicts(bench: Make) -> None:
     site = bench({"Src/Read.txt": "r\n"})
     with pytest.raises(EditRefused, match=r"differs from Src/Read\.txt by case only"):
         site.service.new_draft("session").write("src/read.txt", "x")
@@ -450,7 +450,7 @@ def test_rollback_is_flushed_before_its_record_is_closed(flushed: tuple[Bench, F
     assert disk.nodes_of("", "sub") <= set(disk.before("close_journal_record", "close_journal_record"))
 
 
-def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Make, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_noticed_before_any_write(bench: Make, tmp_path: Path) -> None:
     class Sealed(PosixFilesystem):
         """As the system says to who is not root."""
 
@@ -488,7 +488,7 @@ def test_new_names_that_differ_by_case_are_not_written_together(bench: Make) -> 
 
 
 @pytest.mark.parametrize("now", [None, b"theirs\n"])
-def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, now: bytes | None) -> None:
+def test_a_plan_is_not_started_on_a_changed_file(bench: Make, now: bytes | None) -> None:
     site = bench({"a.txt": "one\n"})
     contents = ContentStore(site.store)
     disk = PosixFilesystem(site.root, 4096)
@@ -506,7 +506,7 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
         check_record_against_disk(site.workspace, disk, contents, record, [step])
 
 
-def test_a_folder_is_listed_as_often_for_many_new_files_as_for_one(bench: Make) -> None:
+def test_a_folder_is_listed_once_for_many_new_files(bench: Make) -> None:
     site = bench({f"folder/{number}.txt": "" for number in range(50)})
     listed: list[object] = []
 
@@ -542,7 +542,7 @@ def test_folders_may_lie_in_each_other_deeper_than_calls(bench: Make) -> None:
     subprocess.run(["rm", "-r", site.root], check=True)
 
 
-def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_with_unknown_free_space_counts_as_not_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))
     unsaid = os.statvfs_result((4096, 4096, *(0,) * 7, 255))
@@ -576,7 +576,7 @@ def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) 
     assert (site.root / "out").is_dir()
 
 
-def test_a_file_and_one_in_a_folder_of_its_name_are_not_written_together(bench: Make) -> None:
+def test_a_file_and_a_folder_of_the_same_name_conflict(bench: Make) -> None:
     site = bench({})
     changes = [PathChange(path, None, FileOrLink(b"x\n", 0o644)) for path in ("a", "a/b")]
     proposal = site.service.stage_changes(changes, ProposalOrigin(), "Both")

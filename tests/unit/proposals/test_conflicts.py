@@ -146,7 +146,7 @@ def test_resolved_text_is_what_is_approved(
 # The proposal
 
 
-def test_a_resolved_one_waits_again_on_what_is_on_disk(bench: Make) -> None:
+def test_a_resolved_proposal_is_pending_again_on_the_disk_content(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine", l18="also mine")})
@@ -179,7 +179,7 @@ def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
 
 
-def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench: Make) -> None:
+def test_several_conflicting_files_are_resolved_one_by_one(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": numbered(9)})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": numbered(9, l2="two")})
     site.put(**{"a.txt": "1\n", "b.txt": "2\n", "c.txt": numbered(9, l8="eight")})
@@ -244,7 +244,7 @@ def test_written_hunks_of_a_resolved_proposal_stay_and_can_be_undone(bench: Make
     assert site.read("a.txt").decode() == numbered(30, l20="mine")
 
 
-def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench: Make) -> None:
+def test_a_file_changed_again_is_reported_and_merged(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
@@ -266,7 +266,7 @@ def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench:
     assert site.read("a.txt").decode() == numbered(20, l10="mine\nten", l15="by hand")
 
 
-def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -> None:
+def test_a_resolution_whose_file_was_deleted_recreates_it(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
@@ -316,7 +316,7 @@ def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
 # Kinds of files
 
 
-def test_a_file_that_is_gone_is_made_anew_or_left(bench: Make) -> None:
+def test_a_deleted_file_is_recreated_or_left(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
     (site.root / "a.txt").unlink()
@@ -332,7 +332,7 @@ def test_a_file_that_is_gone_is_made_anew_or_left(bench: Make) -> None:
     assert site.read("b.txt") == b"b\n"
 
 
-def test_the_proposed_text_of_a_file_that_is_gone_makes_it(bench: Make) -> None:
+def test_the_proposed_text_recreates_a_deleted_file(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     (site.root / "a.txt").chmod(0o755)
     site.edit("a.txt", ("a", "b"))
@@ -371,7 +371,7 @@ def test_a_deletion_of_a_file_that_changed(bench: Make, side: ConflictSide) -> N
     assert site.read("a.txt") == b"changed\n"
 
 
-def test_a_file_that_both_made_conflicts_where_it_differs(bench: Make) -> None:
+def test_a_file_created_by_both_conflicts_where_it_differs(bench: Make) -> None:
     site = bench({})
     stage(site, **{"run.sh": (None, leaf("#!/bin/sh\necho one\nexit\n", 0o755))})
     site.put(**{"run.sh": "#!/bin/sh\necho two\nexit\n"})
@@ -385,7 +385,7 @@ def test_a_file_that_both_made_conflicts_where_it_differs(bench: Make) -> None:
     assert site.tree() == {"run.sh": (b"#!/bin/sh\necho one\nexit\n", 0o755)}
 
 
-def test_a_mode_that_only_one_side_changed_is_kept(bench: Make) -> None:
+def test_a_file_mode_changed_by_one_side_is_kept(bench: Make) -> None:
     site = bench({"a.sh": "a\n"})
     site.edit("a.sh", ("a", "b"))
     site.put(**{"a.sh": "c\n"})
@@ -422,7 +422,7 @@ def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
     assert not (site.root / "a.txt").is_symlink() and site.read("a.txt") == b"b\n"
 
 
-def test_a_link_that_is_proposed_takes_the_place_of_a_changed_file(bench: Make) -> None:
+def test_a_proposed_link_replaces_a_changed_file(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     stage(site, **{"a.txt": (leaf("a\n"), FileOrLink(b"b.txt", LINK_MODE))})
     site.put(**{"a.txt": "c\n"})
@@ -448,7 +448,7 @@ def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
     assert site.read("b.txt").decode() == numbered(9, l5="mine\nfive")
 
 
-def test_a_file_that_somebody_else_moved_there_is_merged_with(bench: Make) -> None:
+def test_a_file_moved_there_by_another_process_is_merged(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
@@ -503,7 +503,7 @@ def test_other_encodings_stay(bench: Make, encoding: str) -> None:
 # What a denial tells
 
 
-def test_a_denial_of_a_stale_one_keeps_why_and_what_is_there_now(bench: Make) -> None:
+def test_a_denial_of_a_stale_proposal_keeps_the_reason_and_the_disk_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(20), "b.txt": "b\n"})
     site.write(**{"a.txt": numbered(20, l10="ten"), "b.txt": "B\n"})
     site.put(**{"a.txt": numbered(20, l10="mine")})

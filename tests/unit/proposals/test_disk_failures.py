@@ -81,7 +81,7 @@ def failing(store: MemoryStore, *names: str, error: BaseException) -> None:
     store.before_write = fail
 
 
-def test_a_store_that_takes_no_record_or_no_denial_is_said_and_nothing_has_changed(bench: Make) -> None:
+def test_a_failing_store_is_reported_and_nothing_has_changed(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.edit("a.txt", ("one", "two"))
@@ -115,7 +115,7 @@ def test_unrecorded_rollback_is_recorded_at_the_next_start(bench: Make, action: 
     assert site.reopened().recover() == []
 
 
-def test_leftovers_that_can_t_be_cleared_away_now_are_later(bench: Make) -> None:
+def test_leftover_files_that_cannot_be_removed_are_removed_later(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     disk = Awkward(site)
@@ -132,7 +132,7 @@ def test_leftovers_that_can_t_be_cleared_away_now_are_later(bench: Make) -> None
     assert site.tree() == {"a.txt": (b"two\n", 0o644)}
 
 
-def test_a_recovery_that_the_disk_does_not_let_finish_is_tried_again(bench: Make) -> None:
+def test_a_recovery_that_fails_is_retried(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
 
@@ -152,7 +152,7 @@ def test_a_recovery_that_the_disk_does_not_let_finish_is_tried_again(bench: Make
     assert site.tree() == dict.fromkeys(("a.txt", "b.txt"), (b"one\n", 420))
 
 
-def test_a_disk_that_does_not_answer_the_preflight_is_said(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_the_preflight_is_reported(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> os.statvfs_result:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -211,7 +211,7 @@ def test_an_unfinished_exchange_in_steps_is_rolled_back(bench: Make, monkeypatch
     assert data(site) == {"a.txt": b"one\n"}
 
 
-def test_a_file_of_somebody_else_with_the_same_text_is_not_taken_for_ours(bench: Make) -> None:
+def test_a_file_of_another_process_with_the_same_text_is_not_ours(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     with pytest.raises(Killed):
@@ -261,7 +261,7 @@ def test_kept_backup_replaces_no_file(bench: Make) -> None:
     assert sorted(data(site).values()) == [b"one\n", b"taken\n", b"theirs\n"]
 
 
-def test_a_new_folder_that_somebody_else_uses_stays(bench: Make) -> None:
+def test_a_new_folder_used_by_another_process_is_kept(bench: Make) -> None:
     store = MemoryStore()
     site = bench({}, store=store)
     proposal = site.write(**{"new/a.txt": "a\n"})
@@ -277,14 +277,14 @@ def test_a_new_folder_that_somebody_else_uses_stays(bench: Make) -> None:
     assert data(site) == {"new/theirs.txt": b"theirs\n"}
 
 
-def test_one_folder_that_is_still_in_use_keeps_no_other(bench: Make) -> None:
+def test_a_folder_in_use_does_not_keep_other_folders(bench: Make) -> None:
     site = bench({"used/deep/a.txt": "a\n", "used/deep/b.txt": "b\n", "left/a.txt": "a\n"})
     proposal = site.write(**{"used/deep/a.txt": None, "left/a.txt": None})
     site.service.approve(proposal.id)
     assert [path.name for path in sorted(site.root.rglob("*"))] == ["used", "deep", "b.txt"]
 
 
-def test_one_leftover_that_can_t_be_removed_keeps_no_other(bench: Make) -> None:
+def test_a_leftover_that_cannot_be_removed_does_not_keep_others(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     site.reopened(Awkward(site, "remove", ".signoff-", pull_the_cable)).approve(proposal.id)
@@ -293,7 +293,7 @@ def test_one_leftover_that_can_t_be_removed_keeps_no_other(bench: Make) -> None:
     assert data(site) == {"a.txt": b"two\n", "b.txt": b"two\n"}
 
 
-def test_a_decision_stands_also_if_the_others_can_t_be_re_based_just_then(bench: Make) -> None:
+def test_a_decision_stands_although_others_cannot_be_rebased(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": numbered(20)}, store=store)
     first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
@@ -320,7 +320,7 @@ def test_files_restored_by_hand_count_as_undone(bench: Make) -> None:
     assert site.tree() == {"gone.txt": (b"g\n", 0o600)}
 
 
-def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(bench: Make) -> None:
+def test_a_written_file_with_changed_permissions_can_be_undone(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.new_draft("session")
     draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0two", 0o644))])
@@ -333,7 +333,7 @@ def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(b
     assert site.tree() == {"a.bin": (b"\0one", 0o755)}
 
 
-def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(bench: Make) -> None:
+def test_undo_restores_permissions_of_a_changed_binary_file(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.new_draft("session")
     draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0one", 0o755))])
@@ -355,7 +355,7 @@ def test_unreadable_file_is_not_undone(bench: Make) -> None:
 # A commit that can't be made
 
 
-def test_a_file_that_git_does_not_track_is_not_committed_once_it_is_gone(bench: Make) -> None:
+def test_an_untracked_deleted_file_is_not_committed(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     repository(site)
     site.put(**{"untracked.txt": "u\n"})
@@ -365,7 +365,7 @@ def test_a_file_that_git_does_not_track_is_not_committed_once_it_is_gone(bench: 
         commit_proposal(site.root, done)
 
 
-def test_without_git_or_with_a_slow_one_the_files_are_written_and_not_committed(
+def test_without_a_working_git_files_are_written_but_not_committed(
     bench: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = bench({"a.txt": "one\n"})

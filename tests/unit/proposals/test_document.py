@@ -107,7 +107,7 @@ def test_a_new_line_takes_the_ending_around_it(data: bytes, near: int, expected:
     assert Document(data).encode_line("new", near) == expected
 
 
-def test_a_file_that_is_not_utf8_takes_no_foreign_characters() -> None:
+def test_a_file_in_another_encoding_takes_only_its_characters() -> None:
     document = Document("é\n".encode("latin-1") + "ü\n".encode())
     assert document.encode_text("plain") == b"plain"
     assert document.encode_text("ü") == "ü".encode()
@@ -142,7 +142,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
     st.tuples(st.booleans(), st.booleans()),
 )
-def test_the_text_is_the_one_that_was_given(
+def test_the_document_keeps_the_given_text(
     old: list[str], new: list[str], eol: str, encoding: str, closed: tuple[bool, bool]
 ) -> None:
     data = (eol.join(old) + (eol if old and closed[0] else "")).encode(encoding)
@@ -155,7 +155,7 @@ def test_the_text_is_the_one_that_was_given(
         assert not after.has_mixed_eol or "\n" not in document.text
 
 
-def test_over_what_is_no_text_it_is_taken_as_it_is() -> None:
+def test_new_content_over_binary_data_is_taken_unchanged() -> None:
     assert encode_new_content(Document(b"\0\xff\r\n"), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
 
 
@@ -182,7 +182,7 @@ def test_lines_in_no_version_are_new() -> None:
 
 @given(st.lists(st.sampled_from(["both", "old", "new"]), max_size=20), st.data())
 @settings(deadline=None)
-def test_a_mix_of_two_versions_is_no_news_where_no_line_comes_twice(owners: list[str], data: st.DataObject) -> None:
+def test_a_mix_of_two_known_versions_is_not_reported(owners: list[str], data: st.DataObject) -> None:
     numbered = [(owner, f"{owner} {number}") for number, owner in enumerate(owners)]
     old = [line for owner, line in numbered if owner != "new"]
     new = [line for owner, line in numbered if owner != "old"]
@@ -200,5 +200,5 @@ def test_a_line_that_no_version_has_is_always_named(now: list[str], known: list[
 
 @given(ANY_LINES, ANY_LINES)
 @settings(deadline=None)
-def test_a_known_version_is_known(now: list[str], other: list[str]) -> None:
+def test_a_known_version_has_no_unknown_lines(now: list[str], other: list[str]) -> None:
     assert spans(now, now, other) == spans(now, other, now) == ()

@@ -24,7 +24,7 @@ from tests.unit.proposals.bench import Bench, numbered
 Make = Callable[..., Bench]
 
 
-def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
+def test_a_proposal_id_is_reserved_only_when_needed(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     site.service.new_draft("session").read("a.txt")
     draft = site.service.new_draft("session")
@@ -67,7 +67,7 @@ def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
     assert site.read("a.py").decode() == "def a():\n    return 2\n\n\n\n\ndef b():\n    return 1\n"
 
 
-def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
+def test_an_edit_of_removed_text_is_not_placed_at_a_copy(bench: Make) -> None:
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
     draft = site.service.new_draft("session")
@@ -89,7 +89,7 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
 
-def test_the_present_version_needs_no_words_and_an_unknown_one_is_told(bench: Make) -> None:
+def test_an_unknown_file_version_is_noted(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     for digits in (0, 12, 64):
         draft = site.service.new_draft("session")
@@ -106,7 +106,7 @@ def test_the_present_version_needs_no_words_and_an_unknown_one_is_told(bench: Ma
 
 
 @pytest.mark.parametrize("digits", [1, 4, 7])
-def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: Make, digits: int) -> None:
+def test_a_short_version_prefix_does_not_find_another_files_content(bench: Make, digits: int) -> None:
     site = bench({"a.txt": numbered(5), "b.txt": numbered(5, l5="another last line")})
     draft = site.service.new_draft("session")
     other = draft.read("b.txt").version[:digits]
@@ -115,7 +115,7 @@ def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: 
     assert f"version {other} is not known; the edit was made in {present}" in report.text
 
 
-def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
+def test_an_ambiguous_version_prefix_finds_nothing(bench: Make) -> None:
     contents = ContentStore(bench({}).store)
     contents.cache_content("0123456789" + "a" * 54, b"one")
     assert contents.find_by_prefix("0123456789") == b"one"
@@ -124,7 +124,7 @@ def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
     assert contents.find_by_prefix("0123456789b") == b"other"
 
 
-def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
+def test_replace_all_reports_longer_words_that_it_skipped(bench: Make) -> None:
     site = bench({"a.py": "id = width(id)\n"})
     report = site.service.new_draft("session").edit("a.py", [TextReplacement("id", "key", replace_all=True)])
     assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
@@ -197,7 +197,7 @@ def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., 
     assert [change.path for change in site.service.stage(draft, "").files] == ["kept.txt"]
 
 
-def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
+def test_a_patch_that_fails_halfway_changes_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n"})
     draft = site.service.new_draft("session")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
@@ -219,7 +219,7 @@ def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
     assert (change.op, change.result and change.result.mode) == (FileOperation.EDIT, 0o755)
 
 
-def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
+def test_a_rewritten_file_keeps_encoding_and_line_endings(bench: Make) -> None:
     site = bench({"a.txt": b"\xef\xbb\xbfone\r\ntwo\r\nthree"})
     draft = site.service.new_draft("session")
     draft.write("a.txt", "one\n2\nthree\nfour\n")
@@ -246,7 +246,7 @@ def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(20, l1="first", l15="fifteen")
 
 
-def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -> None:
+def test_an_edit_that_the_file_already_has_is_refused(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
@@ -271,7 +271,7 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     assert site.read("link") == b"text\n"
 
 
-def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> None:
+def test_a_file_is_not_moved_over_one_created_in_the_same_step(bench: Make) -> None:
     draft = bench({"a.txt": "a\n"}).service.new_draft("session")
     draft.write("new.txt", "new\n")
     with pytest.raises(EditRefused, match=r"new\.txt exists already"):
@@ -317,7 +317,7 @@ def test_changed_lines_since_a_read_may_be_unknown(bench: Make) -> None:
     assert draft.lines_changed_since(draft.read("none"), [before]) is None
 
 
-def test_text_that_another_place_is_like_is_not_approved_in_bulk(bench: Make) -> None:
+def test_an_edit_with_a_similar_place_is_not_approved_in_bulk(bench: Make) -> None:
     site = bench({"a.py": "if a:\n    go()\n    end()\nif b:\n        go()\n        end()\n"})
     draft = site.service.new_draft("session")
     report = draft.edit("a.py", [TextReplacement("    go()\n    end()\n", "    end()\n")])
@@ -365,7 +365,7 @@ def test_a_draft_is_its_models_or_a_patch(tmp_path: Path) -> None:
     assert bench.service.stage_patch(patch).origin.kind is OriginKind.PATCH
 
 
-def test_proposals_of_several_agents_stack_and_are_re_based_as_those_of_one(tmp_path: Path) -> None:
+def test_proposals_of_several_agents_stack_and_rebase(tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"a.txt": LINES})
     first = staged_by(bench, CLAUDE, 3, "three\nand a half\n")
     second = staged_by(bench, CODEX, 20, "twenty\n")

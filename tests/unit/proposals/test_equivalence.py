@@ -47,7 +47,7 @@ INDENTS = st.sampled_from(["", "  ", "    ", "\t", "\t\t", "      "])
 
 
 @given(st.lists(INDENTS, min_size=1, max_size=6), INDENTS, st.booleans())
-def test_a_constant_prefix_is_found_and_carried_over(indents: list[str], prefix: str, removed: bool) -> None:
+def test_an_indentation_prefix_is_found_and_applied(indents: list[str], prefix: str, removed: bool) -> None:
     deep = [f"{prefix}{indent}x" for indent in indents]
     flat = [f"{indent}x" for indent in indents]
     pairs = list(zip(deep, flat, strict=True) if removed else zip(flat, deep, strict=True))
@@ -109,13 +109,13 @@ def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: in
 OTHERS = "other\n" * 9
 
 
-def test_no_more_places_are_looked_at_than_asked_for() -> None:
+def test_the_search_for_likely_places_is_bounded() -> None:
     index = LineIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
     assert len(find_likely_block_starts(index, ["same"], 1, limit=2)) == 2
     assert len(find_likely_block_starts(index, ["same"], 1)) == 6
 
 
-def test_a_whole_new_text_for_what_has_none_is_as_it_is_given() -> None:
+def test_new_content_for_an_empty_file_is_taken_unchanged() -> None:
     assert encode_new_content(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
     assert encode_new_content(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
     assert encode_new_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"

@@ -111,7 +111,7 @@ def test_no_more_folders_stay_open_than_may(tmp_path: Path, most: int) -> None:
     assert len(list(Path("/dev/fd").iterdir())) == before
 
 
-def test_a_new_file_has_its_mode_though_there_is_nothing_more_to_take_after(disk: PosixFilesystem) -> None:
+def test_a_new_file_has_its_mode_without_a_model_file(disk: PosixFilesystem) -> None:
     disk.write_new("new", b"new\n", 0o640, "none")
     file = disk.read("new")
     assert file is not None and (file.data, file.version.mode) == (b"new\n", 0o640)
@@ -246,7 +246,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("patience", [0.02, 100.0])
-def test_waiting_for_the_lock_to_be_free_ends_with_the_work_or_with_patience(tmp_path: Path, patience: float) -> None:
+def test_waiting_for_the_lock_ends_with_its_release_or_a_timeout(tmp_path: Path, patience: float) -> None:
     lock = WorkspaceLock(tmp_path / "lock", wait_seconds=patience)
     let_go, held = threading.Event(), threading.Event()
 

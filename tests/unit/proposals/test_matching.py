@@ -100,7 +100,7 @@ class TestExact:
         assert edit("timeout=30\n", "timeout=3", "timeout=5", inside_words=True)[0] == "timeout=50\n"
 
     @pytest.mark.parametrize("source", ["id = valid\n", "id = 1\nvalid = 2\n"])
-    def test_a_word_that_stands_inside_another_too_is_not_unique(self, source: str) -> None:
+    def test_a_word_that_also_occurs_inside_another_is_ambiguous(self, source: str) -> None:
         with pytest.raises(AmbiguousMatch, match="occurs 2 times, 1 inside longer words"):
             edit(source, "id", "uid")
 
@@ -123,7 +123,7 @@ class TestExact:
         assert data == b"x, x\nb\nx\n"
         assert [match.line for match in matches] == [1, 1, 3]
 
-    def test_replace_all_leaves_longer_words_alone_unless_asked(self) -> None:
+    def test_replace_all_skips_longer_words_unless_asked(self) -> None:
         source = "id = width(id)\nvalid = 1\nid\n"
         data, matches = apply(source, TextReplacement("id", "key", replace_all=True))
         assert data == b"key = width(key)\nvalid = 1\nkey\n"
@@ -181,7 +181,7 @@ class TestLikePlaces:
         ("hint", "rung"),
         [(7, MatchLevel.EXACT), (8, MatchLevel.EXACT), (3, MatchLevel.DOUBTFUL), (5, MatchLevel.DOUBTFUL)],
     )
-    def test_a_line_number_may_settle_it(self, hint: int, rung: MatchLevel) -> None:
+    def test_a_line_number_can_resolve_the_ambiguity(self, hint: int, rung: MatchLevel) -> None:
         _, match = edit(self.TWICE, "    check()\n    go()\n", "    go()\n", line=hint)
         assert (match.line, match.rung) == (7, rung)
 
@@ -200,7 +200,7 @@ class TestEndings:
         data, _ = apply(b"a\r\nb\nc\r\n", TextReplacement("b", "x"))
         assert data == b"a\r\nx\nc\r\n"
 
-    def test_the_missing_final_newline_stays_missing_unless_it_is_asked_for(self) -> None:
+    def test_a_missing_final_newline_stays_missing_unless_requested(self) -> None:
         assert apply(b"a\nb", TextReplacement("b", "x"))[0] == b"a\nx"
         assert apply(b"a\nb", TextReplacement("b\n", "b\nc\n"))[0] == b"a\nb\nc"
         assert apply(b"a\r\nb", TextReplacement("b", "b\nc"))[0] == b"a\r\nb\r\nc"
@@ -242,7 +242,7 @@ class TestTolerantRungs:
             "            data = handle.read()\n            data = data.strip()\n",
         )
 
-    def test_indentation_is_taken_away_and_spaces_become_the_tabs_of_the_file(self) -> None:
+    def test_indentation_is_reduced_and_spaces_become_the_files_tabs(self) -> None:
         result, match = edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n      x\n")
         assert (result, match.rung) == ("if a:\n  x\nc\n", MatchLevel.INDENTATION)
         result, match = edit(
@@ -264,7 +264,7 @@ class TestTolerantRungs:
         assert result == SOURCE.replace("        return data\n", "        return data or None\n", 1)
 
     @pytest.mark.parametrize("at", [0, -1])
-    def test_the_lines_at_both_ends_have_to_be_there(self, at: int) -> None:
+    def test_the_first_and_last_lines_of_a_block_must_match(self, at: int) -> None:
         lines = [f"step_{number} = {number * number}\n" for number in range(8)]
         asked = [*lines]
         asked[at] = "something quite different here\n"
@@ -282,7 +282,7 @@ class TestTolerantRungs:
             with pytest.raises(NoMatch):
                 edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))
 
-    def test_a_new_line_may_not_stand_further_left_than_the_file_lets_it(self) -> None:
+    def test_a_new_line_left_of_the_files_indentation_is_refused(self) -> None:
         with pytest.raises(NoMatch, match="less than the difference: 'c\\(\\)'"):
             edit("    a()\n    b()\n", "        a()\n        b()\n", "        a()\n  c()\n        b()\n")
 
@@ -294,7 +294,7 @@ class TestTolerantRungs:
         assert "file:  ············data = handle.read()" in caught.value.message
 
     @pytest.mark.parametrize("at", range(5))
-    def test_no_new_line_goes_next_to_one_that_is_only_alike(self, at: int) -> None:
+    def test_no_line_is_inserted_next_to_an_inexact_match(self, at: int) -> None:
         lines = [f"    {name}_value = compute({name})\n" for name in ("first", "second", "third", "fourth")]
         differing = [line.replace("compute", "computed") if n == 1 else line for n, line in enumerate(lines)]
         old, new = "".join(differing), "".join([*differing[:at], "    new = 1\n", *differing[at:]])
@@ -307,7 +307,7 @@ class TestTolerantRungs:
             assert result == "".join([*lines[:at], "    new = 1\n", *lines[at:]])
 
     @pytest.mark.parametrize("there", ["    total = count_items(frst)\n", ""])
-    def test_a_removed_line_that_stands_elsewhere_is_no_excuse(self, there: str) -> None:
+    def test_a_removed_line_must_match_at_its_own_place(self, there: str) -> None:
         removed = "    total = count_items(first)\n"
         head, tail = "def a(first):\n    one = 1\n    two = 2\n", "    three = 3\n    four = 4\n    return four\n"
         source = f"{head}{there}{tail}\n\ndef b(first):\n{removed}"
@@ -324,7 +324,7 @@ class TestTolerantRungs:
         with pytest.raises(NoMatch, match="found at a smaller indentation than given, and a new line has less"):
             edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n  x\n      b\n")
 
-    def test_two_lines_with_one_of_them_different_say_too_little(self) -> None:
+    def test_two_lines_with_one_different_are_no_match(self) -> None:
         source = "first = compute(one)\n\nsecond = 2\n"
         with pytest.raises(NoMatch, match="neither exactly nor"):
             edit(source, "first = computed(one)\n\nsecond = 2\n", "first = computed(one)\n\nsecond = 3\n")
@@ -336,7 +336,7 @@ class TestTolerantRungs:
             edit("".join(lines), "".join(wrong), "".join(wrong[:-1]))
         assert edit("".join(lines), "".join(wrong[1:]), "".join(wrong[1:-1]))[0] == "".join(lines[:-1])
 
-    def test_a_block_that_begins_with_a_line_that_is_not_there_is_not_aligned(self) -> None:
+    def test_a_block_that_starts_with_a_missing_line_is_not_aligned(self) -> None:
         old = "    # loads what was saved before\n" + block(LOAD)
         with pytest.raises(NoMatch, match="neither exactly nor"):
             edit(SOURCE, old, old.replace("return data", "return None"))
@@ -347,13 +347,13 @@ class TestTolerantRungs:
 
 
 class TestAlreadyApplied:
-    def test_new_text_that_is_there_is_not_made_twice(self) -> None:
+    def test_text_that_is_already_there_is_not_inserted_again(self) -> None:
         with pytest.raises(AlreadyApplied, match="line 1"):
             edit("import ast\nimport sys\n", "import os\nimport sys\n", "import ast\nimport sys\n")
         with pytest.raises(AlreadyApplied, match="line 2"):
             edit(SOURCE, "import os\n", "import os\nimport sys\n")
 
-    def test_one_line_that_stands_somewhere_says_nothing(self) -> None:
+    def test_a_single_existing_line_does_not_count_as_already_applied(self) -> None:
         with pytest.raises(NoMatch):
             edit(SOURCE, "nothing_like_it()", "        return data")
         assert edit("a \nb\nx\n", "a\nb", "x")[0] == "x\nx\n"
@@ -407,7 +407,7 @@ class TestMalformed:
         assert (result, match.rung) == ("def g():\n    ...  \n", MatchLevel.TRAILING_SPACE)
 
     @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
-    def test_comment_that_is_no_elision_is_kept(self, line: str) -> None:
+    def test_a_comment_that_is_no_elision_is_kept(self, line: str) -> None:
         assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
 
 
@@ -421,7 +421,7 @@ class TestSeveralEdits:
         data, _ = apply("a\nb\n", TextReplacement("a", "x"), TextReplacement("x\nb", "x\ny"))
         assert data == b"x\ny\n"
 
-    def test_in_text_that_an_earlier_one_made_only_what_stands_there_exactly_is_found(self) -> None:
+    def test_text_of_an_earlier_edit_is_matched_only_exactly(self) -> None:
         made = TextReplacement("a", "    foo(1)\n    bar(2)\n    baz(3)")
         with pytest.raises(NoMatch, match=r"^Edit 2 of 2.*neither exactly nor"):
             apply("a\nb\n", made, TextReplacement("foo(1)\nbar(2)\nbaz(3)", "foo(1)\nbar(3)\nbaz(3)"))
@@ -438,7 +438,7 @@ class TestSeveralEdits:
         with pytest.raises(NoMatch, match=r"^Edit 2 of 2 \(none was made\)"):
             apply("a\nb\n", TextReplacement("a", "x"), TextReplacement("nothing like it", "y"))
 
-    def test_text_that_an_earlier_one_made_is_found_exactly_or_not_at_all(self) -> None:
+    def test_spaces_in_text_of_an_earlier_edit_must_match_exactly(self) -> None:
         with pytest.raises(NoMatch, match="not in the file"):
             apply("a\nb\n", TextReplacement("a", "x  "), TextReplacement("x\nb", "x\ny"))
 

@@ -96,7 +96,7 @@ def site(bench: Make) -> Bench:
     return site
 
 
-def test_an_approval_keeps_it_and_a_denial_takes_it_back_hunk_by_hunk(site: Bench) -> None:
+def test_changes_on_disk_are_kept_by_approval_and_reverted_by_denial(site: Bench) -> None:
     proposal = stage(site, BEFORE)
     assert proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
@@ -153,7 +153,7 @@ def test_a_denial_that_was_undone_is_redone(site: Bench) -> None:
     assert found(site.root) == BEFORE
 
 
-def test_later_change_elsewhere_in_the_file_is_no_part_of_the_proposal(site: Bench) -> None:
+def test_a_later_change_elsewhere_in_the_file_is_not_reverted(site: Bench) -> None:
     name = stage(site, BEFORE).id
     more = numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")
     site.put(**{"a.txt": more})
@@ -180,7 +180,7 @@ def test_later_change_of_the_same_lines_becomes_part_of_the_proposal(site: Bench
     assert site.read("a.txt") == numbered(30, l3="three", l28="end").encode()
 
 
-def test_lines_reverted_by_somebody_are_left_alone(site: Bench) -> None:
+def test_lines_already_reverted_by_another_process_are_kept(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.put(**{"a.txt": numbered(30)})
     (moved,) = site.service.rebase_pending()
@@ -189,7 +189,7 @@ def test_lines_reverted_by_somebody_are_left_alone(site: Bench) -> None:
     assert found(site.root) == BEFORE
 
 
-def test_proposals_to_write_lie_over_it_and_follow_what_is_taken_back(site: Bench) -> None:
+def test_other_proposals_are_rebased_when_changes_on_disk_are_reverted(site: Bench) -> None:
     name = stage(site, BEFORE).id
     near = site.edit("a.txt", ("fifteen", "15!"))
     far = site.edit("a.txt", ("line 9", "nine"))
@@ -301,13 +301,13 @@ def test_proposal_on_disk_cannot_be_edited_in_the_review(site: Bench) -> None:
         site.service.replace_proposed_text(name, "a.txt", "x\n")
 
 
-def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:
+def test_checks_compare_the_disk_with_the_earlier_content(site: Bench) -> None:
     trees = site.service.versions_to_check(stage(site, BEFORE).id)
     assert trees.after == {}
     assert trees.before == {**BEFORE, "new/x.txt": None}
 
 
-def test_staged_again_it_shows_what_is_new_and_not_what_was_kept(site: Bench) -> None:
+def test_staging_again_shows_only_new_changes(site: Bench) -> None:
     first = stage(site, BEFORE)
     with pytest.raises(NothingToStage, match=f"{first.id} already waits"):
         stage(site, BEFORE)
@@ -329,7 +329,7 @@ def test_staged_again_it_shows_what_is_new_and_not_what_was_kept(site: Bench) ->
     assert found(site.root) == {**BEFORE, "a.txt": text(numbered(30, l3="three")), "bin": AFTER["bin"]}
 
 
-def test_a_disk_that_fails_at_any_step_has_all_of_it_or_nothing(tmp_path: Path) -> None:
+def test_a_denial_that_fails_at_any_step_is_complete_or_not_made(tmp_path: Path) -> None:
     """Every step of a denial; `tests/crashes` kills the process there."""
     done = False
     step = 0

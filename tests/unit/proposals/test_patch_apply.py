@@ -38,7 +38,7 @@ def blob(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(data), data)).hexdigest()
 
 
-def test_the_place_is_found_by_the_text_whatever_the_numbers() -> None:
+def test_a_hunk_is_placed_by_its_text_despite_wrong_numbers() -> None:
     data, matches = apply("a\nb\nc\nd\n", hunk(" c\n-d\n+e\n", "@@ -77,2 +78,2 @@"))
     assert data == b"a\nb\nc\ne\n"
     assert (matches[0].rung, matches[0].line) == (MatchLevel.EXACT, 3)
@@ -73,7 +73,7 @@ ONCE = SOURCE.replace("        return 1\n\nclass B", "        return 0\n\nclass 
 
 
 @pytest.mark.parametrize("named", ["class A:", "class B:", "    def run(self):", "class B:\n@@     def run(self):"])
-def test_lines_that_stand_once_must_stand_below_the_line_that_a_hunk_names(named: str) -> None:
+def test_a_unique_match_outside_the_named_block_is_doubtful(named: str) -> None:
     patch = BEGIN.format(f"@@ {named}\n{START_IN_A}+        pass\n")
     data, matches = apply(ONCE, patch)
     assert data.decode() == ONCE.replace("        start()\n        return 1\n", "        pass\n")
@@ -91,14 +91,14 @@ def test_lines_that_stand_once_must_stand_below_the_line_that_a_hunk_names(named
     ],
 )
 @pytest.mark.parametrize("tolerantly", [False, True])
-def test_a_line_that_a_hunk_names_is_held_to(named: str, match: str, tolerantly: bool) -> None:
+def test_the_line_named_by_a_hunk_limits_its_place(named: str, match: str, tolerantly: bool) -> None:
     source = SOURCE.replace("start()", "stop()").replace("stop()", "start()", 1)
     lines = START_IN_A.replace("        ", "      ") if tolerantly else START_IN_A
     with pytest.raises(NoMatch, match=match):
         apply(source, BEGIN.format(f"@@ {named}\n{lines}+        pass\n"))
 
 
-def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words_or_in_the_hunk() -> None:
+def test_a_hunk_heading_may_be_free_text_or_a_line_of_the_hunk() -> None:
     body = "-class A:\n+class C:\n"
     data, matches = apply(SOURCE, hunk(body, "@@ rename the first class"))
     assert data.decode() == SOURCE.replace("class A", "class C")
@@ -111,7 +111,7 @@ def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words_or_in_the_hunk
     assert match.rung is MatchLevel.DOUBTFUL and "is in the hunk itself, at line 6" in match.note
 
 
-def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
+def test_additions_without_context_are_appended_to_the_file() -> None:
     for source in ("a\nb\n", "a\nb"):
         data, matches = apply(source, BEGIN.format("@@\n+c\n+d\n@@\n+e\n"))
         assert data.decode() == source.replace("b", "b\nc\nd\ne")
@@ -154,7 +154,7 @@ def test_hunk_without_a_fitting_number_is_placed_by_order_with_a_doubt() -> None
         apply(REPEATED, f"--- a/x\n+++ b/x\n@@ -40,3 +40,3 @@\n x\n-mid\n+MID\n y\n{numbered_hunk(5)}")
 
 
-def test_the_same_hunk_twice_goes_to_two_places() -> None:
+def test_the_same_hunk_twice_is_placed_twice() -> None:
     data, _ = apply(REPEATED, f"--- a/x\n+++ b/x\n{numbered_hunk(1)}{numbered_hunk(1)}")
     assert data == REPEATED.replace(b"work", b"WORK")
 
@@ -167,7 +167,7 @@ def test_a_line_without_newline_is_joined_to_none() -> None:
     assert apply(b"", created)[0] == b"a\nb\n"
 
 
-def test_what_is_there_already_is_not_made_again() -> None:
+def test_a_hunk_that_is_already_applied_is_refused() -> None:
     one = "@@ -2,2 +2,3 @@\n work\n+more\n end\n"
     with pytest.raises(MalformedPatch, match="the same as a hunk before it"):
         apply("begin\nwork\nend\n", f"--- a/x\n+++ b/x\n{one}{one}")
@@ -195,7 +195,7 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
         apply_file_patch(Document(b"foo\n"), cut)
 
 
-def test_a_patch_cut_at_the_end_of_a_hunk_is_in_doubt_where_gits_ids_tell() -> None:
+def test_a_truncated_patch_is_doubtful_if_its_git_ids_differ() -> None:
     before, half, after = b"a\nb\nc\nd\n", b"a\nB\nc\nd\n", b"a\nB\nc\nD\n"
     head = f"diff --git a/x b/x\nindex {blob(before)[:7]}..{blob(after)[:7]} 100644\n--- a/x\n+++ b/x\n"
     first, second = "@@ -2 +2 @@\n-b\n+B\n", "@@ -4 +4 @@\n-d\n+D\n"
@@ -261,7 +261,7 @@ def test_a_header_that_stands_for_numbers_is_not_damaged(header: str) -> None:
     assert match.rung is MatchLevel.EXACT
 
 
-def test_a_line_in_the_middle_that_is_said_to_end_the_file_is_in_doubt() -> None:
+def test_a_no_newline_marker_inside_the_file_is_doubtful() -> None:
     marker = "\\ No newline at end of file\n"
     data, matches = apply("a\nb\nc\n", hunk(f" a\n-b\n+d\n{marker} c\n", "@@ -1,3 +1,3 @@"))
     assert (data, matches[0].rung) == (b"a\ndc\n", MatchLevel.DOUBTFUL)
@@ -269,7 +269,7 @@ def test_a_line_in_the_middle_that_is_said_to_end_the_file_is_in_doubt() -> None
     assert (data, matches[0].rung) == (b"a\nc", MatchLevel.EXACT)
 
 
-def test_only_words_after_a_backslash_say_that_the_file_ends() -> None:
+def test_a_no_newline_marker_is_recognised_by_its_backslash() -> None:
     body = hunk(" a\n-b\n+c\n", "@@ -1,2 +1,2 @@")
     data, _ = apply("a\nb\n", f"{body}\\iff is a word\n")
     assert data == b"a\nc\n"
@@ -295,19 +295,19 @@ def test_a_deletion_without_its_lines_is_of_an_empty_file() -> None:
     assert apply(b"a\n", "*** Begin Patch\n*** Delete File: x\n*** End Patch\n")[0] == b""
 
 
-def test_a_line_right_below_a_complete_body_is_one_more_of_it_and_no_list() -> None:
+def test_a_line_directly_below_a_hunk_belongs_to_it() -> None:
     with pytest.raises(EditRefused):
         apply("a\n", hunk("-a\n+b\n- one item\n", "@@ -1 +1 @@"))
     assert apply("a\n", hunk("-a\n+b\n\n- one item\n", "@@ -1 +1 @@"))[0] == b"b\n"
 
 
-def test_changed_lines_that_look_like_a_header_are_lines_where_the_counts_say_so() -> None:
+def test_changed_lines_that_look_like_headers_follow_the_counts() -> None:
     body = hunk("--- a\n+++ b\n", "@@ -1 +1 @@")
     for following in ("--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n", "-- \n2.47.3\n"):
         assert apply_file_patch(Document(b"-- a\n"), parse_patch_text(body + following)[0])[0] == b"++ b\n"
 
 
-def test_a_patch_that_was_given_other_line_ends_as_a_whole_means_what_it_meant() -> None:
+def test_a_patch_with_converted_line_endings_applies_exactly() -> None:
     patch = hunk(" a\n-b\n+c\n+\n", "@@ -1,2 +1,3 @@")
     data, matches = apply("a\nb\n", patch.replace("\n", "\r\n"))
     assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", MatchLevel.EXACT, "")
@@ -328,7 +328,7 @@ def test_lines_of_an_earlier_hunk_match_only_exactly() -> None:
 
 
 @pytest.mark.parametrize("following", ["@@ -9 +9 @@\n-1\n+2\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"])
-def test_a_list_between_hunks_is_no_part_of_them(following: str) -> None:
+def test_text_between_hunks_is_ignored(following: str) -> None:
     files = parse_patch_text(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
     assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
 
@@ -375,7 +375,7 @@ def second(item):
     ("header", "certain"),
     [("@@", False), ("@@ -2,3 +2,3 @@", False), ("@@ -8,3 +8,3 @@", True), ("@@ def second(item):", True)],
 )
-def test_lines_that_others_are_like_but_for_white_space_are_in_doubt(body: str, header: str, certain: bool) -> None:
+def test_a_match_with_a_similar_place_in_white_space_is_doubtful(body: str, header: str, certain: bool) -> None:
     """The hunk may be of the first function, its blank line lost; a number or a line above tells."""
     data, (match,) = apply(LIKE, hunk(f"{body}-    return True\n+    return False\n", header))
     assert data.decode() == LIKE[: LIKE.rindex("True")] + "False\n"
@@ -397,7 +397,7 @@ def test_the_end_of_the_file_narrows() -> None:
     assert apply(SOURCE, patch)[0].decode() == SOURCE[:-2] + "2\n"
 
 
-def test_insertions_alone_need_a_place() -> None:
+def test_a_hunk_of_only_insertions_needs_a_place() -> None:
     with pytest.raises(NoMatch, match="does not show where"):
         apply(SOURCE, hunk("+new\n", "@@ -3,0 +4 @@"))
     with pytest.raises(NoMatch, match="does not show where"):
@@ -417,7 +417,7 @@ def test_line_endings_are_the_files_unless_the_patch_spells_them() -> None:
     assert apply(b"a\r\nb\r\nc\r\n", spelled)[0] == b"a\r\nb\nc\r\n"
 
 
-def test_the_final_newline_is_as_the_patch_says_or_as_it_was() -> None:
+def test_the_final_newline_follows_the_patch_or_stays() -> None:
     marker = "\\ No newline at end of file\n"
     assert apply(b"a\nb", hunk(" a\n-b\n+c\n"))[0] == b"a\nc"
     assert apply(b"a\nb", hunk(f" a\n-b\n{marker}+b\n"))[0] == b"a\nb\n"
@@ -447,7 +447,7 @@ def test_a_creation_never_overwrites() -> None:
         apply(b"other\n", patch)
 
 
-def test_a_deletion_must_spell_what_is_there() -> None:
+def test_a_deletion_must_match_the_file_content() -> None:
     patch = "--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
     assert parse_patch_text(patch)[0].op is FileOperation.DELETE
     assert apply(b"a\nb\n", patch)[0] == b""

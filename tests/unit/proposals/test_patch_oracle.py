@@ -87,7 +87,7 @@ def texts(files: Tree) -> Tree:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["git", "plain", "no ids"])
-def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, seed: int, kind: str) -> None:
+def test_a_truncated_diff_is_applied_like_git_or_refused(bench: Make, seed: int, kind: str) -> None:
     dice = random.Random(seed)
     before = {f"{name}.txt": b"".join(lines(dice, 30)) for name in "abc"}
     after = {name: b"".join(changed(dice, data.splitlines(keepends=True), 3)) for name, data in before.items()}
@@ -122,7 +122,7 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
     assert not wrong
 
 
-def test_a_removed_line_above_the_closing_line_of_a_mail_is_no_closing_line(bench: Make) -> None:
+def test_a_removed_line_above_a_mail_signature_is_kept(bench: Make) -> None:
     before, after = numbered(9).encode() + b"- \n", numbered(8).encode() + b"9\n"
     site = bench()
     patch = mails(site.root, ("", {"a.txt": before}), ("", {"a.txt": after}))
@@ -188,7 +188,7 @@ EDITED = """\
         (" line 20\n line 21\n line 22\n-line 23\n+23\n", " line 23\n"),
     ],
 )
-def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: str, edited: str) -> None:
+def test_an_edited_hunk_is_recounted_like_git_does(bench: Make, given: str, edited: str) -> None:
     site = bench({"a.txt": numbered(40)})
     patch = EDITED.replace(given, edited)
     proposal = site.service.stage_patch(patch)
@@ -224,7 +224,7 @@ def test_a_last_hunk_that_may_be_cut_off_needs_gits_ids(bench: Make, given: str,
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_last_hunk_at_the_end_of_a_file_may_lack_its_first_lines_but_no_more(bench: Make, lost: int) -> None:
+def test_a_last_hunk_may_lack_its_first_context_line(bench: Make, lost: int) -> None:
     kept = [" line 5\n", " line 6\n"][lost:]
     patch = f"--- a/a.txt\n+++ b/a.txt\n@@ -5,4 +5,5 @@\n{''.join(kept)}-line 7\n+seven\n line 8\n"
     site = bench({"a.txt": numbered(8)})
@@ -259,7 +259,7 @@ def test_a_cut_hunk_is_refused_however_far_lines_moved(bench: Make, start: int, 
         site.service.stage_patch(hunk_cut_after(kept, start))
 
 
-def test_a_hunk_that_lost_its_first_lines_is_refused_where_it_fits_twice(bench: Make) -> None:
+def test_a_hunk_without_its_first_lines_is_refused_if_ambiguous(bench: Make) -> None:
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -3,5 +3,5 @@\n d\n-e\n+E\n f\n g\n"
     site = bench({"a.txt": "a\nb\nc\nd\ne\nf\ng\nh\n"})
     assert site.service.stage_patch(patch).files[0].is_inexact
@@ -329,7 +329,7 @@ def old_side(body: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("trailing", ["", " "])
-def test_at_the_end_of_a_file_a_hunk_without_its_last_lines_is_cut_off(bench: Make, trailing: str) -> None:
+def test_a_hunk_without_its_last_lines_is_reported_as_cut_off(bench: Make, trailing: str) -> None:
     site = bench({"a.txt": numbered(3)})
     patch = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,4 @@\n-line 1\n+one\n line 2{trailing}\n line 3\n"
     with pytest.raises(PatchRefused, match="text ends before this hunk does"):

@@ -26,25 +26,25 @@ def own_diff(site: Bench, *options: str) -> str:
     return text
 
 
-def test_a_file_that_exists_is_not_created_anew(bench: Make) -> None:
+def test_an_existing_file_is_not_created(bench: Make) -> None:
     site = bench({"a.txt": "old\n"})
     with pytest.raises(PatchRefused, match=r"creates a\.txt, but the file exists"):
         site.service.stage_patch(CREATES.format("a.txt"))
 
 
-def test_lines_for_a_file_that_is_not_there_make_it(bench: Make) -> None:
+def test_lines_for_a_missing_file_create_it(bench: Make) -> None:
     site = bench({})
     (change,) = site.service.stage_patch(INSERTS.format("sub/new.txt")).files
     assert (change.path, change.op) == ("sub/new.txt", FileOperation.CREATE)
 
 
-def test_patch_that_changes_nothing_is_refused(bench: Make) -> None:
+def test_a_patch_that_changes_nothing_is_refused(bench: Make) -> None:
     site = bench({"a.txt": "old\n"})
     with pytest.raises(PatchRefused, match=r"The part for a\.txt changes nothing"):
         site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+old\n")
 
 
-def test_a_path_that_is_there_as_it_is_written_is_meant_so(tmp_path: Path) -> None:
+def test_an_existing_path_is_taken_literally(tmp_path: Path) -> None:
     """Not as one from the top of the repository, whose folder has the workspace's name."""
     site = Bench(tmp_path, {"a.txt": "outer\n", "workspace/a.txt": "inner\n"})
     git(tmp_path, "init", "--quiet")
@@ -72,7 +72,7 @@ def test_unreadable_file_makes_a_patch_fail_in_one_line(bench: Make) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("-U0",), ("-w",)])
-def test_a_diff_of_ones_own_work_is_what_is_on_disk(bench: Make, options: tuple[str, ...]) -> None:
+def test_a_diff_of_the_users_own_changes_is_recognised_on_disk(bench: Make, options: tuple[str, ...]) -> None:
     site = bench({"a.txt": numbered(9), "old.txt": numbered(5), "gone.txt": "gone\n", "run.sh": "run\n"})
     repository(site)
     site.put(**{"a.txt": numbered(9, l2="two", l5="line  5") + "line 9\n", "new.txt": "new\n"})
@@ -106,7 +106,7 @@ def test_the_mode_of_a_file_that_is_no_text_changes(bench: Make) -> None:
     assert (change.path, change.op) == ("tool", FileOperation.MODE)
 
 
-def test_a_diff_of_which_a_part_is_not_on_disk_is_none_of_it(bench: Make) -> None:
+def test_a_diff_only_partly_on_disk_is_refused(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "run.sh": "run\n"})
     repository(site)
     site.put(**{"a.txt": numbered(9, l2="two")})
@@ -135,7 +135,7 @@ def test_nearly_applied_patch_is_not_taken_as_on_disk(bench: Make) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("lines", ["{}+new\n", "-old\n{}"], ids=["added", "removed"])
-def test_a_patch_of_blank_lines_takes_no_longer_than_it_is_long(lines: str, bench: Make) -> None:
+def test_a_patch_of_blank_lines_takes_linear_time(lines: str, bench: Make) -> None:
     """What deserves eyes is looked for in all of them; in a time that grew with their square this would not end."""
     count = 60_000
     if "-old" in lines:

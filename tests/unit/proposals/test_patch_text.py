@@ -92,7 +92,7 @@ QUOTED = "The header was\n--- x\n+++ y\nand is right now.\n"
         f"{PLAIN}-- \n2.39.5\n\nFrom 0123456789abcdef Mon Sep 17 00:00:00 2001\nSubject: two\n{LIST}{QUOTED}---\n",
     ],
 )
-def test_text_around_a_patch_is_told_from_it(text: str) -> None:
+def test_text_around_a_patch_is_ignored(text: str) -> None:
     assert bodies(parse_patch_text(text)) == EXPECTED
 
 
@@ -127,7 +127,7 @@ def test_a_text_that_ends_before_its_last_hunk_is_cut_off(cut: str) -> None:
         parse_patch_text(text, is_complete=False)
 
 
-def test_a_begin_patch_without_its_end_is_cut_off_unless_it_is_is_complete() -> None:
+def test_a_patch_without_end_patch_is_cut_off_unless_complete() -> None:
     text = "*** Begin Patch\n*** Update File: x\n@@\n-a\n+b"
     assert bodies(parse_patch_text(text)) == [["-a", "+b"]]
     with pytest.raises(MalformedPatch, match="breaks off"):
@@ -169,7 +169,7 @@ def test_a_damaged_header_is_refused(text: str, match: str) -> None:
         parse_patch_text(text)
 
 
-def test_colours_get_a_hint_and_a_context_line_without_its_space_is_named() -> None:
+def test_colour_codes_and_a_missing_context_space_are_explained() -> None:
     coloured = "".join(f"\x1b[1m{line}\x1b[m\n" for line in PLAIN.splitlines())
     with pytest.raises(MalformedPatch, match="--no-color"):
         parse_patch_text(coloured)
@@ -325,7 +325,7 @@ def test_malformed_begin_patch(text: str) -> None:
         parse_patch_text(text)
 
 
-def test_a_kept_line_that_reads_like_a_marker_is_kept() -> None:
+def test_a_context_line_that_looks_like_a_marker_is_kept() -> None:
     body = "@@\n *** Update File: a\n@@\n-x\n+y\n *** End Patch\n-z\n"
     (file,) = parse_patch_text(f"*** Begin Patch\n*** Update File: doc.md\n{body}*** End Patch\n")
     assert bodies([file]) == [["-x", "+y", " *** End Patch", "-z"]]
@@ -336,7 +336,7 @@ def recursive(old: str, new: str, *, old_stamp: str = STAMP, new_stamp: str = ST
 
 
 @pytest.mark.parametrize("prefixes", ["a/ b/", "b/ a/", "i/ w/", "w/ i/", "c/ i/", "old/ new/", " "])
-def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: str) -> None:
+def test_a_single_created_or_deleted_file_is_named_without_the_prefix(prefixes: str) -> None:
     old, new = (prefix + "a/x" for prefix in prefixes.split(" "))
     header = f"diff --git {old} {new}\n"
     (made,) = parse_patch_text(header + f"new file mode 100644\n--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+b\n")
@@ -459,7 +459,7 @@ def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
         check_all_changes_parsed([shortened], lines, 1)
 
 
-def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split() -> None:
+def test_a_rename_with_spaces_is_read_from_its_rename_lines() -> None:
     (file,) = parse_patch_text("diff --git a/x y b/z w\nsimilarity index 100%\nrename from x y\nrename to z w\n")
     assert (file.op, file.old_path, file.path) == (FileOperation.RENAME, "x y", "z w")
 
@@ -495,6 +495,6 @@ def test_a_text_of_more_than_is_read_is_refused() -> None:
         parse_patch_text("x" * (MAX_CHARACTERS + 1))
 
 
-def test_bytes_that_are_no_utf8_come_through() -> None:
+def test_bytes_that_are_not_utf_8_are_kept() -> None:
     (file,) = parse_patch_text(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-caf\xe9\n+caf\xc3\xa9\n")
     assert bodies([file]) == [["-caf\udce9", "+café"]]

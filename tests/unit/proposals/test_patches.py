@@ -64,7 +64,7 @@ def shaken(dice: random.Random, root: Path, texts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 6))])
-def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
+def test_commits_exported_as_patches_equal_those_of_git(bench: Make, seed: int) -> None:
     dice = random.Random(seed)
     texts = sources()
     site = bench({f"pkg{n % 3}/file {n}.py": text for n, text in enumerate(dice.sample(texts, 12))})
@@ -94,7 +94,7 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
         git(site.root, "commit", "--quiet", "--allow-empty", "--message", "next")
 
 
-def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench: Make, tmp_path: Path) -> None:
+def test_git_and_patch_apply_an_exported_proposal_like_an_approval(bench: Make, tmp_path: Path) -> None:
     site = bench({"a.txt": numbered(30), "b c.txt": b"caf\xe9\r\nno end", "d.txt": "d\n"})
     draft = site.service.new_draft("session")
     draft.edit("a.txt", [TextReplacement("line 3\n", "three\n"), TextReplacement("line 25\n", "")])
@@ -116,7 +116,7 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
     assert site.service.unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
 
 
-def test_exported_patch_holds_only_waiting_hunks_and_is_refused_if_the_record_is_damaged(bench: Make) -> None:
+def test_an_exported_patch_contains_only_pending_hunks(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
     site.service.approve(proposal.id, ["1"])
@@ -131,7 +131,7 @@ def test_exported_patch_holds_only_waiting_hunks_and_is_refused_if_the_record_is
         site.service.unified_diff(proposal.id)
 
 
-def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Make) -> None:
+def test_a_decided_file_is_not_exported_while_others_are_pending(bench: Make) -> None:
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)})
     proposal = site.write(**{"a.txt": "a\n", "b.txt": "b\n"})
     site.service.approve(proposal.id, [hunk.id for hunk in proposal.files[0].hunks])
@@ -139,7 +139,7 @@ def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Mak
     assert [change.path for change in site.service.path_changes(proposal.id)] == ["b.txt"]
 
 
-def test_a_file_that_only_moves_is_said_to_be_the_same(bench: Make) -> None:
+def test_a_file_that_only_moves_is_exported_as_identical(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.service.stage_patch("diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n")
     assert "similarity index 100%\n" in site.service.unified_diff(proposal.id)
@@ -194,7 +194,7 @@ def taken_like_git(site: Bench, patch: bytes, *options: str) -> None:
 
 @pytest.mark.parametrize("name", ["end ", " begin", "in side ", "folder/f ", 'q"uote ', "caf\u00e9 "])
 @pytest.mark.parametrize("options", [(), ("--no-prefix",), ("--no-renames",)], ids=str)
-def test_names_are_those_that_git_takes(bench: Make, name: str, options: tuple[str, ...]) -> None:
+def test_file_names_are_read_like_git_does(bench: Make, name: str, options: tuple[str, ...]) -> None:
     site = bench({name: numbered(9), f"moved {name}": numbered(20), f"gone {name}": "gone\n", f"empty {name}": ""})
     repository(site)
     site.put(**{name: numbered(9, l3="three"), f"new {name}": "new\n", f"bare {name}": ""})
@@ -209,7 +209,7 @@ def test_names_are_those_that_git_takes(bench: Make, name: str, options: tuple[s
 
 
 @pytest.mark.parametrize("stamp", ["\t2024-01-01 00:00:00.000000000 +0000", "\t"])
-def test_names_without_quotes_are_those_that_git_takes(bench: Make, stamp: str) -> None:
+def test_unquoted_file_names_are_read_like_git_does(bench: Make, stamp: str) -> None:
     site = bench({"a": numbered(9), "a ": numbered(9)})
     repository(site)
     patch = f"--- a/a {stamp}\n+++ b/a {stamp}\n@@ -2,3 +2,3 @@\n line 2\n-line 3\n+three\n line 4\n"
@@ -223,7 +223,7 @@ def test_a_tab_in_a_name_without_quotes_is_part_of_it(bench: Make) -> None:
         site.service.stage_patch(f"--- a\tb{stamp}\n+++ a\tb{stamp}\n@@ -3 +3 @@\n-line 3\n+three\n")
 
 
-def test_a_file_that_moves_out_of_the_way_of_a_folder_does_so_first(bench: Make) -> None:
+def test_a_file_that_makes_room_for_a_folder_is_moved_first(bench: Make) -> None:
     site = bench({"server": numbered(9), "lib/old/a": numbered(20), "lib/old/b": numbered(30)})
     repository(site)
     git(site.root, "mv", "server", "server_old")
@@ -238,7 +238,7 @@ def test_a_file_that_moves_out_of_the_way_of_a_folder_does_so_first(bench: Make)
     assert [file.op for file in site.service.stage_patch(patch.decode()).files].count(FileOperation.RENAME) == 3
 
 
-def test_a_deletion_without_its_lines_is_taken_where_gits_id_says_what_goes(bench: Make) -> None:
+def test_a_deletion_without_lines_is_accepted_with_a_git_id(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
     repository(site)
     (site.root / "a.txt").unlink()

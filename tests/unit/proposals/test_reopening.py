@@ -61,7 +61,7 @@ def test_only_the_last_denial_returns(tmp_path_factory: pytest.TempPathFactory, 
     assert site.read("a.txt").decode() == numbered(30, **landed)
 
 
-def test_a_file_that_was_denied_alone_comes_back_with_the_rest(bench: Make) -> None:
+def test_a_separately_denied_file_is_reopened_with_the_rest(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     proposal = site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
     site.service.deny(proposal.id, {"1"})
@@ -82,7 +82,7 @@ def test_a_file_that_moved_on_is_re_based_or_the_proposal_is_stale(bench: Make) 
     assert site.service.redo(proposal.id).proposal.state is ProposalState.DENIED
 
 
-def test_others_are_re_based_onto_what_waits_again(bench: Make) -> None:
+def test_other_proposals_are_rebased_onto_a_reopened_one(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("line 12\n", "twelve\n"))
@@ -105,7 +105,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     assert site.service.undo(first.id).proposal.state is ProposalState.PENDING
 
 
-def test_a_redo_denies_only_what_was_reopened_and_not_decided_since(bench: Make) -> None:
+def test_a_redo_denies_only_hunks_still_reopened(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     waiting = site.edit("a.txt", ("line 2\n", "two\n"), ("line 22\n", "x\n"))
     with pytest.raises(NothingToUndo):
@@ -149,7 +149,7 @@ def test_denials_are_reopened_one_by_one(tmp_path_factory: pytest.TempPathFactor
         site.service.undo(proposal.id)
 
 
-def test_a_denied_hunk_is_reopened_on_what_the_disk_holds_now(
+def test_a_denied_hunk_is_reopened_on_the_current_disk_content(
     tmp_path: Path,
 ) -> None:
     site, proposal = two_files(tmp_path)
@@ -163,7 +163,7 @@ def test_a_denied_hunk_is_reopened_on_what_the_disk_holds_now(
     assert text.startswith("first\n") and all(new in text for _, new in THREE)
 
 
-def test_a_denial_of_hunks_is_taken_back_before_what_was_written_earlier(tmp_path: Path) -> None:
+def test_undo_reopens_denied_hunks_before_it_reverts_written_ones(tmp_path: Path) -> None:
     site, proposal = two_files(tmp_path)
     site.service.approve(proposal.id, {"1"})
     site.service.deny(proposal.id, {"2"})
@@ -184,7 +184,7 @@ def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path)
     assert site.service.unified_diff(proposal.id) == whole
 
 
-def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_text(bench: Make) -> None:
+def test_a_denied_hunk_is_not_reopened_over_a_users_edit(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 12\n", "twelve\n"))
     site.service.deny(proposal.id, ["2"])

@@ -127,7 +127,7 @@ def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
     assert (site.tree(), site.service.get(proposal.id)) == (before, stored)
 
 
-def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make) -> None:
+def test_a_partial_decision_contains_written_hunks_with_their_context(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 5\n", "five\nmore\n"), ("line 20\n", "twenty\n"), ("line 35\n", ""))
     result = site.service.approve(proposal.id, ["1", "3"])
@@ -185,7 +185,7 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     }
 
 
-def test_a_rename_lands_with_its_first_hunk_and_comes_back_whole(bench: Make) -> None:
+def test_a_rename_is_written_with_its_first_hunk_and_undone_completely(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
@@ -219,7 +219,7 @@ def test_the_last_part_denied_leaves_the_approved_part_applied(bench: Make) -> N
     assert site.read("a.txt").decode() == numbered(20)
 
 
-def test_a_denied_proposal_still_shows_what_it_wanted(bench: Make) -> None:
+def test_a_denied_proposal_still_shows_its_diff(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     result = site.service.deny(proposal.id, feedback="No.\nReally.")
@@ -232,7 +232,7 @@ def test_a_denied_proposal_still_shows_what_it_wanted(bench: Make) -> None:
         site.service.approve(proposal.id)
 
 
-def test_a_hunk_that_was_denied_before_says_so(bench: Make) -> None:
+def test_a_hunk_denied_before_is_marked_as_repeated(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     site.service.deny(site.edit("a.txt", ("line 2\n", "two\n")).id)
     again = site.edit("a.txt", ("line 2\n", "two\n"), ("line 20\n", "twenty\n"))
@@ -251,7 +251,7 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
     assert (old.state, old.superseded_by) == (ProposalState.DENIED, second.id)
 
 
-def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
+def test_superseding_a_pending_proposal_takes_over_its_edits(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
     draft = site.service.new_draft("session")
     draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
@@ -393,7 +393,7 @@ def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
 
-def test_an_approval_stands_also_if_nothing_can_be_said_of_its_parts(bench: Make) -> None:
+def test_an_approval_stands_although_its_hunks_cannot_be_described(bench: Make) -> None:
     class Forgetful(PosixFilesystem):
         forgets = False
 
@@ -425,7 +425,7 @@ def test_a_proposal_that_nothing_has_moved_is_the_same(bench: Make) -> None:
     assert rebase_proposal(overlay, proposal) is proposal
 
 
-def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> None:
+def test_an_undo_stands_although_the_store_cannot_describe_it(bench: Make) -> None:
     class Silent(MemoryStore):
         silent = False
 
@@ -455,11 +455,11 @@ def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> Non
         ("abc", 0, "\n[… 3 characters left out …]\n"),
     ],
 )
-def test_the_middle_of_what_is_too_long_is_left_out(text: str, characters: int, expected: str) -> None:
+def test_the_middle_of_a_long_text_is_left_out(text: str, characters: int, expected: str) -> None:
     assert clip_middle(text, characters) == expected
 
 
-def test_a_hunk_stands_in_the_text_that_there_will_be_or_in_that_which_goes(bench: Make) -> None:
+def test_the_surroundings_of_a_hunk_come_from_the_new_or_deleted_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "gone.txt": numbered(3)})
     edited = site.edit("a.txt", ("line 5\n", "five\nmore\n"))
     (diff,) = site.service.file_diffs(edited.id)
@@ -472,7 +472,7 @@ def test_a_hunk_stands_in_the_text_that_there_will_be_or_in_that_which_goes(benc
     assert format_surroundings(diff, hunk, 1, 999) == "1  line 1\n2  line 2\n3  line 3"
 
 
-def test_the_lines_next_to_a_hunk_come_first_where_there_is_little_room(bench: Make) -> None:
+def test_the_lines_next_to_a_hunk_are_kept_first_if_space_is_short(bench: Make) -> None:
     site = bench({"a.txt": numbered(9, l6="x" * 90, l7="y")})
     proposal = site.edit("a.txt", ("line 5\n", "five\n"))
     (diff,) = site.service.file_diffs(proposal.id)
@@ -510,7 +510,7 @@ def test_mode_and_link_changes_are_described(
     assert (describe_mode_change(change), list(describe_file_cautions(change))) == (mode, cautions)
 
 
-def test_another_content_is_an_edit_whatever_the_mode() -> None:
+def test_changed_content_is_an_edit_whatever_the_mode() -> None:
     contents = ContentStore(MemoryStore())
     text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
     assert file_operation("", text, program) is FileOperation.EDIT
@@ -542,7 +542,7 @@ def test_binary_files_left_out_of_a_patch_are_named() -> None:
     assert excluded_binary_files_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
 
 
-def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:
+def test_only_a_long_refusal_is_shortened() -> None:
     assert EditRefused("No.", "Try again.").message == "No. Try again."
     assert shorten_bytes("é" * 10, 20) == "é" * 10
     assert shorten_bytes("é" * 10, 19) == "é" * 6 + "\n[cut]"

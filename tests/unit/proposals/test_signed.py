@@ -70,7 +70,7 @@ def lines(site: Bench, version: FileVersion | None) -> list[str]:
 BEFORE = numbered(30)
 
 
-def test_only_what_was_not_signed_is_asked_for(bench: Make) -> None:
+def test_only_unsigned_hunks_are_staged(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
     site.service.approve(site.edit("a", ("line 20\n", "twenty\n")).id, None)
@@ -108,7 +108,7 @@ def test_undone_change_is_no_longer_signed(bench: Make) -> None:
         stage(site, a=BEFORE)
 
 
-def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
+def test_approved_and_undone_hunks_are_staged_again(bench: Make) -> None:
     site = bench({"a": numbered(30, l3="three", l15="fifteen")})
     first = stage(site, a=BEFORE).id
     site.service.approve(first, ["1"])
@@ -122,7 +122,7 @@ def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
     assert [one.description for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
 
 
-def test_what_was_signed_and_changed_again_is_asked_for_from_what_was_signed(bench: Make) -> None:
+def test_a_hunk_changed_after_approval_is_staged_against_the_approved_text(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
     site.put(a=numbered(30, l3="THREE", l4="four"))
@@ -131,7 +131,7 @@ def test_what_was_signed_and_changed_again_is_asked_for_from_what_was_signed(ben
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 20",), ("twenty",))], "what git has again is no change"
 
 
-def test_what_the_user_changed_before_and_between_is_asked_for_alone(bench: Make) -> None:
+def test_only_the_users_own_changes_between_approvals_are_staged(bench: Make) -> None:
     """No approval began with what git has, and one is about lines that the user had changed."""
     site = bench({"a": numbered(30, l28="mine")})
     site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
@@ -140,7 +140,7 @@ def test_what_the_user_changed_before_and_between_is_asked_for_alone(bench: Make
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 28",), ("mine",))]
 
 
-def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(bench: Make) -> None:
+def test_approved_lines_next_to_the_users_are_not_staged_again(bench: Make) -> None:
     site = bench({"a": BEFORE.replace("line 8\n", "line 8\nmine 1\nmine 2\n")})
     site.service.approve(site.edit("a", ("mine 2\n", "model\n")).id)
     assert hunks(site, stage(site, a=BEFORE)) == [((), ("mine 1",))]
@@ -151,20 +151,20 @@ def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(ben
         stage(site, a=BEFORE)
 
 
-def test_lines_of_git_that_the_user_removed_are_not_signed_away_by_what_stands_there_later(bench: Make) -> None:
+def test_removed_lines_are_staged_despite_a_later_approval_there(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.put(a=BEFORE.replace("line 3\nline 4\n", "mine\n"))
     site.service.approve(site.edit("a", ("mine\n", "model\n")).id)
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 3", "line 4"), ("model",))]
 
 
-def test_lines_put_in_where_the_user_took_some_out_stay_signed(bench: Make) -> None:
+def test_approved_lines_inserted_at_a_users_removal_stay_signed(bench: Make) -> None:
     site = bench({"a": BEFORE.replace("line 5\n", "")})
     site.service.approve(site.edit("a", ("line 4\n", "line 4\nnew\n")).id)
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 5",), ())]
 
 
-def test_what_was_signed_before_what_git_has_is_no_longer(bench: Make) -> None:
+def test_approvals_older_than_the_commit_do_not_count(bench: Make) -> None:
     """It was committed, and a later commit took it back."""
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
@@ -175,7 +175,7 @@ def test_what_was_signed_before_what_git_has_is_no_longer(bench: Make) -> None:
     assert hunks(site, stage(site, a=reverted)) == [(("line 3",), ("three",))]
 
 
-def test_a_part_that_was_committed_leaves_the_rest_signed(bench: Make) -> None:
+def test_committing_a_part_keeps_the_rest_signed(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
     with pytest.raises(NothingToStage, match="1 hunk was signed in P1"):
@@ -213,7 +213,7 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
     assert [(change.path, change.op) for change in after.files] == [("moved", "edit"), ("new", "mode")]
 
 
-def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None:
+def test_hunks_pending_in_another_proposal_are_not_staged_again(bench: Make) -> None:
     site = bench({"a": numbered(30, l3="three"), "b": "b\n"})
     first = stage(site, a=BEFORE, b=None)
     with pytest.raises(NothingToStage, match="1 hunk waits in P1; `signoff show P1` shows it"):
@@ -228,7 +228,7 @@ def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None
     assert site.read("a").decode() == BEFORE
 
 
-def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Make) -> None:
+def test_a_staged_commit_leaves_out_signed_and_pending_hunks(bench: Make) -> None:
     site = bench({"a": BEFORE})
     signed = site.edit("a", ("line 3\n", "three\n")).id
     site.service.approve(signed)
@@ -245,7 +245,7 @@ def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Mak
     ]
 
 
-def test_contents_that_are_no_longer_kept_are_asked_for(bench: Make) -> None:
+def test_hunks_whose_content_was_pruned_are_staged(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a": BEFORE}, store=store)
     site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
@@ -389,7 +389,7 @@ steps = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(plan=steps)
-def test_all_that_is_unsigned_is_asked_for_and_nothing_that_is_signed(plan: list[tuple[str, int, int, int]]) -> None:
+def test_exactly_the_unsigned_lines_are_staged(plan: list[tuple[str, int, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Bench(Path(folder), {}))
         for step in plan:

@@ -54,7 +54,7 @@ OTHER = [
 
 
 @pytest.mark.parametrize(("path", "old", "new"), SAME)
-def test_white_space_that_says_nothing(path: str, old: str, new: str) -> None:
+def test_white_space_without_meaning_is_ignored(path: str, old: str, new: str) -> None:
     assert are_equal_ignoring_space(old, new, whitespace_rules(path))
     assert are_equal_ignoring_space(new, old, whitespace_rules(path))
 
@@ -115,7 +115,7 @@ def test_significant_white_space_is_never_hidden() -> None:
     assert find_non_space_changes([], ["a"], whitespace_rules("a.go")) is None
 
 
-def test_a_long_line_of_quotes_takes_no_longer_than_it_is_long() -> None:
+def test_comparing_a_long_line_of_quotes_takes_linear_time() -> None:
     line = '\\"' * 100_000 + "\\"
     assert not are_equal_ignoring_space(f"{line} x", f"{line}  x", whitespace_rules("a.go"))
 
@@ -124,7 +124,7 @@ def cut(line: str, ranges: Ranges) -> list[str]:
     return [line[start:end] for start, end in ranges]
 
 
-def test_changed_words_are_marked_whole_and_as_one_range() -> None:
+def test_changed_words_are_marked_completely_as_one_range() -> None:
     old, new = "return load(path)", "return load(name)"
     gone, added = changed_words(old, new)
     assert (cut(old, gone), cut(new, added)) == (["path"], ["name"])

@@ -121,7 +121,7 @@ def test_excluded_lines_move_nothing_else(site: Bench, old: Sequence[int], new: 
     assert site.read("a.py").decode() == OLD
 
 
-def test_added_lines_are_cut_out_as_they_stand_where_no_removed_one_was_picked(site: Bench) -> None:
+def test_picked_added_lines_form_separate_parts(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     cut(site, proposal, new=(1,))
     assert [(hunk.old_count, hunk.new_count) for hunk in pending(site.service.get(proposal.id))] == [
@@ -156,7 +156,7 @@ def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
     assert "3\tbeta = 20\n4\ttail" in result.hunks[0].excerpt
 
 
-def test_the_rest_can_be_denied_and_nothing_of_it_comes_back(site: Bench) -> None:
+def test_the_rest_of_a_split_hunk_can_be_denied(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     site.service.approve(proposal.id, cut(site, proposal, new=[3]))
     (rest,) = pending(site.service.get(proposal.id))
@@ -175,7 +175,7 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
     assert site.read("a.py").decode() == "first\nhead\nalpha = 10\nbeta = 20\ntail\n"
 
 
-def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
+def test_a_split_needs_the_shown_revision_and_a_pending_hunk(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     with pytest.raises(ChangedSinceShown):
         site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1])), proposal.revision + 1)
@@ -218,7 +218,7 @@ def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) ->
     assert site.tree() == {}
 
 
-def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: Callable[..., Bench]) -> None:
+def test_a_new_hunk_before_a_similar_part_keeps_the_selection(bench: Callable[..., Bench]) -> None:
     site = bench({"f": "a\nm\na\nb\nm\n"})
     proposal = site.write(f="a\nm\nx\ny\nm\n")
     parts = site.service.split_hunks(

@@ -34,7 +34,7 @@ class CountingDisk(PosixFilesystem):
 
 
 @pytest.mark.parametrize("kind", ["an old file", "a new file", "two files in turn"])
-def test_the_next_proposal_on_a_file_does_not_look_at_those_that_wait(bench: Make, kind: str) -> None:
+def test_staging_on_a_file_does_not_reread_pending_proposals(bench: Make, kind: str) -> None:
     store = MemoryStore()
     site = bench({"a.txt": numbered(2 * MANY), "b.txt": numbered(2 * MANY)}, store=store)
     disk = CountingDisk(site.root, site.workspace.read_limit)
@@ -68,7 +68,7 @@ def test_edit_repeated_after_a_partial_denial_is_known(bench: Make) -> None:
     assert [hunk.repeat_of for hunk in again.hunks] == ["P1"]
 
 
-def test_stacks_that_a_proposal_ties_together_are_looked_at_together(bench: Make) -> None:
+def test_stacks_joined_by_a_proposal_are_rebased_together(bench: Make) -> None:
     site = bench({name: numbered(30) for name in ("a.txt", "b.txt", "c.txt")})
 
     def edit(line: int, *names: str) -> None:
@@ -204,7 +204,7 @@ def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypa
     )
 
 
-def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[..., Bench]) -> None:
+def test_missing_content_is_reported_in_plain_text(bench: Callable[..., Bench]) -> None:
     with pytest.raises(MissingContent, match="The stored content 000000000000 is missing or damaged"):
         ContentStore(bench().store).get(FileVersion(sha256="0" * 64, size=1))
 
@@ -215,7 +215,7 @@ def staged(service: ProposalService, path: str, old: str, new: str) -> str:
     return service.stage(draft, "").id
 
 
-def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_path: Path) -> None:
+def test_a_single_proposal_is_applied_on_its_own_stack_only(tmp_path: Path) -> None:
     root = tmp_path / "ws"
     root.mkdir()
     (root / "a").write_text("one\ntwo\nthree\n")

@@ -24,7 +24,7 @@ from tests.unit.proposals.memory_store import MemoryStore
 Make = Callable[..., Bench]
 
 
-def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
+def test_a_draft_reads_pending_content_and_says_so(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
     draft = site.service.new_draft("session")
     draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
@@ -234,7 +234,7 @@ def test_the_disk_has_it_already(bench: Make) -> None:
     assert site.store.journal_records() == [], "nothing was written, and nothing can be taken back"
 
 
-def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Make) -> None:
+def test_a_rename_already_made_by_the_user_can_be_approved(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
@@ -314,7 +314,7 @@ def test_creations_and_deletions_are_never_merged(bench: Make) -> None:
     assert site.service.get(delete.id).files[0].already_applied
 
 
-def test_a_mode_that_the_user_changes_is_kept(bench: Make) -> None:
+def test_a_file_mode_changed_by_the_user_is_kept(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     (site.root / "a.txt").chmod(0o755)
@@ -378,7 +378,7 @@ def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monke
     assert site.service.get("P13").files[0].stacked_on == ("P1",)
 
 
-def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(bench: Make) -> None:
+def test_the_last_of_a_long_stack_names_only_the_oldest_and_latest(bench: Make) -> None:
     site = bench({"a.txt": numbered(60)})
     staged = [site.edit("a.txt", (f"line {line}\n", f"{line}\n")) for line in range(3, 39, 3)]
     assert staged[4].files[0].stacked_on == ("P1", "P2", "P3", "P4")
@@ -417,7 +417,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
         assert [each.id for each in related_pending_proposals(store, {path})] == found
 
 
-def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None:
+def test_a_proposal_supersedes_only_one_with_the_same_files(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     for name in ("a", "b"):
         site.service.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
@@ -462,7 +462,7 @@ def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Mak
     assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")
 
 
-def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make) -> None:
+def test_a_link_that_replaced_the_shown_file_is_not_moved(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "c.txt")
@@ -497,7 +497,7 @@ def as_link(path: Path, target: str) -> None:
         (lambda root: as_link(root / "a.txt", "c"), "a.txt is a symbolic link now"),
     ],
 )
-def test_stale_proposal_says_what_blocks_it(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
+def test_a_stale_proposal_names_the_reason(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
     site = bench({"a.txt": "a\n", "move": "m\n"})
     (site.root / "link").symlink_to("a.txt")
     draft = site.service.new_draft("session")
@@ -538,7 +538,7 @@ def test_the_sides_of_a_conflict_that_can_t_be_shown_are_not(bench: Make, lost: 
     assert (stale.reason, stale.files[0].conflicts) == ("new.txt exists now, with other content", ())
 
 
-def test_a_version_that_answers_one_decided_in_part_takes_over_what_waits(bench: Make) -> None:
+def test_a_revision_of_a_partly_decided_proposal_takes_over_pending_files(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     first = site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": "C\n"})
     site.service.deny(first.id, ["1"])

@@ -118,7 +118,7 @@ def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], tak
     assert [record.id for record in undone_records(found)] == taken_back
 
 
-def test_the_last_record_that_was_carried_out_tells_what_a_folder_may() -> None:
+def test_folder_permissions_come_from_the_last_executed_record() -> None:
     assert recorded_folder_modes(records("apply undo -redo")) == {"folder": 2}
 
 
@@ -150,7 +150,7 @@ def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: i
     assert diffs["c.py"].change.base is None and diffs["c.py"].new == ("c",)
 
 
-def test_a_file_that_both_write_alike_is_left_out(service) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_with_equal_content_in_both_versions_is_left_out(service) -> None:  # type: ignore[no-untyped-def]
     made, store = service
     draft = made.new_draft("s")
     draft.edit("a.py", [TextReplacement("two", "zwei")])

@@ -79,7 +79,7 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(contents(), st.randoms(use_true_random=False))
-def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: random.Random) -> None:
+def test_any_subset_of_hunks_is_applied_like_git(pair: tuple[bytes, bytes], dice: random.Random) -> None:
     base, result = pair
     hunks = compare_contents("f", base, result).hunks
     chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}

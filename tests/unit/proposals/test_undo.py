@@ -58,7 +58,7 @@ def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Mak
         assert site.tree() == after
 
 
-def test_out_of_order_where_it_does_not_conflict(bench: Make) -> None:
+def test_undo_and_redo_work_out_of_order_without_conflicts(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     site.service.approve(first.id)
@@ -111,7 +111,7 @@ def test_file_in_the_way_refuses_the_undo(bench: Make, spoil: Callable[..., obje
     assert site.tree() == before
 
 
-def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: Make) -> None:
+def test_undoing_a_rename_keeps_the_users_later_edits(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
@@ -127,7 +127,7 @@ def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: 
     }
 
 
-def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
+def test_an_undone_part_is_pending_again(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": numbered(30)})
     draft = site.service.new_draft("session")
     draft.edit("a.txt", [TextReplacement("line 2\n", "two\n"), TextReplacement("line 20\n", "twenty\n")])
@@ -151,7 +151,7 @@ def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(30, l10="mine")
 
 
-def test_a_folder_that_was_there_before_stays(bench: Make) -> None:
+def test_a_folder_that_existed_before_is_kept(bench: Make) -> None:
     site = bench({})
     (site.root / "kept").mkdir()
     proposal = site.write(**{"kept/made/a.txt": "a\n"})
@@ -160,7 +160,7 @@ def test_a_folder_that_was_there_before_stays(bench: Make) -> None:
     assert [path.name for path in site.root.rglob("*")] == ["kept"]
 
 
-def test_deleting_the_last_file_takes_the_folder_as_git_does(bench: Make) -> None:
+def test_deleting_the_last_file_removes_its_folder(bench: Make) -> None:
     site = bench({"a/b/c.txt": "c\n", "a/d.txt": "d\n"})
     proposal = site.write(**{"a/b/c.txt": None})
     site.service.approve(proposal.id)
@@ -169,7 +169,7 @@ def test_deleting_the_last_file_takes_the_folder_as_git_does(bench: Make) -> Non
     assert site.read("a/b/c.txt") == b"c\n"
 
 
-def test_a_folder_comes_back_with_the_permissions_that_it_had(bench: Make) -> None:
+def test_a_restored_folder_has_its_former_permissions(bench: Make) -> None:
     site = bench({"a/b/c.txt": "c\n", "other.txt": "o\n"})
     (site.root / "a").chmod(0o2711)
     (site.root / "a/b").chmod(0o700)
@@ -186,7 +186,7 @@ def test_a_folder_comes_back_with_the_permissions_that_it_had(bench: Make) -> No
     assert folders(site) == {"a": 0o2711, "a/b": 0o750}
 
 
-def test_a_folder_whose_permissions_were_changed_since_stays_so(bench: Make) -> None:
+def test_changed_permissions_of_a_folder_are_kept(bench: Make) -> None:
     site = bench({"a/one.txt": "1\n", "a/two.txt": "2\n"})
     proposal = site.write(**{"a/one.txt": None, "b/new.txt": "n\n"})
     site.service.approve(proposal.id)
@@ -197,7 +197,7 @@ def test_a_folder_whose_permissions_were_changed_since_stays_so(bench: Make) -> 
     assert folders(site) == {"a": 0o700, "b": 0o711}
 
 
-def test_a_folder_that_became_a_file_has_its_permissions_when_that_is_taken_back(bench: Make) -> None:
+def test_a_folder_restored_from_a_file_has_its_permissions(bench: Make) -> None:
     site = bench({"stuff/a": "a\n"})
     (site.root / "stuff").chmod(0o700)
     draft = site.service.new_draft("session")
@@ -256,7 +256,7 @@ def test_undo_by_hand_first_and_redo_after(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
 
-def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench: Make) -> None:
+def test_a_rename_has_the_same_counts_when_undone_and_redone(bench: Make) -> None:
     site = bench({"old.py": numbered(200), "other.py": "one\n"})
     draft = site.service.new_draft("session")
     draft.rename("old.py", "new.py")
@@ -273,7 +273,7 @@ def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench:
     assert {(file.path, file.added, file.removed) for file in redone} == {("new.py", 2, 1), ("other.py", 1, 1)}
 
 
-def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: Make) -> None:
+def test_a_part_that_no_longer_applies_is_denied_before_the_undo(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
     site.service.approve(proposal.id, ["1"])
@@ -301,7 +301,7 @@ def test_binary_file_is_not_merged_on_undo(bench: Make) -> None:
 @pytest.mark.parametrize(
     ("inside", "message"), [((), "a.txt is a folder; remove"), (("x",), r"a.txt is a folder with other files in it")]
 )
-def test_a_file_does_not_come_back_where_a_folder_is(bench: Make, inside: tuple[str, ...], message: str) -> None:
+def test_a_file_is_not_restored_over_a_folder(bench: Make, inside: tuple[str, ...], message: str) -> None:
     site = bench({"a.txt": "a\n"})
     proposal = site.write(**{"a.txt": None})
     site.service.approve(proposal.id)

@@ -174,7 +174,7 @@ def test_without_gits_ids_it_is_the_same_or_refused(case: Case) -> None:
 
 @relaxed
 @given(pair=contents(), seed=st.integers(0, 10_000))
-def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
+def test_any_subset_of_changes_is_applied_by_git_apply(
     tmp_path_factory: pytest.TempPathFactory, pair: tuple[bytes, bytes], seed: int
 ) -> None:
     old, new = pair
@@ -277,7 +277,7 @@ def test_two_thousand_hunks_come_back() -> None:
 
 
 @given(cases(), st.data())
-def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
+def test_the_round_trip_check_accepts_only_the_exact_patch(case: Case, data: st.DataObject) -> None:
     text = decode_surrogateescape(render_diff([case.file]))
     check_patch_roundtrip(text, [case.file])
     if not has_hunks(case.file):
@@ -302,10 +302,10 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
     ],
     ids=["nothing", "wrong counts", "no newline", "another line"],
 )
-def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
+def test_a_patch_with_another_meaning_is_not_exported(text: str) -> None:
     with pytest.raises(UnexportablePatch):
         check_patch_roundtrip(text, [PatchFile("f", b"a\n", b"b\n")])
 
 
-def test_a_huge_patch_goes_out_without_a_second_look() -> None:
+def test_a_huge_patch_is_exported_unchecked() -> None:
     check_patch_roundtrip("x" * (MAX_CHECKED_PATCH_CHARACTERS + 1), [PatchFile("f", b"a\n", b"b\n")])

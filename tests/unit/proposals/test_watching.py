@@ -21,7 +21,7 @@ async def following(changes: Changes) -> frozenset[str]:
     return await asyncio.wait_for(anext(changes), 20)
 
 
-async def test_tells_of_a_file_that_was_changed_by_replacing_it(watcher: FileChangeWatcher, tmp_path: Path) -> None:
+async def test_a_replaced_file_is_reported_as_changed(watcher: FileChangeWatcher, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     watcher.watch({"a.txt"})
     changes = watcher.changes()
@@ -124,7 +124,7 @@ async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: FileCha
     assert done and task.cancelled()
 
 
-async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path: Path) -> None:
+async def test_a_workspace_that_is_moved_away_and_back_is_still_watched(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "workspace"
     root.mkdir()
     watcher = FileChangeWatcher(root)
@@ -146,7 +146,7 @@ async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path:
 
 
 @pytest.mark.parametrize("polling", [False, True])
-async def test_a_folder_that_goes_away_as_the_watch_begins_moves_it_further_up(
+async def test_a_folder_removed_at_the_start_of_the_watch_is_handled(
     watcher: FileChangeWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polling: bool
 ) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", str(polling).lower())

@@ -52,7 +52,7 @@ async def test_pending_files_are_not_written_through_a_link_outside(tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
-async def test_signoffs_own_files_are_no_changes_of_a_command(root: Path, way: SandboxMode) -> None:
+async def test_signoffs_own_files_do_not_count_as_changes_of_a_command(root: Path, way: SandboxMode) -> None:
     (root / ".gitignore").write_text("own/ignored/\n")
     workspace = Workspace(root, off_limits=[root / "own"])
     sandbox = Sandbox(workspace, root.parent / "runs", own_folders=(), modes=[way])
@@ -68,7 +68,7 @@ async def test_signoffs_own_files_are_no_changes_of_a_command(root: Path, way: S
 
 @pytest.mark.parametrize("way", list(SandboxMode))
 @pytest.mark.parametrize("name", ["d", "d" * 250])
-async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
+async def test_endlessly_nested_folders_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
     sandbox = await sandbox_of(root, way)
     nest = f"for _ in range(1100 if {len(name)} < 2 else 20): os.mkdir('{name}'); os.chdir('{name}')"
     async with sandbox.open_run({}) as run:
@@ -95,7 +95,7 @@ async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_
     assert "not all of it could be written, permission denied: sub/a.log" in output.text
 
 
-def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_kept(tmp_path: Path) -> None:
     (tmp_path / "d/e").mkdir(parents=True)
     for name in ("d/kept", "d/e/gone"):
         (tmp_path / name).touch()
@@ -119,7 +119,7 @@ async def test_overlay_is_used_wherever_it_can_be_mounted(root: Path, tmp_path: 
     )
 
 
-async def test_without_room_for_runs_it_is_in_place(root: Path, tmp_path: Path) -> None:
+async def test_without_a_folder_for_runs_commands_run_in_place(root: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     probe = await chosen(root, tmp_path / "runs", *SandboxMode)
     assert probe.mode is SandboxMode.IN_PLACE and "File exists" in probe.why_not
@@ -151,7 +151,7 @@ def put(parent: Path, name: str, *, old: bool = False) -> None:
         os.utime(parent / name, (time.time() - 3600,) * 2)
 
 
-def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
+def test_only_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
     for name in ("run-left", "guard-kept", "new-being-made"):
         put(tmp_path, name)
     put(tmp_path, "new-left", old=True)

@@ -61,7 +61,7 @@ async def test_command_has_no_capability_and_gets_no_privilege(run: SandboxRun) 
     assert status[status.index("NoNewPrivs:") + 1] == "1"
 
 
-async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: SandboxRun, root: Path) -> None:
+async def test_a_command_cannot_look_below_the_layer_with_its_own_namespace(run: SandboxRun, root: Path) -> None:
     await printed(run, f"unshare -Urm sh -c 'umount {root}; mount --bind / /mnt; echo x > /mnt{root}/below'")
     assert list(root.iterdir()) == []
 
@@ -210,7 +210,7 @@ async def test_folders_without_permissions_are_read_and_written_as_they_are(root
 
 
 @pytest.mark.layer
-async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, sandbox: Sandbox) -> None:
+async def test_a_file_changed_by_another_process_is_left_out(root: Path, sandbox: Sandbox) -> None:
     (root / "shared").write_text("one\n")
     async with sandbox.open_run({}) as run:
         await printed(run, "echo two >> shared; echo mine > own")
@@ -242,7 +242,7 @@ async def test_question_names_in_place_runs_without_namespaces(tmp_path: Path) -
     assert bench.asked[0].notes[0].startswith("This runs directly on your files")
 
 
-def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Path) -> None:
+def test_the_probe_reports_that_namespaces_are_not_available(tmp_path: Path) -> None:
     """In a namespace in which there may be no more of them, as in a container."""
     (tmp_path / "ws").mkdir()
     code = (

@@ -113,7 +113,7 @@ async def test_a_migration_is_written_where_nobody_has_the_database_open(trial: 
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-async def test_a_migration_of_a_database_that_is_in_use_is_kept_elsewhere(trial: Trial, mode: str) -> None:
+async def test_a_migrated_database_in_use_is_stored_elsewhere(trial: Trial, mode: str) -> None:
     server = database(trial.root / "db.sqlite3", mode)
     insert = "c = sqlite3.connect('db.sqlite3'); c.execute('INSERT INTO t VALUES (2)'); c.commit(); c.close()"
     output = await trial.run(python(f"import sqlite3; {insert}"))
@@ -126,7 +126,7 @@ async def test_a_migration_of_a_database_that_is_in_use_is_kept_elsewhere(trial:
     assert str(kept.parent) in output.text and rows(kept) == 2
 
 
-async def test_lines_that_the_user_writes_meanwhile_are_there(trial: Trial) -> None:
+async def test_lines_written_by_the_user_during_a_command_are_kept(trial: Trial) -> None:
     env = trial.root / ".env"
     put(env, "A=1\n")
     output = await trial.run("echo B=2 >> .env", lambda: env.write_text("A=1\nUSER=1\n"))
@@ -139,7 +139,7 @@ async def test_lines_that_the_user_writes_meanwhile_are_there(trial: Trial) -> N
     assert output.summary.endswith(said)
 
 
-async def test_a_file_that_is_only_opened_for_writing_is_left_alone(trial: Trial) -> None:
+async def test_an_ignored_file_only_opened_for_writing_is_unchanged(trial: Trial) -> None:
     env = trial.root / ".env"
     put(env, "A=1\n")
     put(trial.root / "quiet.log", "1\n")
@@ -151,7 +151,7 @@ async def test_a_file_that_is_only_opened_for_writing_is_left_alone(trial: Trial
     assert trial.kept("*") == [] and "ignored" not in output.text
 
 
-async def test_a_log_that_another_program_writes_to_stays_its_own(trial: Trial) -> None:
+async def test_a_log_open_in_another_program_is_not_replaced(trial: Trial) -> None:
     with (trial.root / "server.log").open("a") as log:
         log.write("before\n")
         log.flush()
@@ -172,7 +172,7 @@ async def test_written_ignored_files_are_counted_by_top_folder(trial: Trial) -> 
     assert not (trial.root / "build/old").exists() and (trial.root / "build/new/3").exists()
 
 
-async def test_a_folder_that_is_made_anew_keeps_what_somebody_else_has_written_in_it(trial: Trial) -> None:
+async def test_a_recreated_folder_keeps_files_of_other_processes(trial: Trial) -> None:
     for name in ("build/lib/a", "build/lib/b", "build/gone"):
         put(trial.root / name, name)
 
@@ -188,7 +188,7 @@ async def test_a_folder_that_is_made_anew_keeps_what_somebody_else_has_written_i
     assert "build/lib/b: changed by someone else meanwhile" in output.text
 
 
-async def test_a_folder_that_is_removed_keeps_what_somebody_else_has_written_in_it(trial: Trial) -> None:
+async def test_a_removed_folder_keeps_files_of_other_processes(trial: Trial) -> None:
     for name in ("build/a", "build/in/b"):
         put(trial.root / name, name)
     await trial.run("rm -rf build", lambda: put(trial.root / "build/in/b", "user"))
@@ -267,7 +267,7 @@ async def test_bytecode_that_is_ignored_can_be_removed(trial: Trial) -> None:
     assert not (trial.root / "__pycache__").exists() and list((trial.root / "build/__pycache__").iterdir()) == []
 
 
-async def test_rules_that_a_command_writes_hide_nothing(trial: Trial) -> None:
+async def test_ignore_rules_written_by_a_command_hide_nothing(trial: Trial) -> None:
     command = "mkdir -p d .pytest_cache; echo '*' | tee d/.gitignore .pytest_cache/.gitignore > .gitignore"
     output = await trial.run(f"{command}; echo x > d/code.py; echo x > top.py; echo x > .pytest_cache/conftest.py")
     assert set(trial.bench.draft.held) == {".gitignore", "d/.gitignore", "d/code.py", "top.py"}
@@ -275,7 +275,7 @@ async def test_rules_that_a_command_writes_hide_nothing(trial: Trial) -> None:
     assert "[not kept: .pytest_cache: a cache that git does not ignore]" in output.text
 
 
-async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> None:
+async def test_ignore_files_that_are_ignored_are_staged(trial: Trial) -> None:
     put(trial.root / ".gitignore", ".*\n")
     (trial.root / "d").mkdir()
     await trial.run("echo '*' > d/.gitignore")
@@ -295,7 +295,7 @@ async def test_held_ignored_files_are_written_after_a_yes(trial: Trial, allowed:
     assert f"[{said}: build/, 2 files]" in output.text
 
 
-async def test_nobody_is_asked_where_nothing_is_held(trial: Trial) -> None:
+async def test_without_held_files_the_user_is_not_asked(trial: Trial) -> None:
     trial.bench.hold_ignored = True
     put(trial.root / ".env", "A=1\n")
     await trial.run(python("open('.env', 'r+')"))

@@ -61,7 +61,9 @@ def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, sandbox: Sandbox) -> None:
+async def test_an_in_place_command_sees_pending_edits_and_only_its_changes_count(
+    root: Path, sandbox: Sandbox
+) -> None:
     before = facts(root)
     async with sandbox.open_run(PENDING) as run:
         assert await printed(run, "cat a.txt build/new/file build/old; test -x a.txt; echo $?; ls gone") == (
@@ -107,7 +109,7 @@ async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monk
     assert (root / "b.txt").read_text() == "the user's newest\n"
 
 
-async def test_an_ignored_file_in_a_folder_that_is_to_become_a_file_is_kept(root: Path, sandbox: Sandbox) -> None:
+async def test_an_ignored_file_in_a_folder_to_be_replaced_is_kept(root: Path, sandbox: Sandbox) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "gone/in/mine.log").write_text("nowhere else\n")
     before = facts(root)
@@ -162,7 +164,7 @@ async def test_a_users_locked_folder_is_left_alone(root: Path, sandbox: Sandbox,
     assert (now / "file").read_text() == "the user's\n"
 
 
-async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Path, sandbox: Sandbox) -> None:
+async def test_all_file_types_except_sockets_are_restored(root: Path, sandbox: Sandbox) -> None:
     for name in ("pipe", "in/pipe"):
         (root / name).parent.mkdir(exist_ok=True)
         os.mkfifo(root / name, 0o640)
@@ -230,7 +232,7 @@ def test_restore_without_an_interrupted_command_makes_nothing(root: Path, sandbo
     assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists()
 
 
-async def test_a_command_that_ends_while_it_is_waited_for_was_not_cut_off(root: Path, sandbox: Sandbox) -> None:
+async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up(policy, {})
@@ -273,7 +275,7 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_BACKUP_BYTES", 10), ("MAX_BACKUP_FILES", 5)])
-async def test_nothing_runs_where_there_is_too_much_to_keep(
+async def test_a_workspace_too_large_to_back_up_runs_no_command(
     root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"app.sandbox.workspace_backup.{limit}", most)
@@ -329,7 +331,7 @@ def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: O
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
 
 
-async def test_rules_that_a_command_in_place_writes_hide_nothing(root: Path) -> None:
+async def test_ignore_rules_written_in_place_hide_nothing(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])

@@ -111,7 +111,7 @@ def python(program: str) -> str:
 
 
 @where(landlock=True)
-async def test_command_in_place_writes_nothing_outside(kernel: Kernel, root: Path, outside: Path) -> None:
+async def test_a_command_in_place_writes_nothing_outside(kernel: Kernel, root: Path, outside: Path) -> None:
     attacks = (
         f"echo x >> {outside}/theirs; echo x > {outside}/new; mkdir {outside}/d; rm {outside}/theirs; "
         f"mv {outside}/theirs {outside}/moved; ln {outside}/theirs hard && echo x >> hard; mknod {outside}/p p; "
@@ -126,7 +126,7 @@ async def test_command_in_place_writes_nothing_outside(kernel: Kernel, root: Pat
 
 
 @where(landlock=True)
-async def test_command_in_place_reads_nothing_of_signoffs_own(kernel: Kernel, root: Path) -> None:
+async def test_a_command_in_place_cannot_read_signoffs_files(kernel: Kernel, root: Path) -> None:
     async with in_place(root).open_run({}) as run:
         key = "../own/config.toml"
         text = await printed(run, f"cat {key}; ln {key} hard; cp {key} copy; ln -s {key} soft; cat hard copy soft")
@@ -224,7 +224,7 @@ async def test_command_in_place_signals_no_program_of_the_user(
 
 
 @where(newest=True)
-async def test_nothing_goes_on_where_a_command_kills_what_watches_it(kernel: Kernel, root: Path) -> None:
+async def test_a_command_that_kills_its_watcher_is_ended(kernel: Kernel, root: Path) -> None:
     mark = f"{random.randrange(10**6, 10**7)}.25"
     async with in_place(root).open_run({}) as run:
         script = (

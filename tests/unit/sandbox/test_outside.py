@@ -55,7 +55,7 @@ async def run(home: Path) -> AsyncIterator[SandboxRun]:
     sandbox.close()
 
 
-async def test_a_program_that_is_linked_from_a_cache_stays_as_it_is(home: Path) -> None:
+async def test_a_program_hard_linked_from_a_cache_is_not_changed(home: Path) -> None:
     """As `uv tool install` links an installed program from its cache, so that both are one file."""
     cached, installed = home / ".cache/uv/main.py", home / "tool.py"
     cached.write_text("print('as released')\n")
@@ -74,7 +74,7 @@ async def test_a_program_that_is_linked_from_a_cache_stays_as_it_is(home: Path) 
             assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), "one at a time"
 
 
-async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_caches_are_emptied_when_old_or_on_request(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = sandbox_in(home)
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
 
@@ -123,7 +123,7 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
 
 
 @pytest.mark.usefixtures("ordinary_user")
-def test_a_folder_on_the_path_that_the_user_may_not_enter_is_passed_over(home: Path) -> None:
+def test_an_inaccessible_folder_on_the_path_is_skipped(home: Path) -> None:
     """As it is for another user to whom root's PATH was left."""
     locked = home / "locked"
     locked.mkdir(mode=0)
@@ -253,7 +253,7 @@ async def test_a_linked_home_keeps_the_layer(home: Path, linked: str, monkeypatc
     assert not (real_home / ".cache/y").exists()
 
 
-async def test_the_temporary_folder_is_kept_between_commands_and_holds_no_trap(home: Path) -> None:
+async def test_the_temporary_folder_is_kept_between_commands(home: Path) -> None:
     sandbox = sandbox_in(home)
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         root = Path(temporary, "deep/ws")

@@ -23,7 +23,7 @@ from tests.waiting import until
 
 @pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
 @pytest.mark.parametrize("stray", ["", "setsid "])
-async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_process_of_a_command_survives_its_time_limit(stray: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "GRACE_SECONDS", 0.2)
     mark = f"{random.randrange(10**6, 10**7)}.125"
 
@@ -67,7 +67,7 @@ def shows(process: int, mark: str) -> bool:
 
 
 @pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
-def test_a_process_seen_before_its_exec_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_seen_before_its_exec_is_examined_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"]) as stray, ExitStack() as after:
         after.callback(stray.kill)
         # As the kernel shows one between the end of its program before and the environment of the next one.
@@ -103,7 +103,7 @@ def test_a_process_seen_before_its_exec_is_looked_at_again(monkeypatch: pytest.M
         assert not kill_marked_processes("7") and 3 < len(looks) < 10
 
 
-async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> None:
+async def test_a_start_cancelled_at_any_step_leaves_no_process() -> None:
     for steps in range(8):
         mark = f"{random.randrange(10**6, 10**7)}.75"
         starting = asyncio.ensure_future(
@@ -123,7 +123,7 @@ async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> 
         assert starting.cancelled() and not running(mark)
 
 
-async def test_nobody_is_signalled_for_a_process_that_has_ended() -> None:
+async def test_no_signal_is_sent_for_an_ended_process() -> None:
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", "sleep 60 >/dev/null & echo $!", stdout=PIPE, start_new_session=True
     )
@@ -135,7 +135,7 @@ async def test_nobody_is_signalled_for_a_process_that_has_ended() -> None:
     os.kill(other, signal.SIGKILL)
 
 
-async def test_a_process_that_nobody_has_seen_end_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_reaped_elsewhere_causes_no_error(caplog: pytest.LogCaptureFixture) -> None:
     process = await asyncio.create_subprocess_exec("/bin/true", start_new_session=True)
     # The event loop hears of it only later.
     with suppress(ChildProcessError):

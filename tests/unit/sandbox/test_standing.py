@@ -32,7 +32,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tmp_path: Path) -> None:
+async def test_a_cancelled_start_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
     # What asyncio opens once for all is open by then.
     first = await start_persistent(
@@ -104,7 +104,7 @@ async def told_of_end(process: PersistentProcess) -> str:
     return await process.wait_for_end()
 
 
-async def test_a_start_that_the_system_refuses_says_so_and_leaves_no_descriptor(tmp_path: Path) -> None:
+async def test_a_failed_start_is_reported_and_leaves_no_descriptor(tmp_path: Path) -> None:
     await told_of_end(await standing("/bin/true", folder=tmp_path))
     before = open_files()
     for _ in range(8):
@@ -199,7 +199,7 @@ async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None
     assert layer.unseen_paths() == ["d/e/file"]
 
 
-async def test_an_error_goes_before_having_been_given_up() -> None:
+async def test_an_error_wins_over_a_cancellation() -> None:
     go = asyncio.Event()
 
     async def fail() -> None:

@@ -61,7 +61,7 @@ def test_missing_paths_are_skipped(root: Path, layer: Path) -> None:
     assert not (root / "none").exists() and list((root / "gone").iterdir()) == []
 
 
-def test_folders_without_end_are_said_to_be(root: Path, layer: Path) -> None:
+def test_endlessly_nested_folders_are_reported(root: Path, layer: Path) -> None:
     here = os.open(layer, os.O_RDONLY)
     there = os.open(root, os.O_RDONLY)
     for _ in range(1_100):

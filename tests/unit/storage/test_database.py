@@ -53,7 +53,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_only_the_owner_can_read_the_state_even_if_it_was_opened_to_others(tmp_path: Path) -> None:
+def test_the_state_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "state" / "signoff.db"
     database = Database(path)
     with database.transaction() as connection:
@@ -94,7 +94,7 @@ def test_a_damaged_database_is_left_alone(tmp_path: Path, content: bytes) -> Non
     assert path.read_bytes() == content
 
 
-def test_a_schema_that_is_no_text_any_more_is_damage(tmp_path: Path) -> None:
+def test_an_unreadable_schema_is_reported_as_damage(tmp_path: Path) -> None:
     path = tmp_path / "signoff.db"
     Database(path).close()
     content = path.read_bytes()
@@ -146,7 +146,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert [event.text for event in events if isinstance(event, UserMessage)] == ["0", "1", "2", "3", "4"]
 
 
-def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
+def test_events_are_stored_and_read_unchanged(store: SessionStore) -> None:
     record = store.create(model="m")
     stored = store.append_events(record.id, [UserMessage(text="a\n\ttab ☃ \x00"), UserMessage(text="")])
     assert [event.id for event in stored] == sorted(event.id for event in stored) and stored[0].time > 0
@@ -155,7 +155,7 @@ def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
     assert store.get(record.id).title == "a tab ☃ \x00"
 
 
-def test_sessions_are_found_by_the_beginning_of_their_id_unless_several_share_it(store: SessionStore) -> None:
+def test_sessions_are_found_by_a_unique_id_prefix(store: SessionStore) -> None:
     record = store.create()
     store.append_events(record.id, [UserMessage(text="hello")])
     assert store.get(record.id[:4]).id == record.id
@@ -178,7 +178,7 @@ def test_a_session_is_listed_with_the_model_that_answered_last(store: SessionSto
     assert [one.model for one in store.all()] == ["small"]
 
 
-def test_a_fork_goes_its_own_way_without_what_was_queued(store: SessionStore) -> None:
+def test_a_fork_is_independent_and_has_no_queued_messages(store: SessionStore) -> None:
     record = store.create()
     first, second = store.append_events(record.id, [UserMessage(text="one"), UserMessage(text="two")])
     fork = store.fork(record.id, upto=first.id)
@@ -279,7 +279,7 @@ def test_commits_are_flushed_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert database.query_rows("PRAGMA journal_mode") == [("wal",)]
 
 
-def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> None:
+def test_a_fork_keeps_decisions_and_times(store: SessionStore) -> None:
     record = store.create()
     said = store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.APPROVED)])
     fork = store.fork(record.id)
@@ -287,7 +287,7 @@ def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> 
     assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]
 
 
-def test_a_fork_is_told_of_a_rebase_of_what_it_remembers(store: SessionStore) -> None:
+def test_a_fork_receives_rebases_of_its_proposals(store: SessionStore) -> None:
     record, stranger = store.create(), store.create()
     store.append_events(record.id, [ProposalStaged(proposal="P1", summary="Edit", files=(), calls=())])
     fork = store.fork(record.id)
@@ -360,7 +360,7 @@ def test_events_are_read_as_stored(simulated: Simulation, tmp_path_factory: pyte
                 event.id = 0
 
 
-def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -> None:
+def test_a_long_log_is_read_completely_with_little_memory(store: SessionStore) -> None:
     turn: list[Event] = [TurnStarted(cause="message"), UserMessage(text="one"), TurnEnded(stopped="answer")]
     record = store.create()
     stored = store.append_events(record.id, turn * 1_000)
@@ -475,7 +475,7 @@ def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEditStore) ->
     assert captured.captured_files("P1") == [file(b"c")]
 
 
-def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: CapturedEditStore) -> None:
+def test_a_concurrent_capture_stores_nothing_and_must_retry(captured: CapturedEditStore) -> None:
     captured.store_edits(TURN, [file(b"b")])
     assert captured.store_edits(TURN, [file(b"mine")]) == ""
     seen = captured.captured_files("P1")

@@ -73,7 +73,7 @@ def test_pruning_a_denied_proposal_frees_its_space(bench: Bench) -> None:
         bench.service.get(proposal)
 
 
-def test_a_session_that_is_pinned_stays_until_it_is_not(bench: Bench) -> None:
+def test_a_pinned_session_is_not_pruned(bench: Bench) -> None:
     record = bench.sessions.create()
     bench.sessions.append_events(record.id, [UserMessage(text="remember this")])
     bench.sessions.pin(record.id, True)
@@ -105,7 +105,7 @@ def test_pruning_keeps_undo_of_kept_sessions(bench: Bench) -> None:
     assert bench.contents() == 0
 
 
-def test_what_belongs_to_a_session_that_is_still_used_stays_however_old(bench: Bench) -> None:
+def test_content_of_a_used_session_is_not_pruned(bench: Bench) -> None:
     record = bench.sessions.create()
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n", record.id)
@@ -118,7 +118,7 @@ def test_what_belongs_to_a_session_that_is_still_used_stays_however_old(bench: B
     assert (bench.root / "a").read_text() == "old\n"
 
 
-def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench, tmp_path: Path) -> None:
+def test_content_of_other_workspaces_and_new_content_is_not_pruned(bench: Bench, tmp_path: Path) -> None:
     other = Bench(tmp_path, "other")
     kept = other.stage("b", "theirs\n")
     (fresh,) = bench.store.put_blobs([b"about to be staged"])
@@ -152,7 +152,7 @@ def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
     assert ((bench.root / "a").read_text(), (bench.root / "b").read_text()) == ("new\n", "new\n")
 
 
-def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:
+def test_storing_old_content_again_protects_it_from_pruning(bench: Bench) -> None:
     (name,) = bench.store.put_blobs([b"again"])
     with bench.database.transaction() as connection:
         connection.execute("UPDATE blobs SET added = 0")
@@ -161,7 +161,7 @@ def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:
     assert bench.store.read_blob(name) == b"again"
 
 
-def test_what_is_said_in_a_session_that_was_pruned_while_it_was_open_is_kept(bench: Bench) -> None:
+def test_events_in_a_pruned_but_open_session_are_kept(bench: Bench) -> None:
     record = bench.sessions.create()
     bench.sessions.append_events(record.id, [UserMessage(text="before")])
     assert bench.prune().sessions == 1
@@ -170,7 +170,7 @@ def test_what_is_said_in_a_session_that_was_pruned_while_it_was_open_is_kept(ben
     assert [event.text for event in bench.sessions.events(record.id) if isinstance(event, UserMessage)] == ["after"]
 
 
-def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench) -> None:
+def test_an_image_is_kept_while_a_message_names_it(bench: Bench) -> None:
     said, gone = png(1, 1), png(2, 2)
     bench.store.put_blobs([said, gone])
     session = bench.sessions.create().id
@@ -184,7 +184,7 @@ def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench
     assert bench.prune(age=10**6).contents == 1 and bench.contents() == 0
 
 
-def test_space_that_cannot_be_given_back_now_fails_no_pruning(bench: Bench) -> None:
+def test_pruning_succeeds_although_the_file_cannot_shrink(bench: Bench) -> None:
     bench.service.deny(bench.stage("a.txt", MANY_LINES))
     with bench.database.transaction() as connection:
         reading = connection.execute("VALUES (1), (2), (3)")

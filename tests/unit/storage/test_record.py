@@ -49,7 +49,7 @@ def lines(**changed: str) -> str:
     return "".join(changed.get(f"line_{number}", f"line {number}") + "\n" for number in range(30))
 
 
-def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None:
+def test_a_partial_approval_records_content_before_and_after(bench: Bench) -> None:
     git(bench.root, "init", "--quiet")
     (bench.root / "a.txt").write_text(lines())
     git(bench.root, "add", "--all")
@@ -206,7 +206,7 @@ def test_a_forged_entry_is_found_by_the_next_or_the_head(fifty: Bench, position:
     assert {one.number for one in RecordStore(fifty.database, fifty.name).verify_chain().broken} == {betrayed}
 
 
-def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
+def test_an_undone_decision_does_not_explain_the_content(bench: Bench) -> None:
     (bench.root / "a.txt").write_text("a\n")
     first = bench.stage("a.txt", "b\n")
     bench.service.approve(first)
@@ -246,7 +246,7 @@ def put(bench: Bench, number: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
-def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: int, bench: Bench) -> None:
+def test_entries_of_an_earlier_version_stay_valid(version: int, bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
     old = as_earlier_versions_wrote_it(entry, version)
@@ -258,7 +258,7 @@ def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: i
     assert second.before == hashlib.sha256(old).hexdigest()
 
 
-def test_what_a_command_has_written_besides_is_in_the_record_and_above_the_diff(bench: Bench) -> None:
+def test_other_writes_of_a_command_are_in_the_record_and_above_the_diff(bench: Bench) -> None:
     draft = bench.service.new_draft("")
     draft.write("a.txt", "a\n")
     draft.ignored.append(IgnoredPath("node_modules/", 312))
@@ -305,7 +305,7 @@ def drop(bench: Bench, *tables: str) -> None:
             connection.execute(f"DROP TABLE {table}")
 
 
-def test_pruning_leaves_the_chain_whole(fifty: Bench) -> None:
+def test_pruning_keeps_the_chain_of_the_record_valid(fifty: Bench) -> None:
     before = rows(fifty)
     fifty.prune()
     assert rows(fifty) == before

@@ -92,7 +92,7 @@ EVENTS: dict[str, tuple[Event, str]] = {
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-def test_all_that_was_said_proposed_and_read_is_found(bench: Bench, kind: str) -> None:
+def test_messages_proposals_and_read_files_are_found(bench: Bench, kind: str) -> None:
     event, words = EVENTS[kind]
     session = bench.say(UserMessage(text="something else altogether"), event)
     (found,) = bench.search.find(words)
@@ -100,17 +100,17 @@ def test_all_that_was_said_proposed_and_read_is_found(bench: Bench, kind: str) -
     assert found.event == bench.store.events(session)[-1].id
 
 
-def test_what_was_said_of_a_denied_call_is_found_as_the_users(bench: Bench) -> None:
+def test_feedback_on_a_denied_call_is_found_as_the_users_text(bench: Bench) -> None:
     bench.say(CallDenied(call="c1.0", asked="command", subject="rm -rf build", feedback="mind the cache"))
     assert bench.found("cache") == [("you", "mind the cache")]
 
 
-def test_what_a_tool_printed_and_what_was_thrown_away_is_not_found(bench: Bench) -> None:
+def test_tool_output_and_discarded_text_is_not_found(bench: Bench) -> None:
     bench.say(EVENTS["file"][0], AssistantMessage(text="half an output", state="discarded"))
     assert bench.found("output") == []
 
 
-def test_what_is_said_after_a_search_is_found_by_the_next_and_the_newest_comes_first(bench: Bench) -> None:
+def test_later_messages_are_found_and_the_newest_come_first(bench: Bench) -> None:
     bench.say(UserMessage(text="first thought"))
     assert bench.found("thought") == [("you", "first thought")]
     bench.say(UserMessage(text="second thought"))
@@ -122,14 +122,14 @@ def test_another_workspace_is_not_searched(tmp_path: Path, bench: Bench) -> None
     assert bench.found("elsewhere") == []
 
 
-def test_a_file_is_named_once_a_session_and_a_fork_repeats_nothing(bench: Bench) -> None:
+def test_a_file_is_found_once_per_session_and_not_again_in_a_fork(bench: Bench) -> None:
     session = bench.say(UserMessage(text="hello there"), EVENTS["file"][0], EVENTS["file"][0])
     bench.store.fork(session)
     assert len(bench.found("hello")) == 1
     assert len(bench.found("uber")) == 2, "once in each"
 
 
-def test_an_index_of_an_earlier_version_is_made_anew_with_what_it_left_out(tmp_path: Path) -> None:
+def test_a_search_index_of_an_earlier_version_is_rebuilt(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.say(UserMessage(text="about the scheduler"), EVENTS["answered"][0])
     before = next(at for at, each in enumerate(MIGRATIONS) if "DROP TABLE IF EXISTS search" in each)
@@ -155,12 +155,12 @@ def test_words_without_a_letter_find_nothing(bench: Bench, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ['"loop', "loop AND", "NOT loop", "text:loop", "loop*", "NEAR(loop)", "loop'--"])
-def test_operators_are_words_like_others(bench: Bench, words: str) -> None:
+def test_search_operators_are_taken_as_words(bench: Bench, words: str) -> None:
     bench.say(UserMessage(text="and not: text, loop or near loop"))
     assert len(bench.found(words)) == 1
 
 
-def test_words_of_a_language_without_spaces_are_found_in_its_sentences(bench: Bench) -> None:
+def test_words_are_found_in_languages_without_spaces(bench: Bench) -> None:
     bench.say(UserMessage(text="请修复重试循环"), UserMessage(text="再試行を直して"))
     assert [text for _, text in bench.found("重试")] == ["请修复重试循环"]
     assert [text for _, text in bench.found("試行")] == ["再試行を直して"]
@@ -168,7 +168,7 @@ def test_words_of_a_language_without_spaces_are_found_in_its_sentences(bench: Be
 
 
 @pytest.mark.parametrize("how", ["deleted", "pruned"])
-def test_nothing_of_a_session_that_is_gone_stays_in_the_index(bench: Bench, how: str) -> None:
+def test_a_deleted_session_is_removed_from_the_index(bench: Bench, how: str) -> None:
     session = bench.say(*(event for event, _ in EVENTS.values()))
     bench.search.update_index()
     assert bench.words_kept() > 20
@@ -202,7 +202,7 @@ def test_every_message_is_found(tmp_path_factory: pytest.TempPathFactory, said: 
     assert len(found) == (len(said) if any(map(str.isalnum, words)) else 0)
 
 
-def test_an_index_that_cannot_be_made_is_not_laid_to_the_charge_of_sqlite(bench: Bench) -> None:
+def test_an_index_that_cannot_be_built_is_not_reported_as_missing_fts5(bench: Bench) -> None:
     bench.say(UserMessage(text="hello"))
     with bench.database.transaction() as connection:
         connection.execute("CREATE TABLE search_data (one)")

@@ -12,7 +12,7 @@ from app.storage import StorageError
 from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch, SessionLock, is_session_open
 
 
-def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_session_lock_is_held_by_one_process_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "session.lock"
     one, other = SessionLock(path), SessionLock(path)
     assert one.acquire() and one.acquire() and not other.acquire()
@@ -23,7 +23,7 @@ def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
     assert other.acquire()
 
 
-def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_on_a_removed_file_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "session.lock"
     first, second = SessionLock(path), SessionLock(path)
     assert first.acquire()
@@ -71,7 +71,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_signal_that_cannot_be_given_fails_nothing(tmp_path: Path) -> None:
+def test_a_change_signal_that_cannot_be_sent_causes_no_error(tmp_path: Path) -> None:
     giving = DatabaseChangeSignal(tmp_path / "signals", "/w")
     shutil.rmtree(tmp_path / "signals")
     giving.send()

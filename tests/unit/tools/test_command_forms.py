@@ -49,7 +49,7 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
         ("git config alias.x '!id'", ["git config alias.x '!id'"]),
     ],
 )
-def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(command: str, forms: list[str]) -> None:
+def test_permission_forms_are_ordered_from_wide_to_exact(command: str, forms: list[str]) -> None:
     assert [str(form) for form in allowable_forms(command)] == forms
     assert all(form.matches(command) for form in allowable_forms(command))
 
@@ -67,7 +67,7 @@ def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(com
         "pytest\nid",
     ],
 )
-def test_what_is_more_than_one_simple_command_has_no_form_and_is_of_none(command: str) -> None:
+def test_a_compound_command_has_no_form(command: str) -> None:
     with pytest.raises(NotSimpleCommand):
         allowable_forms(command)
     assert not CommandForm(("pytest",), open=True).matches(command)
@@ -99,17 +99,17 @@ def test_a_reading_form_covers_no_writing(words: tuple[str, ...], covered: str, 
 
 
 @given(words=WORDS, is_open=st.booleans())
-def test_a_form_is_kept_as_it_is(words: list[str], is_open: bool) -> None:
+def test_a_form_survives_dump_and_load(words: list[str], is_open: bool) -> None:
     form = CommandForm(tuple(words), is_open)
     assert CommandForm.load(form.dump()) == form
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[[], true]", '[["a"], 1]', "[[1], true]", '{"a": 1}'])
-def test_what_is_no_form_is_said(text: str) -> None:
+def test_an_invalid_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         CommandForm.load(text)
 
 
-def test_a_word_that_the_shell_replaces_is_not_the_same_word_in_quotes() -> None:
+def test_an_expanded_word_differs_from_a_quoted_one() -> None:
     (*_, exact) = allowable_forms("cat '*'")
     assert exact.matches("cat '*'") and not exact.matches("cat *")

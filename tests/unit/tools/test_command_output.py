@@ -55,7 +55,7 @@ def test_characters_survive_being_cut() -> None:
         assert plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True) == data.decode()
 
 
-def test_an_unfinished_sequence_holds_back_only_so_much() -> None:
+def test_an_unfinished_escape_sequence_delays_limited_text() -> None:
     plain = PlainTextDecoder()
     text = plain.feed(b"\x1b]0;" + b"x" * 2000)
     assert len(text) > 1000
@@ -92,7 +92,7 @@ def test_head_and_tail_are_kept_and_the_rest_is_counted(pieces: list[str], head:
         ("50%\r", "50%"),
     ],
 )
-def test_lines_that_were_written_over_are_gone(text: str, expected: str) -> None:
+def test_overwritten_lines_are_removed(text: str, expected: str) -> None:
     assert remove_overwritten(text) == expected
 
 
@@ -107,7 +107,7 @@ async def test_live_output_is_joined_and_complete() -> None:
     assert "".join(sent) == "".join(f"{number}\n" for number in range(1000))
 
 
-async def test_live_output_comes_without_a_flush_too() -> None:
+async def test_live_output_arrives_without_a_flush() -> None:
     arrived = asyncio.Event()
     live = ThrottledOutput(lambda text: arrived.set())
     live.feed("x")
@@ -230,7 +230,7 @@ def allowed(tmp_path: Path) -> Bench:
     ("limit", "reason"),
     [("MAX_CHANGE_BYTES", "all that was changed is over 10 B"), ("MAX_CHANGED_FILE_BYTES", "larger than 10 bytes")],
 )
-async def test_what_is_too_large_is_left_out_and_named(
+async def test_files_that_are_too_large_are_left_out_and_named(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
 ) -> None:
     monkeypatch.setattr(command_result, limit, 10)
@@ -240,7 +240,7 @@ async def test_what_is_too_large_is_left_out_and_named(
 
 
 @pytest.mark.layer
-async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path: Path) -> None:
+async def test_files_changed_by_another_process_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     bench = Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
@@ -261,7 +261,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
     assert (workspace.root / "a").read_text() == "somebody else\n"
 
 
-async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(allowed: Bench) -> None:
+async def test_a_cancelled_command_stages_nothing(allowed: Bench) -> None:
     entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.add_changes
 
     def slow(changes: Sequence[PathChange], recipe: object) -> Report:

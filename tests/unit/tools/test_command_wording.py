@@ -20,7 +20,7 @@ DIFFERENCE = {
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
-def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: SandboxMode) -> None:
+def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
     probe = SandboxProbeResult(
         way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
     )
@@ -32,7 +32,7 @@ def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_bet
 
 
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
-def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: SandboxMode) -> None:
+def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) -> None:
     notes = command_permission_notes(
         SandboxProbeResult(way, "the reason", landlock=6), CommandPermissions(("~/.foo",)), planning=True
     )
@@ -50,7 +50,7 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
         ("sh: /etc/x: Read-only file system", False),
     ],
 )
-def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
+def test_the_model_is_told_why_git_cannot_write(printed: str, told: bool) -> None:
     assert ("commits" in " ".join(sandbox_failure_notes(printed, ProcessResult(1, 0.0), in_place=False))) is told
 
 
@@ -76,7 +76,7 @@ OPEN = {
         (0, False, "writes acts changes names"),
     ],
 )
-def test_in_place_the_question_names_what_is_possible(landlock: int, filtered: bool, is_open: str) -> None:
+def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filtered: bool, is_open: str) -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
     text = " ".join(command_permission_notes(probe, CommandPermissions(), planning=False))
     assert [name for name, words in OPEN.items() if words in text] == [
@@ -85,7 +85,7 @@ def test_in_place_the_question_names_what_is_possible(landlock: int, filtered: b
     assert "limit" not in text
 
 
-def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is_in_vain() -> None:
+def test_the_in_place_question_says_that_ignored_files_are_written() -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filters_syscalls=True)
     for hold in (False, True):
         text = command_permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
@@ -93,7 +93,7 @@ def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is
         assert ("can't hold it" in text) is hold
 
 
-def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None:
+def test_the_in_place_question_says_that_an_allowed_socket_opens_all() -> None:
     for mode in SandboxMode:
         opened = CommandPermissions(sockets=("ssh-agent",))
         text = " ".join(
@@ -102,7 +102,7 @@ def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None
         assert "it reaches ssh-agent" in text and ("every program" in text) is (mode is SandboxMode.IN_PLACE)
 
 
-def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_linux_the_question_says_that_nothing_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_result, "PLATFORM", "darwin")
     text = " ".join(
         command_permission_notes(SandboxProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False)
@@ -128,6 +128,6 @@ def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, re
     assert sandbox_failure_notes(printed, ended, in_place=True) == ([note] if note else [])
 
 
-def test_the_doctor_says_where_no_command_may_run() -> None:
+def test_the_doctor_reports_that_commands_are_refused() -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", refusal="as root")
     assert describe_sandbox(probe) == "do not run: as root"

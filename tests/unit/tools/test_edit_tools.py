@@ -115,7 +115,7 @@ async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Ben
         await bench.call("edit_file", path=".npmrc", edits=[{"old": "guess", "new": "b"}])
 
 
-async def test_a_patch_over_very_many_files_is_told_in_short(bench: Bench) -> None:
+async def test_the_result_of_a_patch_over_many_files_is_short(bench: Bench) -> None:
     files = tuple(Stat(f"f{number}", "edit", 1, 0) for number in range(500))
     bench.draft.apply_patch = lambda patch: Report(files, "note " * 5000)
     output = await bench.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
@@ -135,7 +135,7 @@ async def test_a_secret_may_be_edited_after_a_yes_and_made_without_one(bench: Be
     assert [asked.detail for asked in bench.asked] == ["x.pem"]
 
 
-async def test_cancelling_waits_for_the_draft_so_that_nothing_comes_in_later(bench: Bench) -> None:
+async def test_cancelling_an_edit_waits_for_its_draft(bench: Bench) -> None:
     entered = threading.Event()
     leave = threading.Event()
 

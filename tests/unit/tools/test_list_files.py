@@ -71,7 +71,9 @@ class EndlessWorkspace(Workspace):
             yield f"{number:012}.txt"
 
 
-async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listing_ends_at_its_time_limit_with_partial_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(list_files, "LIST_SECONDS", 0.2)
     workspace = EndlessWorkspace(tmp_path)
     output = await Bench(workspace, MemoryDraft(workspace)).call("list_files")
@@ -80,7 +82,7 @@ async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("regex", "with_ripgrep"), [(True, False), (False, True)])
-async def test_a_search_looks_into_files_before_all_are_found(
+async def test_a_search_reads_files_before_the_listing_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool, with_ripgrep: bool
 ) -> None:
     monkeypatch.setattr(search_text, "SEARCH_SECONDS", 2.0)
@@ -100,7 +102,7 @@ async def test_counts_by_folder_where_there_are_too_many(bench: Bench) -> None:
     assert output.text.split("\n")[1:] == [*(f"pkg{folder}/ (100)" for folder in range(6)), "top.py"]
 
 
-async def test_caps_a_flat_folder_and_says_how_many_are_left(bench: Bench) -> None:
+async def test_a_flat_folder_is_shortened_with_a_count(bench: Bench) -> None:
     put(bench, *(f"f{file:04}.py" for file in range(620)))
     output = await bench.call("list_files")
     assert output.text.startswith("[620 files")
@@ -122,7 +124,7 @@ async def test_refuses(bench: Bench, path: str, message: str) -> None:
         await bench.call("list_files", path=path)
 
 
-async def test_says_when_there_is_nothing(bench: Bench) -> None:
+async def test_an_empty_listing_says_so(bench: Bench) -> None:
     assert (await bench.call("list_files")).text == "There are no files in the workspace."
     put(bench, "a.py")
     assert "No file matches '*.rs'" in (await bench.call("list_files", pattern="*.rs")).text

@@ -98,7 +98,7 @@ async def test_shows_pending_edits_and_says_so(bench: Bench) -> None:
     assert "1\tmade up" in (await bench.call("read_file", path="added.py")).text
 
 
-async def test_files_that_are_gone_missing_or_too_large_say_so(bench: Bench) -> None:
+async def test_deleted_missing_and_large_files_are_reported(bench: Bench) -> None:
     put(bench, "a.py", "old\n")
     bench.draft.held["a.py"] = None
     with pytest.raises(ToolError, match="a staged edit deletes or renames it"):

@@ -63,7 +63,9 @@ async def test_read_edit_read_again(bench: Bench, draft: Draft) -> None:
     assert draft.summaries == ["Shout"]
 
 
-async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: ProposalService, draft: Draft) -> None:
+async def test_the_reported_content_is_what_an_approval_writes(
+    bench: Bench, service: ProposalService, draft: Draft
+) -> None:
     await bench.call("write_file", path="new/c.py", content="c\n")
     await bench.call("rename_file", path="b.py", new_path="d.py")
     listing = (await bench.call("list_files")).text.split("\n")
@@ -78,12 +80,12 @@ async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: P
     assert sorted(bench.workspace.walk_files()) == ["d.py", "new/c.py", "src/a.py"]
 
 
-async def test_a_folder_is_told_from_a_file_that_is_missing(bench: Bench) -> None:
+async def test_a_folder_and_a_missing_file_have_different_errors(bench: Bench) -> None:
     with pytest.raises(ToolError, match=r"src is a folder\. Use list_files"):
         await bench.call("read_file", path="src")
 
 
-async def test_a_file_that_is_too_large_is_said_to_be(bench: Bench) -> None:
+async def test_a_file_that_is_too_large_is_reported(bench: Bench) -> None:
     with (bench.workspace.root / "large").open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(ToolError, match="can't be read: larger than"):
@@ -91,7 +93,7 @@ async def test_a_file_that_is_too_large_is_said_to_be(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("pending", [False, True])
-async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
+async def test_a_file_that_is_too_large_is_refused_without_reading(
     bench: Bench, service: ProposalService, monkeypatch: pytest.MonkeyPatch, pending: bool
 ) -> None:
     path = bench.workspace.root / "large.js"
@@ -130,7 +132,9 @@ TEXTS = ["one\ntwo\n", "ONE\ntwo\n", "one\r\ntw", "two\r\none", "", "\ufeffne\n1
         max_size=12,
     )
 )
-async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[str, str, str, int | None]]) -> None:
+async def test_a_read_returns_the_current_content(
+    tmp_path: Path, steps: list[tuple[str, str, str, int | None]]
+) -> None:
     """Files change between reads without any sign in their size or times; who reads for the first time is right."""
     root = tmp_path / "reads"
     root.mkdir(exist_ok=True)
@@ -268,7 +272,7 @@ def patches(draw: st.DrawFn) -> str:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patch=patches())
-async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, patch: str) -> None:
+async def test_a_patch_asks_for_permission_for_each_secret_it_reads(tmp_path: Path, patch: str) -> None:
     root = tmp_path / "secrets"
     if not root.exists():
         for name in SECRETS:
@@ -322,7 +326,7 @@ def staged(tmp_path: Path, path: str, patch: str) -> tuple[ProposalService, Work
         ("delete_file", {}),
     ],
 )
-async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
+async def test_a_secret_in_a_users_proposal_needs_permission(
     tmp_path: Path, path: str, patch: str, name: str, arguments: dict[str, object]
 ) -> None:
     service, workspace = staged(tmp_path, path, patch)
@@ -341,7 +345,7 @@ async def test_a_search_of_all_leaves_out_and_names_a_pending_secret(tmp_path: P
     assert "no line matches" in found.lower() and path in found
 
 
-async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_hand_is_in_it(tmp_path: Path) -> None:
+async def test_a_secret_staged_by_the_same_session_needs_no_permission(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
@@ -358,7 +362,7 @@ async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_
         await after.call("read_file", path=".env")
 
 
-async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secret_the_models(tmp_path: Path) -> None:
+async def test_a_revision_of_a_users_patch_keeps_its_secret_protected(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
@@ -370,7 +374,7 @@ async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secre
         await Bench(workspace, service.new_draft("s1")).call("read_file", path=".env")
 
 
-async def test_what_a_model_is_told_of_a_part_of_the_users_patch_quotes_no_secret(tmp_path: Path) -> None:
+async def test_a_report_on_a_users_patch_quotes_no_secret(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.env").write_text(f"KEY={TOKEN}\n")
     service = ProposalService(Workspace(tmp_path / "ws"), MemoryStore(), tmp_path / "lock")

@@ -49,7 +49,7 @@ def test_names_and_order_are_fixed() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS.schemas, ids=lambda tool: tool["function"]["name"])
-def test_schemas_are_the_plain_core_that_every_server_takes(tool: dict[str, Any]) -> None:
+def test_tool_schemas_use_only_widely_supported_json_schema(tool: dict[str, Any]) -> None:
     parameters = tool["function"]["parameters"]
     assert tool["type"] == "function"
     assert tool["function"]["description"].strip()

@@ -47,12 +47,14 @@ def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> Ripgrep
         pytest.param(b"a.py\0../other\0", 0, ["a.py"], id="a file that was not asked about"),
     ],
 )
-def test_each_answer_that_it_gives(program: Path, root: Path, output: bytes, status: int, passed: list[str]) -> None:
+def test_each_output_of_ripgrep_is_handled(
+    program: Path, root: Path, output: bytes, status: int, passed: list[str]
+) -> None:
     assert sieve(play(program, output, status), root).filter_paths(PATHS) == passed
     assert [call[call.index("--") + 1 :] for call in calls(program)] == [PATHS]
 
 
-def test_all_pass_if_it_is_gone(program: Path, root: Path) -> None:
+def test_without_ripgrep_all_files_pass(program: Path, root: Path) -> None:
     assert sieve(program, root).filter_paths(PATHS) == PATHS
 
 
@@ -115,7 +117,7 @@ def test_a_stop_during_the_start_ends_it(program: Path, root: Path, monkeypatch:
     assert not asking.is_alive()
 
 
-def test_it_is_found_where_programs_are(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ripgrep_is_found_on_the_path(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
     assert find_ripgrep(root) is None
     play(program, b"", 1)
@@ -158,7 +160,7 @@ def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str])
     assert find_required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
-def test_case_does_not_count_where_any_part_says_so() -> None:
+def test_case_is_ignored_if_any_part_of_the_pattern_says_so() -> None:
     assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
     assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
 
@@ -173,7 +175,7 @@ def test_the_longest_part_that_every_encoding_has() -> None:
     st.text("abIsS. {}#|\u0130\u0131\u017f\u00b2", max_size=8),
     st.booleans(),
 )
-def test_whatever_matches_has_one_of_them(pattern: str, line: str, ignore_case: bool) -> None:
+def test_every_match_contains_a_required_text(pattern: str, line: str, ignore_case: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -35,7 +35,7 @@ def mark() -> str:
     return f"{random.randrange(10**6, 10**7)}.25"
 
 
-async def test_shows_exactly_what_would_run_and_where(bench: Bench) -> None:
+async def test_the_permission_shows_command_and_folder(bench: Bench) -> None:
     (bench.workspace.root / "sub").mkdir()
     bench.answer = PermissionAnswer(False, feedback="not now;\nuse make")
     with pytest.raises(CallRejected) as raised:
@@ -57,7 +57,7 @@ async def test_gives_output_and_exit_code(allowed: Bench) -> None:
     assert "".join(allowed.live) == "\n".join(rest)
 
 
-async def test_ends_and_outputs_of_each_kind_are_told(allowed: Bench) -> None:
+async def test_exit_codes_and_outputs_are_reported(allowed: Bench) -> None:
     output = await allowed.call("run_command", command="true")
     assert output.text.endswith("[no output]")
     assert not output.failed
@@ -72,7 +72,7 @@ async def test_ends_and_outputs_of_each_kind_are_told(allowed: Bench) -> None:
     assert "newlines left out]" in text
 
 
-async def test_says_how_many_files_wait_and_whether_they_were_put_back(allowed: Bench) -> None:
+async def test_the_result_counts_staged_and_restored_files(allowed: Bench) -> None:
     output = await allowed.call("run_command", command="echo 1 > a; echo 2 > b")
     in_place = "directly on your files" in allowed.asked[0].notes[0]
     assert output.summary == f"exit 0, 2 files {'put back' if in_place else 'changed'} → P1"
@@ -93,7 +93,7 @@ async def test_the_shell_is_bash_where_there_is_one(allowed: Bench) -> None:
     assert "\nfrom bash\n" in (await allowed.call("run_command", command="cat <(echo from bash)")).text
 
 
-async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) -> None:
+async def test_in_plan_mode_no_command_runs_in_place(bench: Bench) -> None:
     bench.answer, bench.modes, bench.planning = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
@@ -101,7 +101,7 @@ async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) ->
     assert bench.asked == [] and not (bench.workspace.root.parent / "ran").exists()
 
 
-async def test_in_place_a_refused_socket_is_explained_and_ignored_files_are_named_though_held(bench: Bench) -> None:
+async def test_in_place_a_refused_socket_and_ignored_files_are_explained(bench: Bench) -> None:
     bench.answer, bench.modes, bench.hold_ignored = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     if not (await bench.sandbox.probe()).filters_syscalls:
@@ -115,7 +115,7 @@ async def test_in_place_a_refused_socket_is_explained_and_ignored_files_are_name
     assert [each.kind for each in bench.asked] == ["command"] and "can't hold" in " ".join(bench.asked[0].notes)
 
 
-async def test_where_commands_are_refused_nobody_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_commands_need_no_permission(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def probe() -> SandboxProbeResult:
         return SandboxProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
 
@@ -125,7 +125,7 @@ async def test_where_commands_are_refused_nobody_is_asked(bench: Bench, monkeypa
     assert bench.asked == []
 
 
-async def test_where_there_is_no_room_for_a_run_it_is_said(allowed: Bench) -> None:
+async def test_a_missing_folder_for_runs_is_reported(allowed: Bench) -> None:
     await allowed.sandbox.probe()
     runs = allowed.workspace.root.parent / "runs"
     shutil.rmtree(runs, ignore_errors=True)
@@ -159,7 +159,7 @@ async def test_keeps_secrets_of_the_environment_and_runs_no_startup_file(
     assert "evil" not in (await allowed.call("run_command", command="echo good")).text
 
 
-async def test_a_time_limit_ends_the_whole_tree(allowed: Bench, mark: str) -> None:
+async def test_a_time_limit_ends_the_complete_process_tree(allowed: Bench, mark: str) -> None:
     command = f"echo started; (sleep {mark} & wait) & sleep {mark}"
     output = await allowed.call("run_command", command=command, timeout_seconds=1)
     assert output.text.startswith("[stopped after 1 s, its time limit")
@@ -176,7 +176,7 @@ async def cancelled(bench: Bench, command: str, begun: Path, lines: int) -> None
         await task
 
 
-async def test_cancelling_ends_the_whole_tree(allowed: Bench, tmp_path: Path, mark: str) -> None:
+async def test_cancelling_ends_the_complete_process_tree(allowed: Bench, tmp_path: Path, mark: str) -> None:
     begun = allowed.shared / "begun"
     await cancelled(allowed, f"(sleep {mark} & echo 1 >> {begun}; wait) & echo 2 >> {begun}; wait", begun, 2)
     assert not running(mark)
@@ -210,14 +210,14 @@ async def test_processes_that_left_the_group_are_ended(allowed: Bench, mark: str
     assert not running(mark)
 
 
-async def test_what_it_leaves_running_is_ended_with_it(allowed: Bench, mark: str) -> None:
+async def test_processes_left_running_are_ended_with_the_command(allowed: Bench, mark: str) -> None:
     output = await allowed.call("run_command", command=f"setsid sleep {mark} & echo done")
     assert output.text.startswith("[exit code 0; ")
     assert "[processes that it left running were ended]\ndone" in output.text
     assert not running(mark)
 
 
-async def test_live_output_comes_while_it_runs(allowed: Bench, tmp_path: Path) -> None:
+async def test_live_output_arrives_while_the_command_runs(allowed: Bench, tmp_path: Path) -> None:
     os.mkfifo(allowed.shared / "go")
     task = asyncio.create_task(allowed.call("run_command", command=f"echo first; cat {allowed.shared}/go; echo last"))
     await until(lambda: allowed.live or task.done(), "the first line")
@@ -236,14 +236,14 @@ async def test_runs_only_in_folders_of_the_workspace(allowed: Bench) -> None:
     assert allowed.asked == []
 
 
-async def test_a_command_that_cannot_be_started_is_said_to_be(allowed: Bench) -> None:
+async def test_a_command_that_cannot_be_started_is_reported(allowed: Bench) -> None:
     with pytest.raises(ToolError, match="NUL"):
         await allowed.call("run_command", command="a\0b")
     with pytest.raises(ToolError, match=r"^The command could not be started: Argument list too long\.$"):
         await allowed.call("run_command", command=f": {'x' * 200_000}")
 
 
-async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> None:
+async def test_cancelling_during_the_permission_request_runs_nothing(bench: Bench) -> None:
     asked = asyncio.Event()
 
     async def confirm(permission_request: object) -> PermissionAnswer:
@@ -263,7 +263,7 @@ async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> 
 @pytest.mark.parametrize(
     ("becomes", "message"), [("gone", "does not exist"), ("file", "is not a folder"), ("link", "leads out")]
 )
-async def test_the_folder_is_looked_at_again_after_the_yes(allowed: Bench, becomes: str, message: str) -> None:
+async def test_the_folder_is_checked_again_after_the_permission(allowed: Bench, becomes: str, message: str) -> None:
     folder = allowed.workspace.root / "sub"
     folder.mkdir()
 

@@ -57,7 +57,7 @@ class TestBothEngines:
         output = await bench.call("search_text", pattern=r"^(def|class)\s+\w+", regex=True)
         assert "  1: def one():\n  2: class Two:\n" in output.text
 
-    async def test_an_expression_that_only_python_knows(self, bench: Bench) -> None:
+    async def test_an_expression_that_ripgrep_does_not_support_works(self, bench: Bench) -> None:
         put(bench, "a.py", "foobar\nfoobaz\n")
         assert "  2: foobaz\n" in (await bench.call("search_text", pattern="foo(?!bar)", regex=True)).text
 
@@ -88,7 +88,7 @@ class TestBothEngines:
             output = await bench.call("search_text", pattern=pattern, regex=True, ignore_case=ignore_case)
             assert output.summary == "1 matching line in 1 file", pattern
 
-    async def test_a_file_may_be_called_like_the_standard_input(self, bench: Bench) -> None:
+    async def test_a_file_named_like_standard_input_is_searched(self, bench: Bench) -> None:
         put(bench, "-", "needle\n")
         assert (await bench.call("search_text", pattern="needle")).text.startswith("-\n  1: needle\n")
 
@@ -143,14 +143,14 @@ class TestBothEngines:
         assert "not searched, since they look like secrets: .env, conf/.env, key.txt, web/.npmrc" in output.text
         assert bench.asked == []
 
-    async def test_a_secret_that_is_named_is_asked_for(self, bench: Bench) -> None:
+    async def test_a_named_secret_file_needs_permission(self, bench: Bench) -> None:
         put(bench, ".env", "KEY=hunter2\n")
         with pytest.raises(CallRejected):
             await bench.call("search_text", pattern="KEY", path=".env")
         bench.answer = PermissionAnswer(True)
         assert "hunter2" in (await bench.call("search_text", pattern="KEY", path=".env")).text
 
-    async def test_links_show_nothing_twice_and_nothing_outside(self, bench: Bench) -> None:
+    async def test_links_give_no_duplicate_and_no_outside_results(self, bench: Bench) -> None:
         put(bench, "a", "needle\n")
         (bench.workspace.root.parent / "outside").write_text("needle hunter2\n")
         (bench.workspace.root / "same").symlink_to("a")
@@ -183,7 +183,7 @@ class TestBothEngines:
         pattern=st.text(alphabet="ab.*Ää", min_size=1, max_size=3),
         ignore_case=st.booleans(),
     )
-    async def test_finds_exactly_the_lines_that_have_it(
+    async def test_the_search_finds_exactly_the_matching_lines(
         self, bench: Bench, files: dict[str, str], pattern: str, ignore_case: bool
     ) -> None:
         for path in list(bench.workspace.walk_files()):
@@ -196,7 +196,7 @@ class TestBothEngines:
         assert output.summary.startswith(f"{expected} matching line" if expected else "no matches")
 
 
-async def test_an_expression_that_is_none_is_an_error(bench: Bench) -> None:
+async def test_an_invalid_regular_expression_is_an_error(bench: Bench) -> None:
     put(bench, "a", "x")
     with pytest.raises(ToolError, match="not a regular expression"):
         await bench.call("search_text", pattern="(", regex=True)
@@ -210,7 +210,7 @@ async def test_a_pattern_is_one_line(bench: Bench) -> None:
 EVIL = r"(a+)+$"
 
 
-def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
+def test_an_orphaned_regex_worker_ends_by_itself() -> None:
     worker = [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), "1"]
     question = json.dumps({"pattern": EVIL, "ignore_case": False}) + "\n" + json.dumps([["a" * 60 + "b"]]) + "\n"
     with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
@@ -291,7 +291,7 @@ class Watched(LiteralMatcher):
         return found
 
 
-def test_a_search_that_is_stopped_looks_into_no_other_file(bench: Bench) -> None:
+def test_a_stopped_search_reads_no_other_file(bench: Bench) -> None:
     for path in ("a", "b"):
         put(bench, path, "needle\n")
     search = search_text.FileSearch(bench.context, ".", "", Watched(lambda: search.stop()), None)
@@ -299,7 +299,7 @@ def test_a_search_that_is_stopped_looks_into_no_other_file(bench: Bench) -> None
     assert [path for path, _ in found.files] == ["a"] and found.cut_short
 
 
-def test_what_has_become_a_link_since_it_was_found_is_not_read(bench: Bench) -> None:
+def test_a_file_replaced_by_a_link_is_not_read(bench: Bench) -> None:
     root = bench.workspace.root
     for path in ("a", "b", "c/d/e", "f"):
         put(bench, path, "needle\n")
@@ -325,7 +325,7 @@ def test_what_has_become_a_link_since_it_was_found_is_not_read(bench: Bench) -> 
     assert found.files == [("a", [(1, "needle")])]
 
 
-def test_a_file_of_a_folder_that_is_open_is_the_one_that_was_found(bench: Bench) -> None:
+def test_a_file_is_opened_in_the_folder_where_it_was_found(bench: Bench) -> None:
     root = bench.workspace.root
     put(bench, "c/one", "needle\n")
     put(bench, "c/two", "needle\n")

@@ -78,7 +78,7 @@ def passed_on(shell: str, text: str, folder: str) -> list[str]:
 
 
 @given(text=TEXTS)
-def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_parsed_words_equal_those_of_a_real_shell(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         words = parse_simple_command(text)
     except NotSimpleCommand:

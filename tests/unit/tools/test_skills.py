@@ -28,7 +28,7 @@ def found(root: Path, user: Path) -> Skills:
     return find_skills(Workspace(root), [("skills", user)])
 
 
-def test_skills_are_told_by_name_in_the_same_words_each_time(root: Path, tmp_path: Path) -> None:
+def test_skills_are_listed_by_name_in_a_stable_order(root: Path, tmp_path: Path) -> None:
     user = tmp_path / "user"
     put(user, "b/SKILL.md")
     put(user, "both/SKILL.md", "---\ndescription: Mine.\n---\n")
@@ -54,7 +54,7 @@ def test_a_loop_of_links_is_one_line(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["workspace/.agents/skills", "user"])
-def test_a_secret_is_none_of_a_skill_s_files_by_whatever_name(root: Path, tmp_path: Path, where: str) -> None:
+def test_a_secret_cannot_be_read_as_a_file_of_a_skill(root: Path, tmp_path: Path, where: str) -> None:
     folder = tmp_path / where / "x"
     put(folder, "SKILL.md")
     put(folder, ".env", "TOKEN=x")
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_one_line(root: Path, tmp_path: Path, text: str, proble
     assert problem in line and "\n" not in line
 
 
-def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
+def test_the_list_of_skills_is_bounded(root: Path, tmp_path: Path) -> None:
     for number in range(finding.MAX_SKILLS + 3):
         put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
     skills = found(root, tmp_path / "user")
@@ -105,7 +105,7 @@ def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, 
         folder.read(file)
 
 
-def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) -> None:
+def test_a_skill_folder_of_the_user_may_be_a_link(root: Path, tmp_path: Path) -> None:
     put(tmp_path, "dotfiles/s/SKILL.md")
     put(tmp_path, "dotfiles/s/scripts/run.sh", "echo")
     (tmp_path / "user").mkdir()
@@ -114,7 +114,7 @@ def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) ->
     assert folder.read("scripts/run.sh") == b"echo" and folder.list_files() == ["SKILL.md", "scripts/run.sh"]
 
 
-def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path, tmp_path: Path) -> None:
+def test_a_skill_folder_outside_the_workspace_is_ignored(root: Path, tmp_path: Path) -> None:
     put(tmp_path, "elsewhere/s/SKILL.md")
     (root / ".agents").mkdir()
     (root / ".agents/skills").symlink_to(tmp_path / "elsewhere")
@@ -131,7 +131,7 @@ def test_a_huge_folder_is_listed_to_a_limit(root: Path, tmp_path: Path, monkeypa
     assert found(root, tmp_path / "user").by_name["s"].folder.list_files() == ["SKILL.md", "deep/deep/near.txt"]
 
 
-def test_a_file_in_the_place_of_a_folder_of_skills_is_none(root: Path, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_skill_folder_is_ignored(root: Path, tmp_path: Path) -> None:
     put(root, "x/SKILL.md")
     (root / ".agents").mkdir()
     (root / ".agents/skills").symlink_to("../x/SKILL.md")

@@ -95,7 +95,7 @@ def test_no_swap_shows_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch, sw
     assert moment > 10
 
 
-def test_a_file_that_is_swapped_after_it_was_read_shows_what_was_read(bench: Bench) -> None:
+def test_a_file_swapped_after_reading_shows_the_read_content(bench: Bench) -> None:
     root = bench.workspace.root
     plant(root)
     search = search_text.FileSearch(bench.context, ".", "", SwappingMatcher(root), None)

@@ -123,13 +123,13 @@ def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
         ("one\n\n", "d3w", "|"),
     ],
 )
-def test_at_the_edges_keys_come_to_what_they_do_in_vim(text: str, keys: list[str], comes: str) -> None:
+def test_keys_at_text_edges_behave_like_vim(text: str, keys: list[str], comes: str) -> None:
     """Most of it as vim has it, which is not everywhere where these run."""
     typing = Typing(text).keys(*keys)
     assert typing.at(comes), (typing.text, typing.cursor)
 
 
-def test_escape_is_left_alone_where_it_ends_nothing() -> None:
+def test_escape_without_effect_is_not_used() -> None:
     vim = VimMachine()
     assert vim.press_key("escape", "", 0).used and vim.mode is VimMode.NORMAL
     assert not vim.press_key("escape", "", 0).used
@@ -164,7 +164,7 @@ COMMANDS = st.sampled_from(["dw", "x", "p", "J", "~", "dd", "yyp", "D"])
 
 
 @given(st.text("ab (\n", max_size=20), st.lists(COMMANDS, max_size=8))
-def test_what_is_taken_back_is_as_it_was(text: str, commands: list[str]) -> None:
+def test_undo_restores_the_former_text(text: str, commands: list[str]) -> None:
     typing = Typing(text)
     for command in commands:
         typing.keys(*command)
@@ -178,6 +178,6 @@ def test_what_is_taken_back_is_as_it_was(text: str, commands: list[str]) -> None
 @pytest.mark.parametrize(
     ("after", "typed"), [("axyb", "xy"), ("ab", ""), ("xab", ""), ("axb.", ""), ("a", ""), ("b", ""), ("", "")]
 )
-def test_what_was_typed_at_a_place_is_told_where_the_rest_stayed(after: str, typed: str) -> None:
+def test_inserted_text_is_found_if_the_rest_is_unchanged(after: str, typed: str) -> None:
     assert find_inserted_text("ab", after, 1) == typed
     assert find_inserted_text("aa", "a", 1) == ""

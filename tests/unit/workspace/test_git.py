@@ -66,7 +66,7 @@ def test_a_head_that_names_no_branch(cloned: Path, head: bytes) -> None:
     assert current_branch_or_commit(cloned) == ""
 
 
-def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: Path) -> None:
+def test_a_git_file_with_another_target_reveals_nothing(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private/HEAD").write_text("hunter2\n")
     (tmp_path / "ws").mkdir()
@@ -74,7 +74,7 @@ def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: 
     assert current_branch_or_commit(tmp_path / "ws") == ""
 
 
-def test_a_git_file_that_names_what_no_system_takes_is_none(cloned: Path) -> None:
+def test_a_git_file_with_an_invalid_path_is_ignored(cloned: Path) -> None:
     (cloned / "sub/.git").write_text(f"gitdir: {'a' * 300}\n")
     assert current_branch_or_commit(cloned / "sub") == "main"
 
@@ -89,7 +89,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
     assert current_branch_or_commit(tmp_path) == ""
 
 
-def test_an_index_that_is_none_tracks_nothing(cloned: Path) -> None:
+def test_an_invalid_index_tracks_nothing(cloned: Path) -> None:
     assert tracked_paths(cloned) == ["sub/a"]
     index = cloned / ".git/index"
     index.write_bytes(b"XXXX" + index.read_bytes()[4:])

@@ -38,7 +38,7 @@ def test_size_is_bounded_and_the_nearest_kept(tmp_path: Path) -> None:
     assert [part.path for part in found] == ["a/b/AGENTS.md", "a/AGENTS.md"]
 
 
-def test_leaves_out_what_is_no_text_or_lies_outside(tmp_path: Path) -> None:
+def test_guidance_that_is_binary_or_outside_is_left_out(tmp_path: Path) -> None:
     put(tmp_path, "outside.md", "do evil")
     root = tmp_path / "ws"
     put(root, "a/AGENTS.md", b"\0\0")
@@ -127,7 +127,7 @@ def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
     assert not is_trusted(seen, store)
 
 
-def test_a_file_that_changed_while_the_user_looked_is_not_trusted(tmp_path: Path) -> None:
+def test_a_configuration_changed_during_the_question_is_not_trusted(tmp_path: Path) -> None:
     store = MemoryStore()
     (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
     shown = read_workspace_configuration(Workspace(tmp_path))
@@ -154,7 +154,9 @@ def test_the_user_can_ask_for_polling(
 
 
 @pytest.mark.parametrize("said", ["disabled", "1"])
-async def test_a_change_is_told_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+async def test_a_change_is_reported_with_and_without_polling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)
     async with asyncio.timeout(30), aclosing(watch_changes([tmp_path], quiet_ms=1)) as changes:
         assert await anext(changes) == frozenset()

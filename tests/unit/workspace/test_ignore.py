@@ -52,7 +52,7 @@ def test_patterns_of_all_kinds(tmp_path: Path) -> None:
     assert listed(workspace) == ["a.py", "docs/a/ready.md", "keep.pyc", "src/build/x", "src/node_modules"]
 
 
-def test_a_nearer_file_wins_but_nothing_comes_back_from_an_ignored_folder(tmp_path: Path) -> None:
+def test_a_nearer_ignore_file_wins_but_not_inside_an_ignored_folder(tmp_path: Path) -> None:
     workspace = make(
         tmp_path,
         {
@@ -228,7 +228,7 @@ def test_ignored_paths_agree_with_git_and_user_patterns_are_weakest(
     assert sorted(seen("")) == seen_by_git(root, str(home / "git/ignore"))
 
 
-def test_a_walk_ends_where_it_is_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_cancelled_walk_ends_at_once(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"d{number}/f": "" for number in range(5)})
     found: list[str] = []
     for path in workspace.walk_files(is_cancelled=lambda: len(found) == 2):
@@ -244,7 +244,7 @@ def test_a_walk_through_folders_without_files_ends_too(tmp_path: Path) -> None:
     assert next(asked) < 60, "no folder was looked into after that"
 
 
-def test_a_walk_ends_in_the_midst_of_a_folder_too(tmp_path: Path) -> None:
+def test_a_cancelled_walk_ends_inside_a_folder(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"f{number}": "" for number in range(20)})
     asked = iter(range(20))
     assert list(workspace.walk_files(is_cancelled=lambda: next(asked) >= 10)) == []
@@ -260,7 +260,7 @@ def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
         next(walk)
 
 
-def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> None:
+def test_a_folder_removed_during_a_walk_does_not_end_it(tmp_path: Path) -> None:
     workspace = make(tmp_path, {"a.py": "", "b/c.py": "", "d.py": ""})
     walked = workspace.walk_files()
     assert next(walked) == "a.py"
@@ -366,7 +366,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=" ".join,
 )
 @pytest.mark.parametrize("instead", [None, "named", "nothing", "absent"])
-def test_the_rules_are_those_that_git_goes_by(
+def test_the_ignore_rules_are_those_of_git(
     places: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], instead: str | None
 ) -> None:
     for name, path in {**configs, "instead": "instead.config"}.items():

@@ -177,7 +177,7 @@ def test_takes_absolute_paths_inside(workspace: Workspace) -> None:
         workspace.normalize_path(str(workspace.root / ".git/config"))
 
 
-def test_takes_absolute_paths_by_the_name_that_the_user_gave(world: Path) -> None:
+def test_absolute_paths_work_with_the_users_name_of_the_workspace(world: Path) -> None:
     (world / "alias").symlink_to("ws")
     workspace = Workspace(world / "alias")
     assert workspace.root == (world / "ws").resolve()
@@ -240,7 +240,7 @@ def test_a_path_that_is_too_long_is_refused() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not can_become(OTHER), reason="root may enter every folder")
-def test_a_folder_that_nobody_may_enter_is_refused_since_links_may_be_in_it() -> None:
+def test_a_folder_without_access_is_refused() -> None:
     with TemporaryDirectory() as name:
         root = Path(name)
         root.chmod(0o755)
@@ -255,7 +255,7 @@ def test_a_folder_that_nobody_may_enter_is_refused_since_links_may_be_in_it() ->
         assert in_child(look) == 0
 
 
-def test_a_folder_that_cannot_be_opened_now_is_not_taken_for_one_that_is_not_there(workspace: Workspace) -> None:
+def test_a_folder_that_cannot_be_opened_does_not_count_as_missing(workspace: Workspace) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.dup(0)
     os.close(free)
@@ -292,7 +292,7 @@ def test_read_has_a_limit(tmp_path: Path) -> None:
         workspace.read("big")
 
 
-def test_keeps_tools_away_from_the_programs_own_state(tmp_path: Path) -> None:
+def test_tools_cannot_reach_the_programs_own_state(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state/signoff.db").write_bytes(SECRET)
     (tmp_path / "link").symlink_to("state")
@@ -367,7 +367,7 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
 
 
 @given(st.text(alphabet=st.sampled_from(".gitGIT \u200b\u200c\ufeff\u00ad:~1İı．ｇ"), max_size=10))
-def test_names_that_a_file_system_takes_for_git_are_refused(name: str) -> None:
+def test_names_equivalent_to_git_are_refused(name: str) -> None:
     bare = "".join(letter for letter in name if letter not in "\u200b\u200c\ufeff\u00ad").lower().rstrip(". ")
     if bare in (".git", "git~1") or bare.startswith(".git:"):
         assert version_control_of_folder(name)
@@ -501,7 +501,7 @@ def test_nothing_outside_is_read_while_links_flip(flipping: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a regular file that says it is empty")
-def test_a_file_with_more_in_it_than_it_said_is_refused_or_cut() -> None:
+def test_a_file_larger_than_its_size_is_refused_or_cut() -> None:
     with pytest.raises(OSError, match="larger than 10 bytes"):
         read_file("/proc/self/status", 10)
     assert len(read_file("/proc/self/status", 10, head=True)[0]) == 10
@@ -509,6 +509,6 @@ def test_a_file_with_more_in_it_than_it_said_is_refused_or_cut() -> None:
 
 @given(st.sets(st.text("a-/", min_size=1, max_size=3)), st.text("a-", min_size=1, max_size=2))
 @settings(deadline=None)
-def test_a_path_is_found_among_sorted_ones_by_itself_and_by_what_is_below_it(paths: set[str], path: str) -> None:
+def test_a_path_or_one_below_it_is_found_in_a_sorted_list(paths: set[str], path: str) -> None:
     wanted = any(each == path or each.startswith(f"{path}/") for each in paths)
     assert has_path_at_or_below(sorted(paths), path) == wanted

@@ -93,7 +93,7 @@ COPIES = """
         "build.keytab",
     ],
 )
-def test_names_that_are_asked_for(path: str) -> None:
+def test_secret_names_are_recognised(path: str) -> None:
     assert secret_reason(path)
 
 
@@ -133,7 +133,7 @@ def test_a_copy_has_the_name_of_what_it_is_a_copy_of(secret: str, copy: str) -> 
     ],
     ids=ascii,
 )
-def test_characters_that_show_nothing_do_not_hide_a_name(path: str) -> None:
+def test_invisible_characters_do_not_hide_a_secret_name(path: str) -> None:
     assert secret_reason(path)
 
 
@@ -235,7 +235,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(root)
 
 
-def test_a_file_is_the_secret_that_one_of_its_names_says(workspace: Workspace) -> None:
+def test_a_hard_link_to_a_secret_is_recognised(workspace: Workspace) -> None:
     assert workspace.find_secret_hard_link("notes.txt") == ".env"
     assert workspace.find_secret_hard_link("other.txt") == ""
 
@@ -253,7 +253,7 @@ def test_a_file_with_one_name_is_looked_for_nowhere(workspace: Workspace, monkey
     assert looked == [workspace.root]
 
 
-def test_no_more_names_are_looked_at_than_so_many(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_hard_links_is_bounded(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "_MAX_SCANNED_NAMES", 1)
     (workspace.root / "sub/deep").mkdir(parents=True)
     (workspace.root / "notes.txt").rename(workspace.root / "sub/notes.txt")
@@ -263,7 +263,7 @@ def test_no_more_names_are_looked_at_than_so_many(workspace: Workspace, monkeypa
     assert workspace.find_secret_hard_link("sub/notes.txt") == ""
 
 
-def test_a_name_that_lies_too_deep_to_be_looked_at_hides_no_other(workspace: Workspace) -> None:
+def test_a_path_that_is_too_deep_does_not_hide_a_hard_link(workspace: Workspace) -> None:
     here = os.open(workspace.root, os.O_RDONLY)
     length = len(os.fsencode(workspace.root))
     while length < 4_090:

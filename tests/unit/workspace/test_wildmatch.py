@@ -127,7 +127,7 @@ def test_the_last_match_decides_among_patterns_that_are_alike(monkeypatch: pytes
         ("[[:a]", ":", True),
     ],
 )
-def test_rare_patterns_mean_what_git_says(pattern: str, path: str, hidden: bool) -> None:
+def test_rare_ignore_patterns_match_like_in_git(pattern: str, path: str, hidden: bool) -> None:
     assert ignored_by_us([pattern], path) is hidden
 
 

@@ -67,7 +67,7 @@ def test_growing_code_loses_no_character(lines: list[str], data: st.DataObject) 
             assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(written))] == written
 
 
-def test_code_that_grows_looks_as_if_lexed_from_the_top() -> None:
+def test_growing_code_is_highlighted_like_complete_code() -> None:
     lines = [
         "def f():",
         "    return 'x'  # why",
@@ -86,7 +86,7 @@ def test_code_that_grows_looks_as_if_lexed_from_the_top() -> None:
         assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
 
 
-def test_code_that_only_ends_like_the_code_before_it_is_lexed_from_the_top() -> None:
+def test_other_code_with_the_same_end_is_lexed_completely() -> None:
     lines = [f"value_{number} = {number}" for number in range(10)]
     before = HighlightedCode(lines, "python")
     before.spans(0)
@@ -95,7 +95,7 @@ def test_code_that_only_ends_like_the_code_before_it_is_lexed_from_the_top() -> 
     assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(other))] == other
 
 
-def test_growing_code_is_lexed_again_at_its_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_code_is_lexed_only_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     lexed: list[int] = []
     get_tokens = RegexLexer.get_tokens
 

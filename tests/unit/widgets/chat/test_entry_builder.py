@@ -169,7 +169,7 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
     assert [type(entry).__name__ for entry in entries] == kinds
 
 
-def test_what_signoff_told_the_model_is_one_line_until_it_is_opened() -> None:
+def test_a_message_of_signoff_to_the_model_is_one_foldable_line() -> None:
     (entry,) = reopened([Intervention(id=1, kind=InterventionKind.PENDING, text="One.\n\nTwo.")])
     assert [line.text for line in entry.rows(60, opened=False)] == ["signoff → model  One. Two."]
     assert [line.text for line in entry.rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
@@ -180,7 +180,7 @@ def test_streaming_text_is_one_entry_that_grows() -> None:
     assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]
 
 
-def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_something_came_between() -> None:
+def test_a_streamed_entry_is_kept_when_recorded() -> None:
     fold = EntryBuilder()
     for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
         fold.changes_of_event(event)
@@ -214,7 +214,7 @@ def test_a_call_becomes_one_line_from_writing_to_result() -> None:
     assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
 
 
-def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns() -> None:
+def test_a_failed_command_is_an_error_and_waits_do_not_count() -> None:
     result = ToolResult(
         id=3, call="c1.0", outcome=CallOutcome.OK, text="", summary="exit 1", failed=True, waited=60.0
     )
@@ -252,13 +252,13 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     ]
 
 
-def test_what_belongs_to_a_call_or_a_question_that_is_not_known_shows_nothing_of_it() -> None:
+def test_events_of_unknown_calls_and_questions_show_nothing() -> None:
     result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
     assert live([CommandOutput("gone", "line\n"), EventRecorded(result)]) == []
     assert live([EventRecorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
 
 
-def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:
+def test_a_question_not_asked_is_shown_as_a_failed_call() -> None:
     entries = reopened(
         [
             AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),)),
@@ -301,7 +301,7 @@ def test_a_revision_replaces_the_card_before_it() -> None:
     assert [card.state for card in cards if isinstance(card, ProposalEntry)] == ["superseded", "pending"]
 
 
-def test_the_end_of_a_turn_sums_it_up() -> None:
+def test_the_end_of_a_turn_shows_a_summary() -> None:
     events: list[Event] = [
         TurnStarted(id=1, time=100, cause="message"),
         AssistantMessage(id=2, text="a", calls=(call("c1.0"), call("c1.1")), usage=TokenUsage(completion_tokens=30)),
@@ -321,7 +321,7 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
     assert [line.text for line in failed.rows(80, opened=False)] == ["No.", "Indeed.", "/continue sends it again"]
 
 
-def test_a_failure_is_told_once_where_it_happened() -> None:
+def test_a_failure_is_shown_once_where_it_happened() -> None:
     entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
     failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
@@ -337,11 +337,11 @@ def test_a_failure_is_told_once_where_it_happened() -> None:
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
-def test_an_end_of_which_there_is_nothing_to_say_takes_no_row(stopped: Any, shown_rows: int) -> None:
+def test_an_ordinary_end_of_a_turn_takes_no_row(stopped: Any, shown_rows: int) -> None:
     assert len(reopened([TurnEnded(id=1, stopped=stopped)])) == shown_rows
 
 
-def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
+def test_the_edits_of_a_step_are_shown_only_on_its_card() -> None:
     names = {"1": "edit_file", "2": "edit_file", "3": "run_command"}
     calls = [ToolCall(uid=uid, name=name, arguments={}) for uid, name in names.items()]
     log: list[Event] = [
@@ -356,7 +356,7 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
     assert entry_key_of_event(log, 2) == entry_key_of_event(log, 5), "who looks for the edit is led to the card"
 
 
-def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept() -> None:
+def test_the_card_of_a_command_shows_it_on_one_line_with_its_white_space() -> None:
     summary = default_command_summary("sed -i 's/    /  /' a.py\necho done")
     origin = ProposalOrigin(kind=OriginKind.COMMAND)
     event = ProposalStaged(id=1, proposal="P1", summary=summary, files=(STAT, STAT), calls=(), origin=origin)

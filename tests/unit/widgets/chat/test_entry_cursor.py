@@ -22,7 +22,7 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     return layout
 
 
-def test_nowhere_there_is_nothing_to_go_to_or_to_show() -> None:
+def test_an_empty_transcript_has_no_cursor_position() -> None:
     for slots in (EntrySlots(), laid_out("one", "two").slots):
         cursor = EntryCursor(slots)
         assert (cursor.slot, cursor.entry, cursor.find_next_index(1)) == (None, None, None)
@@ -44,7 +44,7 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
     assert cursor.scroll_row_to_show(bottom + 20, 6) == layout.slots.first_row(15)
 
 
-def test_a_layout_of_nothing_holds_nothing() -> None:
+def test_an_empty_layout_has_no_rows() -> None:
     empty, full = TranscriptLayout(), laid_out("one", "two")
     assert empty.lay_out_screen_from(7, 10) == 7
     assert empty.anchor_at(0) is None
@@ -59,7 +59,7 @@ def test_dropped_entry_is_not_laid_out() -> None:
     assert layout.laid_out_entry_count == 1
 
 
-def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_nothing_out() -> None:
+def test_an_unmounted_transcript_keeps_entries_without_layout() -> None:
     """Without an app it has no scroll bar either."""
     transcript = Transcript()
     transcript.show_greeting([Content("Hello.")])
@@ -71,7 +71,7 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     assert transcript.laid_out_entry_count == 0
 
 
-def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
+def test_rows_of_the_former_width_are_kept_only_for_laid_out_entries() -> None:
     layout = TranscriptLayout()
     for number in range(1_000):
         layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", "some words")))

@@ -50,7 +50,7 @@ def test_an_approval_of_the_rest_is_not_all(landed: list[bool], still_pending: b
     assert [line.text for line in entry.rows(80, opened=False)] == [words]
 
 
-def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
+def test_removed_lines_are_counted_with_a_minus_sign() -> None:
     """The diff beside it, the review and `git diff --stat` have the same."""
     files = (FileStat(path="a.py", op="edit", added=3, removed=2),)
     card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
@@ -70,7 +70,7 @@ LONG = "The text to replace occurs 3 times. Give more of its lines."
 
 @pytest.mark.parametrize("width", [40, 60, 78, 100])
 @pytest.mark.parametrize("target", ["a.py", "a/long/way/down/to/a/file.py", "two words"])
-def test_nothing_is_cut_where_there_is_room_and_parts_stay_apart(width: int, target: str) -> None:
+def test_parts_of_a_row_are_cut_only_if_needed(width: int, target: str) -> None:
     row = ToolEntry("t", "edit_file", target, "error", LONG, duration=2.3).rows(width, opened=False)[0].text
     assert cell_width(row) <= width
     assert row == f"Edit {target} · {LONG} · 2.3 s" or cell_width(f"Edit {target} · {LONG} · 2.3 s") > width
@@ -84,7 +84,7 @@ def test_a_shortened_tail_keeps_its_distance() -> None:
         assert " ·" in row and not row.endswith(("· 2…", "· 2.…", "· 2.3…", "· 2.3 …")), width
 
 
-def test_beside_the_review_a_row_still_says_what_came_of_it() -> None:
+def test_a_narrow_row_still_shows_its_outcome() -> None:
     asks = ToolEntry("t", "run_command", "python3 -c 'print(6 * 7)'", "asking")
     assert asks.rows(36, opened=False)[0].text == "Run a comma… · needs your permission"
     staged = ToolEntry("t", "edit_file", "tideline/moon.py", "staged", "+1 -1", proposal="P1")

@@ -67,7 +67,7 @@ def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: py
     assert looked_through != []
 
 
-def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
+def test_blanks_at_the_end_of_a_full_row_take_no_extra_row() -> None:
     assert list(find_row_breaks("ab  ", 2)) == [(0, 2, None)]
     assert list(find_row_breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
 
@@ -84,7 +84,7 @@ def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
         (185.2, "3 min 05 s"),
     ],
 )
-def test_a_duration_is_said_as_exactly_as_is_worth_it(duration: float, said: str) -> None:
+def test_a_duration_is_shown_with_useful_precision(duration: float, said: str) -> None:
     assert format_seconds(duration) == said
 
 
@@ -117,7 +117,7 @@ def row(*cells: str) -> TableRow:
     return [[(cell, TEXT_STYLE)] for cell in cells]
 
 
-def test_words_stay_whole_where_there_is_room() -> None:
+def test_words_are_not_broken_if_there_is_room() -> None:
     rows = [row("File", "Lines", "Why"), row("tests/test_fetch.py", "40", "covers the back-off and giving up")]
     assert table_column_widths(rows, 47)[0] == len("tests/test_fetch.py")
 
@@ -126,7 +126,7 @@ CELLS = st.lists(st.lists(st.text("ab 日", max_size=30), min_size=1, max_size=5
 
 
 @given(CELLS, st.integers(1, 120))
-def test_columns_fit_and_keep_words_whole_if_they_can(cells: list[list[str]], width: int) -> None:
+def test_table_columns_fit_and_avoid_broken_words(cells: list[list[str]], width: int) -> None:
     rows = [row(*line) for line in cells]
     columns = max(map(len, rows))
     widths = table_column_widths(rows, width)

@@ -129,7 +129,7 @@ def test_nothing_of_the_text_is_lost(text: str) -> None:
     assert [word for word in expected if word != "x"] == [word for word in shown if word != "x"]
 
 
-def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
+def test_ordered_items_are_numbered_across_separate_layouts() -> None:
     lines = markdown_lines("3. a\n1. b\n\n   more\n1. c\n", 40)
     assert [line.text for line in lines] == ["3. a", "4. b", "   ", "   more", "5. c"]
 
@@ -161,7 +161,7 @@ def texts(source: str) -> list[str]:
     return [line.text for line in markdown_lines(source, 40)]
 
 
-def test_a_table_is_one_only_where_its_head_has_as_many_cells_as_the_line_below() -> None:
+def test_a_table_needs_a_head_and_a_delimiter_of_equal_length() -> None:
     assert texts("| a |\n---\n| b |\n") == texts("| a |\n|---|\n| b |\n") != texts("a\n---\nb\n")
     assert texts("a | b\n---\nc\n") == ["a | b", "c"], "a heading"
     assert texts("a | b\n|---|\nx | y\n") == ["a | b |---| x | y"]
@@ -200,7 +200,7 @@ def test_the_end_of_code_adds_no_row(lines: int) -> None:
         ("a\n\n>\n\nb\n\n[a]: https://example.org\n\nc", ["a", "", "b", "", "c"]),
     ],
 )
-def test_blocks_begin_and_end_as_in_other_markdown(source: str, rows: list[str]) -> None:
+def test_blocks_start_and_end_as_in_commonmark(source: str, rows: list[str]) -> None:
     assert [row.rstrip() for row in texts(source)] == rows
 
 
@@ -244,7 +244,7 @@ def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
     assert rows(document.lines) == rows(markdown_lines("para\n\n" * 200, 60))
 
 
-def test_the_layout_of_an_answer_goes_on_where_it_was_left() -> None:
+def test_an_interrupted_layout_continues_where_it_stopped() -> None:
     text = "See [the manual].\n\n" * 200 + "[the manual]: https://example.org\n"
     entry = AnswerEntry("answer", text)
     document: GrowingRows | None = None
@@ -256,7 +256,7 @@ def test_the_layout_of_an_answer_goes_on_where_it_was_left() -> None:
     assert rows(document.lines) == rows(markdown_lines(text, 60))
 
 
-def test_control_characters_are_cleaned_before_they_are_laid_out() -> None:
+def test_control_characters_are_replaced_before_the_layout() -> None:
     lines = markdown_lines("a\x1b[2Jb\n\n```\n\x1b]0;x\x07\n```\n", 40, lambda text: text.replace("\x1b", "␛"))
     assert not any("\x1b" in line.text for line in lines)
 
@@ -317,7 +317,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
 
 
 @pytest.mark.parametrize("start", LONG_LINES)
-def test_a_line_without_end_goes_on_in_its_block_however_it_arrives(start: str) -> None:
+def test_a_very_long_streamed_line_stays_in_its_block(start: str) -> None:
     line = " ".join(f"word{number} - # `" for number in range(1_500))
     text = f"{start}{line}\n"
     lines = markdown_lines(text, 60)
@@ -332,7 +332,7 @@ def test_a_line_without_end_goes_on_in_its_block_however_it_arrives(start: str) 
     assert len({line.fill for line in lines[-200:]}) == 1
 
 
-def test_a_line_of_code_without_end_is_copied_as_one() -> None:
+def test_a_very_long_line_of_code_is_copied_as_one_line() -> None:
     line = "call(argument, 1); " * 1_000
     copied = "".join(
         ("\n" if row.joint is None else row.joint) + row.text[row.gutter :]
@@ -346,7 +346,7 @@ def test_html_is_text() -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_references_lead_where_the_end_of_the_text_says(streamed: bool) -> None:
+def test_reference_links_use_definitions_at_the_end(streamed: bool) -> None:
     text = "See [the manual][m] and [M].\n\n- or [there][m]\n\nThe end.\n\n[m]: https://example.org/manual\n"
     document = MarkdownDocument(40)
     for piece in text if streamed else [text]:
@@ -436,7 +436,7 @@ def test_unfinished_markup_is_shown_closed(partial: str, rows: list[str] | None)
 
 
 @pytest.mark.parametrize("width", [40, 70])
-def test_no_row_comes_and_goes_while_an_answer_is_written(width: int) -> None:
+def test_no_finished_row_changes_while_text_streams(width: int) -> None:
     before: list[str] = []
     for end in range(1, len(ANSWER) + 1):
         rows = shown(ANSWER[:end], width)

@@ -67,14 +67,14 @@ def test_in_a_flood_most_of_the_time_is_for_reading_it() -> None:
     assert max(pictures) <= 0.4
 
 
-def test_a_flood_that_others_slow_down_is_one_still_and_the_fastest_model_after_it_is_none() -> None:
+def test_a_slowed_flood_is_still_a_flood_and_a_fast_model_is_none() -> None:
     assert max(gaps(30_000, burst=0.001, picture=0.02)) <= 0.1
     assert min(gaps(30_000, burst=0.001, picture=0.02, before=(60_000, 1.0))) >= 9 * 0.02 - 1e-6
     later = gaps(14_000, burst=0.001, picture=0.02, before=(60_000, 1.0))
     assert max(later[1:]) <= 0.1
 
 
-def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
+def test_fast_streamed_calls_count_as_a_flood() -> None:
     clock = Clock()
     pace = RefreshPacer(clock)
     pace.start_refresh()
@@ -89,7 +89,7 @@ def test_a_slow_frame_does_not_stop_later_frames() -> None:
     assert max(gaps(60_000, burst=0.001, picture=0.2)) <= 0.41
 
 
-def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever() -> None:
+def test_text_after_a_pause_is_shown_at_once_but_yields_to_keys() -> None:
     clock = Clock()
     pace = RefreshPacer(clock)
     assert pace.seconds_left == 0

@@ -45,7 +45,7 @@ def test_colours_and_weight(sequence: str, style: Style) -> None:
     assert pieces(f"a\x1b[{sequence}mb") == [("a", Style()), ("b", style)]
 
 
-def test_a_colour_goes_on_over_lines_and_ends_where_it_is_ended() -> None:
+def test_a_colour_continues_over_lines_until_its_reset() -> None:
     first, second = parse_ansi_text("\x1b[31ma\r\nb\x1b[mc\n")
     assert first.pieces == (("a", Style(color="color(1)")),)
     assert second.pieces == (("b", Style(color="color(1)")), ("c", Style()))
@@ -77,7 +77,7 @@ def test_every_other_sequence_goes(sequence: str) -> None:
 
 
 @given(st.text(st.sampled_from("\x1b[]0;:358m\x9b\x07\\aP\nK?\r"), max_size=60))
-def test_anything_is_taken(text: str) -> None:
+def test_any_ansi_text_is_parsed(text: str) -> None:
     assert len(parse_ansi_text(text)) == text.removesuffix("\n").count("\n") + 1
 
 
@@ -127,7 +127,7 @@ async def test_a_file_of_no_known_kind_is_plain() -> None:
         assert app.colour(0, "import") == app.colour(3, "def name")
 
 
-async def test_typed_text_and_what_depends_on_it_are_coloured_at_once() -> None:
+async def test_typed_text_is_highlighted_at_once() -> None:
     app = Editing(SOURCE)
     async with app.run_test() as pilot:
         await pilot.press("ctrl+end")

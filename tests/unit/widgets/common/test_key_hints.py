@@ -35,7 +35,7 @@ def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], wid
 
 
 @given(st.lists(st.tuples(HINTS.filter(bool).map(lambda hints: hints[0]), st.integers(1, 6), st.booleans())))
-def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[KeyHint, int, bool]]) -> None:
+def test_a_narrow_footer_leaves_out_the_least_important_keys(hints: Sequence[tuple[KeyHint, int, bool]]) -> None:
     before = list(hints)
     for width in range(200, 20, -7):
         kept = list(select_fitting_hints(hints, width))
@@ -47,14 +47,14 @@ def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[Key
         before = kept
 
 
-def test_words_without_a_key_stand_alone_and_press_nothing() -> None:
+def test_a_hint_without_a_key_is_only_text() -> None:
     hint = KeyHint("", "in two other sessions")
     assert hint.content(hovered=True).plain == "in two other sessions"
     assert hint.width == len(hint.label)
     assert hint.key_at(0) == ""
 
 
-def test_the_keys_that_decide_and_help_are_never_left_out() -> None:
+def test_decision_and_help_keys_are_never_left_out() -> None:
     always = {action.id for action in ACTIONS if action.footer == 1}
     assert {"review.approve", "review.deny", "review.request_changes", "app.help", "composer.send"} <= always
 

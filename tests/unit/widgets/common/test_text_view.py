@@ -18,7 +18,7 @@ from widgets.common.text_view import TextView, TextViewLine, find_smartcase_matc
         ("abc", "", []),
     ],
 )
-def test_matches_are_found_where_they_are(text: str, query: str, positions: list[int]) -> None:
+def test_matches_are_found_at_their_positions(text: str, query: str, positions: list[int]) -> None:
     assert find_smartcase_matches(text, query) == positions
 
 

@@ -24,7 +24,7 @@ TEXT = st.text(
 
 
 @given(TEXT)
-def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str) -> None:
+def test_display_text_is_safe_and_has_the_terminals_width(line: str) -> None:
     shown = display_text(line)
     assert not any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in shown.text)
     assert not set(shown.text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -37,7 +37,7 @@ def test_a_long_line_of_one_width_is_one_stretch_in_any_script() -> None:
 
 
 @given(TEXT)
-def test_positions_grow_and_end_at_the_end(line: str) -> None:
+def test_cell_positions_increase_to_the_width(line: str) -> None:
     shown = display_text(line)
     drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn)
@@ -48,7 +48,7 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
 
 
 @given(TEXT, st.integers(0, 40), st.integers(1, 30))
-def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
+def test_a_slice_has_the_requested_width_or_ends_the_line(line: str, start: int, width: int) -> None:
     shown = display_text(line)
     first, last, blank = shown.slice_cells(start, start + width)
     cells = blank + shown.first_column_of(last) - shown.first_column_of(first)
@@ -74,7 +74,7 @@ WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}"
 
 
 @given(WORDS, st.integers(0, 30), st.integers(8, 40), st.sampled_from(" \t"))
-def test_no_word_is_broken_that_a_row_has_room_for(words: list[str], indent: int, width: int, space: str) -> None:
+def test_a_word_that_fits_a_row_is_not_broken(words: list[str], indent: int, width: int, space: str) -> None:
     line = " " * indent + space.join(words)
     shown = display_text(line)
     starts, hang = line_breaks(line, width)
@@ -85,7 +85,7 @@ def test_no_word_is_broken_that_a_row_has_room_for(words: list[str], indent: int
         assert not is_inside or cell_len(before + after) > width - hang
 
 
-def test_a_word_without_room_breaks_where_a_name_begins_in_it() -> None:
+def test_a_long_word_breaks_before_a_name_inside_it() -> None:
     def rows(line: str, width: int) -> list[str]:
         shown, (starts, hang) = display_text(line).text, line_breaks(line, width)
         ends = [*starts[1:], len(shown)]
@@ -100,7 +100,7 @@ def test_a_word_without_room_breaks_where_a_name_begins_in_it() -> None:
 
 
 @given(TEXT, st.integers(2, 20))
-def test_wrapped_words_fit_and_lose_nothing_but_spaces(line: str, width: int) -> None:
+def test_wrapped_words_fit_and_lose_only_spaces(line: str, width: int) -> None:
     lines = wrap_words(line, width)
     assert all(cell_len(part) <= width for part in lines)
     assert "".join("".join(lines).split()) == "".join(display_text(line).text.split())
@@ -170,7 +170,7 @@ def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     assert len(calls) == 3
 
 
-def test_a_grapheme_is_cut_out_whole_or_leaves_a_blank() -> None:
+def test_a_grapheme_is_never_split() -> None:
     line = display_text("a\U0001f469\u200d\U0001f4bbb")
     assert line.slice_cells(1, 3) == (1, 4, 0), "all of it"
     assert line.slice_cells(2, 4) == (4, 5, 1), "half of it would be left"

@@ -35,7 +35,7 @@ class EditorApp(App[None]):
         yield ConflictEditor(self.conflict)
 
 
-async def test_the_choices_leave_the_text_that_they_amount_to_and_can_be_taken_back() -> None:
+async def test_conflict_choices_give_the_expected_text_and_can_be_undone() -> None:
     app = EditorApp(some_conflict(Random(0)))
     async with app.run_test(size=(60, 20)) as pilot:
         editor = app.query_one(ConflictEditor)

@@ -90,7 +90,7 @@ def test_plain_text_is_scrolled_without_a_cursor() -> None:
     assert (window.scroll_offset.y, cursor.number) == (9, 0)
 
 
-def test_a_row_that_is_taller_than_the_view_is_scrolled_through_before_it_is_left() -> None:
+def test_a_row_taller_than_the_view_is_scrolled_before_the_cursor_moves() -> None:
     sheet, window = laid_out(file_diff("a.py", "a\n", "long words " * 60), wrap=True), Window(4)
     cursor = DiffCursor(sheet, window)
     tall = next(number for number in range(sheet.rows.row_count) if sheet.rows.height_of(number) > 6)
@@ -102,7 +102,7 @@ def test_a_row_that_is_taller_than_the_view_is_scrolled_through_before_it_is_lef
     assert (cursor.number, window.scroll_offset.y) == (tall, at)
 
 
-def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
+def test_a_row_of_a_removed_file_is_not_found() -> None:
     sheet = laid_out(numbered(3))
     row = LineRow(0, 20, 20, None, 0)
     diffs = [file_diff("b.py", "a\n", "b\n")]
@@ -111,7 +111,7 @@ def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
     assert sheet.row_in_new_diffs(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
 
 
-def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> None:
+def test_a_row_is_found_in_its_hunk_after_a_hunk_was_added_above() -> None:
     sheet = laid_out(numbered(3, 30))
     diffs = [numbered(3, 10, 30)]
     sheet.show_change(proposal("P1", diffs), diffs, versions=False)
@@ -137,7 +137,7 @@ def test_no_row_is_outside_of_a_layout() -> None:
     assert rows.find_equal_row(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
 
 
-def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen() -> None:
+def test_the_way_to_unseen_lines_skips_context_and_excluded_hunks() -> None:
     sheet = laid_out(numbered(3, 20, 35))
     first, second, third = sheet.diffs[0].change.hunks
     unseen = UnseenLines(sheet.render_context, SeenLines())
@@ -159,7 +159,7 @@ def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
 
 
-def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
+def test_the_cursor_knows_its_gap_folded_or_open() -> None:
     sheet = laid_out(numbered(20))
     cursor = DiffCursor(sheet, Window())
     gaps = []
@@ -185,7 +185,7 @@ def test_between_two_versions_no_line_is_picked() -> None:
     assert picking.picked_lines(None) is None
 
 
-def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
+def test_a_comment_belongs_to_the_line_above_it() -> None:
     sheet = laid_out(numbered(3))
     sheet.comments = (DiffComment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
@@ -208,7 +208,7 @@ def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
     raise LookupError(kind)
 
 
-def test_a_fold_is_not_copied_and_a_note_that_wraps_is_copied_once() -> None:
+def test_folds_are_not_copied_and_a_wrapped_note_is_copied_once() -> None:
     note = "a very long note about the file " * 5
     sheet = laid_out(numbered(20, notes=(note.strip(),)), width=60)
     sheet.rows.lay_out_more()
@@ -219,7 +219,7 @@ def test_a_fold_is_not_copied_and_a_note_that_wraps_is_copied_once() -> None:
     assert "line 20" in copied and "new 20" in copied
 
 
-def test_wrapped_lines_are_joined_again_wherever_the_selection_begins_and_ends() -> None:
+def test_wrapped_lines_are_joined_in_a_copy() -> None:
     words = "word " * 40 + "end"
     sheet = laid_out(file_diff("a.py", "a\n", f"{words}\n"), width=60, wrap=True)
     top = line_of(sheet, LineRow, new=0)
@@ -229,7 +229,7 @@ def test_wrapped_lines_are_joined_again_wherever_the_selection_begins_and_ends()
     assert one and one in words and one != words
 
 
-def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its_start_there() -> None:
+def test_the_indentation_of_a_wrapped_line_is_not_copied() -> None:
     line = "        call()  # " + "why it is done " * 12
     sheet = laid_out(file_diff("a.py", "a\n", f"{line}\n"), width=60, wrap=True)
     top = line_of(sheet, LineRow, new=0)
@@ -264,7 +264,7 @@ def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:
     assert "two" in right.split("\n") and "one" not in right.split("\n")
 
 
-def test_side_by_side_a_line_beside_one_that_wraps_is_copied_once() -> None:
+def test_a_line_beside_a_wrapped_one_is_copied_once() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     top = line_of(sheet, LineRow, new=0)
     left = Selection(Offset(0, top), Offset(50, top + 3))
@@ -272,7 +272,7 @@ def test_side_by_side_a_line_beside_one_that_wraps_is_copied_once() -> None:
 
 
 @pytest.mark.parametrize("find", [word_selection_at, line_selection_at])
-def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no-untyped-def]
+def test_a_click_beside_the_source_text_selects_nothing(find) -> None:  # type: ignore[no-untyped-def]
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"), width=160)
     rows, scene = sheet.rows, sheet.render_context
     head, gone = line_of(sheet, FileRow), line_of(sheet, LineRow, old=0)
@@ -281,7 +281,7 @@ def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no
     assert find(rows, scene, Offset(1, gone)) is not None
 
 
-def test_between_two_words_no_word_is_selected() -> None:
+def test_a_click_between_two_words_selects_none() -> None:
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"))
     gone = line_of(sheet, LineRow, old=0)
     assert word_selection_at(sheet.rows, sheet.render_context, Offset(3, gone)) is None

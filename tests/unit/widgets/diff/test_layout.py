@@ -108,7 +108,7 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
 
 
 @given(changes(), st.booleans())
-def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> None:
+def test_a_row_is_found_in_another_layout(diff: FileDiff, split: bool) -> None:
     before = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
     after = arrange_diffs([diff], DiffFoldState(split=not split, whole=True), measure=height)
     for row in rows_of(before):
@@ -154,7 +154,7 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
         assert everything.find_equal_row(row) is not None
 
 
-def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
+def test_a_note_is_found_by_its_text_or_key() -> None:
     notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
     layout = arrange_diffs([file_diff("a.py", "a\n", "b\n")], DiffFoldState(), notes_above=notes, measure=height)
     assert [layout.find_equal_row(note) for note in notes] == [0, 1, 2]
@@ -235,7 +235,7 @@ def test_a_huge_hunk_is_one_segment() -> None:
     assert layout.part_at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
 
 
-def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lines() -> None:
+def test_parts_of_a_huge_hunk_are_measured_separately() -> None:
     lines = [f"line {number}" for number in range(3_000)]
     measured: list[int] = []
 
@@ -248,7 +248,7 @@ def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lin
     assert measured == list(range(len(lines)))
 
 
-def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
+def test_a_hunk_without_visible_lines_has_no_row() -> None:
     old = [f"line {number}" for number in range(9)]
     diff = file_diff_of_hunks("a.py", old, [*old[:7], "new", old[8]], [(2, 0, 2, 0), (7, 1, 7, 1)])
     layout = arrange_diffs([diff], DiffFoldState(), measure=height)
@@ -271,13 +271,13 @@ def test_search_minds_case_only_if_asked_with_capitals() -> None:
     assert len(find_matches(diffs, "Alpha")) == 1
 
 
-def test_a_search_that_nobody_waits_for_any_more_ends_before_the_next_hunk() -> None:
+def test_a_cancelled_search_ends_before_the_next_hunk() -> None:
     diff = file_diff_of_hunks("a.py", ["x"] * 9, ["x"] * 9, [(1, 1, 1, 1), (5, 1, 5, 1)])
     answers = iter([True, False])
     assert {hit.hunk for hit in find_matches([diff], "x", lambda: next(answers))} == {None, 0}
 
 
-def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
+def test_a_change_is_laid_out_only_as_far_as_needed() -> None:
     old = [f"line {number}" for number in range(40_000)]
     new = [line if number % 20 else "new" for number, line in enumerate(old)]
     diff = file_diff_of_hunks("a.py", old, new, [(start, 1, start, 1) for start in range(0, 40_000, 20)])
@@ -295,7 +295,7 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     assert rows_of(layout) == rows_of(rest)
 
 
-def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_invisible_hunks_are_not_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [f"line {number}" for number in range(400)]
     new = [line for number, line in enumerate(old) if number % 20 != 1]
     new = ["new" if line.endswith("0") and int(line[5:]) % 20 == 0 else line for line in new]

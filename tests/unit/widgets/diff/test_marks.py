@@ -28,7 +28,7 @@ LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):",
 
 
 @given(LINES, LINES)
-def test_pairs_hold_every_line_once_and_in_order(old: list[str], new: list[str]) -> None:
+def test_pairs_contain_every_line_once_in_order(old: list[str], new: list[str]) -> None:
     pairs = pair_lines(old, new)
     assert [left for left, _ in pairs if left is not None] == list(range(len(old)))
     assert [right for _, right in pairs if right is not None] == list(range(len(new)))
@@ -55,7 +55,7 @@ def test_changed_words_of_a_pair() -> None:
     assert (before, after, spaces) == (((10, 11),), ((10, 11),), False)
 
 
-def test_a_rewritten_line_is_not_marked_word_by_word() -> None:
+def test_a_rewritten_line_has_no_marked_words() -> None:
     assert changed_spans("return None", "raise TimeoutError(url)") == ((), (), False)
     long, short = "call(alpha, beta, gamma, delta, epsilon)", "call(x)"
     for old, new in ((long, short), (short, long)):
@@ -96,7 +96,7 @@ def shuffled(*, changed: bool) -> FileDiff:
     return file_diff("a.py", "\n".join([*block, *others]) + "\n", "\n".join([*others, *moved]) + "\n")
 
 
-def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_since() -> None:
+def test_a_moved_and_changed_block_is_marked_with_its_changes() -> None:
     diff = shuffled(changed=True)
     marks = LineMarks([diff])
     marks.moved = find_moved_lines([diff])
@@ -117,14 +117,14 @@ def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
     assert all(marks.words_changed_by_move(line) == () for line in marks.moved)
 
 
-def test_white_space_at_both_ends_of_a_long_moved_line_is_no_change_inside() -> None:
+def test_white_space_around_a_long_moved_line_is_no_change() -> None:
     here = "x" * 3_000
     marks = LineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
     marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
     assert marks.words_changed_by_move(SourceLine(0, "new", 1)) == ()
 
 
-def test_a_block_of_which_less_than_half_stayed_has_not_moved_as_one() -> None:
+def test_a_block_with_less_than_half_kept_is_not_moved() -> None:
     block = ["def total(prices):", *(f"    step_{number}(prices)" for number in range(6)), "    return prices"]
     other = [block[0], *(f"    {number} + {number}" for number in range(6)), block[-1]]
     stays = [f"line {number} stays" for number in range(8)]
@@ -164,14 +164,14 @@ def test_lines_apart_from_a_moved_block_have_not_moved() -> None:
     assert {line.line for line in moved if line.side == "new"} == {10, 11}
 
 
-def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() -> None:
+def test_a_changed_line_beside_its_own_block_is_not_moved() -> None:
     block = ["def helper(value):", "    return value * 2 + offset"]
     old, new = [*block, "rate = net * 1"], ["import numbers", *block, "rate = net * 2"]
     diff = file_diff_of_hunks("a.py", old, new, [(0, 3, 0, 4)])
     assert {line.line for line in find_moved_lines([diff]) if line.side == "new"} == {1, 2}
 
 
-def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_huge_change_no_moves_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     diff = shuffled(changed=False)
     monkeypatch.setattr("widgets.diff.line_marks._MAX_SEARCHED_LINES", 9)
     assert find_moved_lines([diff]) == {}
@@ -261,7 +261,7 @@ def test_the_map_shows_every_hunk_however_small() -> None:
     assert not any(isinstance(segment, SingleSegment) and segment.hunk for segment in layout.segments)
 
 
-def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
+def test_a_minimap_cell_reads_only_the_needed_rows() -> None:
     class Watched(DiffLayout):
         looked = 0
 
@@ -319,7 +319,7 @@ def test_space_changes_are_found_once() -> None:
     assert desk.sheet.hidden_space is None
 
 
-async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> None:
+async def test_a_replaced_layout_reports_no_growth() -> None:
     desk = Desk(*many_lines(50_000))
     desk.sheet.lay_out(Size(80, 30), None)
     desk.background.finish_layout()

@@ -22,7 +22,7 @@ def drawn(sheet: DiffModel) -> list[str]:
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
 
 
-def test_a_fold_names_the_definition_that_the_code_below_it_is_in() -> None:
+def test_a_fold_names_the_definition_of_the_code_below() -> None:
     old = ["def first():", *(f"    one({number})" for number in range(20)), "def last():"]
     new = [line.replace("one(10)", "two(10)") for line in old]
     sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join(new)))
@@ -30,7 +30,7 @@ def test_a_fold_names_the_definition_that_the_code_below_it_is_in() -> None:
     assert folds == ["⋯ 8 unchanged lines  def first()", "⋯ 7 unchanged lines"], "below the last there is no code"
 
 
-def test_a_bracket_an_empty_line_and_a_very_long_one_are_no_definition() -> None:
+def test_brackets_empty_and_very_long_lines_are_no_definition() -> None:
     inside = [f"    one({number})" for number in range(6)]
     old = ["def first():", *inside, "}", "", f"TABLE = {'x' * 500}", *inside, "    last"]
     sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join([*old[:-1], "    changed"])))
@@ -47,7 +47,7 @@ def test_wrapped_unchanged_line_shows_only_its_beginning() -> None:
 
 @pytest.mark.parametrize("width", [80, 160])
 @pytest.mark.parametrize("side", ["old", "new"])
-def test_the_side_without_a_line_end_at_the_end_is_told(width: int, side: str) -> None:
+def test_a_missing_final_newline_is_shown_on_its_side(width: int, side: str) -> None:
     diff = file_diff("a.py", "kept\none\n", "kept\ntwo\n")
     sheet = laid_out(diff.model_copy(update={f"{side}_final_newline": False}), width=width)
     sheet.lay_out(Size(width, 30), None)
@@ -74,7 +74,7 @@ def test_a_wrapped_line_goes_on_below_its_code_behind_a_mark(width: int) -> None
     assert joined.split() == f"call() {comment}".split()
 
 
-def test_beside_a_line_that_wraps_a_shorter_one_has_no_mark() -> None:
+def test_a_short_line_beside_a_wrapped_one_has_no_wrap_mark() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows = [row for row in drawn(sheet) if "↳" in row]
     assert rows
@@ -94,7 +94,7 @@ def apart(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 
 @given(apart(), apart(), st.lists(st.tuples(RANGE, st.sampled_from([1, 2, 4])), max_size=4))
-def test_each_character_has_the_looks_of_what_lies_on_it(
+def test_each_character_gets_the_style_of_its_marks(
     tokens: list[tuple[int, int]], words: list[tuple[int, int]], flags: list[tuple[list[int], int]]
 ) -> None:
     under: list[StyledStretch] = [(begin, end, f"token {begin}") for begin, end in tokens]

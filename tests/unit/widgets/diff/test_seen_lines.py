@@ -45,7 +45,7 @@ def test_a_line_is_seen_once_drawn(drawn: list[tuple[int, int]], wanted: list[tu
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 12)))
-def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: list[int]) -> None:
+def test_drawn_lines_are_counted_once(old: int, new: int, drawn: list[int]) -> None:
     seen, one = SeenLines(), hunk(old, new)
     for number in drawn:
         seen.mark_seen(one, number)
@@ -63,7 +63,7 @@ def test_marking_seen_lines_again_changes_nothing() -> None:
     assert (seen.count, seen.lines) == (1, 1)
 
 
-def test_a_line_that_fits_is_shown_whole() -> None:
+def test_a_line_that_fits_is_shown_completely() -> None:
     line = "word " * 400
     assert shown_stretches_of_change(line, ((0, 4),), 2_000, True) is None
     assert shown_stretches_of_change(line, ((0, 4),), 1_999, True) is not None
@@ -97,7 +97,7 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     assert cells == sorted(cells) and cells[-1] == shown.width
 
 
-def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut() -> None:
+def test_a_line_that_shows_its_change_is_not_cut() -> None:
     assert shown_stretches_of_change("x" * 500, ((3, 5),), 80, False) is None
     assert shown_stretches_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
     assert shown_stretches_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
@@ -130,7 +130,7 @@ NEW = ((1, "A"), (12, "C"), (24, "F"))
 
 @settings(max_examples=scale_examples(25))
 @given(own=st.integers(0, 2), others=st.sets(st.integers(0, 2)), deny=st.booleans(), on_old=st.booleans())
-def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
+def test_a_comment_stays_at_its_hunk_after_a_decision(
     tmp_path_factory: pytest.TempPathFactory, own: int, others: set[int], deny: bool, on_old: bool
 ) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
@@ -170,14 +170,14 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
 
 
-def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
+def test_a_comment_on_a_pending_hunk_stays_on_its_side() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
     on_old, on_new = DraftComment("a.txt", "old", 1, "why?"), DraftComment("a.txt", "new", 3, "why?")
     assert move_comment_to_revision(on_old, long, short) == on_old
     assert move_comment_to_revision(on_new, long, short).line == 1
 
 
-def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
+def test_a_comment_is_unchanged_if_its_line_cannot_be_found() -> None:
     two_more = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n")])
     denied = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\n2\n3\n4\n")])
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
