@@ -13,7 +13,7 @@ from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
 _MAX_BYTES = 256 << 20
 """Bytes of all files of one proposal."""
-_LINK, _MODULE, _EXECUTABLE = "120000", "160000", "100755"
+_LINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class TreeEntry:
     @property
     def is_link(self) -> bool:
         """Return whether it is a symbolic link."""
-        return self.mode == _LINK
+        return self.mode == _LINK_MODE
 
     @property
     def is_submodule(self) -> bool:
         """Return whether it is a submodule."""
-        return self.mode == _MODULE
+        return self.mode == _SUBMODULE_MODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Tree
         GitFailed: there are more than `max_files` files.
     """
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
-    found: list[TreeDiffEntry] = []
+    entries: list[TreeDiffEntry] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         # Git lists an unmerged path twice: first as unmerged, without a version to compare with.
-        found.append(TreeDiffEntry(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
-    if len(found) > max_files:
-        raise GitFailed(f"{len(found):,} files are changed, and the most is {max_files:,}; name a path, or less.")
-    return found
+        entries.append(TreeDiffEntry(path, _make_entry(path, old_mode, old), _make_entry(path, new_mode, new)))
+    if len(entries) > max_files:
+        raise GitFailed(f"{len(entries):,} files are changed, and the most is {max_files:,}; name a path, or less.")
+    return entries
 
 
 def read_checkout_contents(
@@ -75,16 +75,16 @@ def read_checkout_contents(
         GitFailed: an object is missing, or the files together exceed `_MAX_BYTES`.
     """
     wanted = [entry for entry in entries if not entry.is_submodule]
-    sizes = _sizes(borrowed, {entry.blob for entry in wanted})
+    sizes = _read_blob_sizes(borrowed, {entry.blob for entry in wanted})
     small = [entry for entry in wanted if sizes[entry.blob] <= limit]
     if (total := sum(sizes[entry.blob] for entry in small)) > _MAX_BYTES:
         raise GitFailed(f"The files have {total:,} bytes together; name a path, or fewer commits.")
     plain = [entry for entry in small if entry.is_link or "\n" in entry.path]
-    found = dict(_read(borrowed, ("cat-file", "--batch"), plain, lambda entry: entry.blob))
-    converted = [entry for entry in small if entry not in found]
+    contents = dict(_read_contents(borrowed, ("cat-file", "--batch"), plain, lambda entry: entry.blob))
+    converted = [entry for entry in small if entry not in contents]
     with_filters = ("cat-file", "--batch", "--filters")
-    found |= _read(borrowed, with_filters, converted, lambda entry: f"{entry.blob} {entry.path}")
-    return found
+    contents |= _read_contents(borrowed, with_filters, converted, lambda entry: f"{entry.blob} {entry.path}")
+    return contents
 
 
 def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
@@ -92,9 +92,9 @@ def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
     if entry.is_link:
         return LINK_MODE
     mode = default_file_mode() if like is None else like
-    if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
+    if bool(mode & 0o100) == (entry.mode == _EXECUTABLE_MODE):
         return mode
-    return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
+    return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE_MODE else mode & ~0o111
 
 
 def convert_to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
@@ -112,44 +112,46 @@ def convert_to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLin
 
 def to_git_mode(mode: int, *, link: bool) -> str:
     """Return git's mode for these permission bits, such as `100755`."""
-    return _LINK if link else _EXECUTABLE if mode & 0o100 else "100644"
+    return _LINK_MODE if link else _EXECUTABLE_MODE if mode & 0o100 else "100644"
 
 
-def _entry(path: str, mode: str, blob: str) -> TreeEntry | None:
+def _make_entry(path: str, mode: str, blob: str) -> TreeEntry | None:
     return None if not mode.strip("0") else TreeEntry(path, mode, blob)
 
 
-def _sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
-    asked = sorted(blobs)
-    wanted = "\n".join((*asked, "")).encode()
-    said = borrowed.run_query("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
+def _read_blob_sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
+    names = sorted(blobs)
+    request = "\n".join((*names, "")).encode()
+    output = borrowed.run_query("cat-file", "--batch-check=%(objectsize)", data=request) if names else b""
     sizes: dict[str, int] = {}
-    for blob, words in zip(asked, said.decode().splitlines(), strict=True):
+    for blob, words in zip(names, output.decode().splitlines(), strict=True):
         if not words.isdecimal():
             raise GitFailed(f"The repository lacks the object {blob[:12]}; fetch it first: `git fetch`.")
         sizes[blob] = int(words)
     return sizes
 
 
-def _read(
+def _read_contents(
     borrowed: BorrowedRepository,
     command: Sequence[str],
     entries: Sequence[TreeEntry],
-    line: Callable[[TreeEntry], str],
+    format_request: Callable[[TreeEntry], str],
 ) -> Iterable[tuple[TreeEntry, FileOrLink]]:
     # `cat-file --filters` prints the size before the conversion, which cannot find the end of a file in the output.
     # So ask for a random name after each file: git's answer `NAME missing` marks the end of the file.
-    mark = secrets.token_hex(16)
-    asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
-    said = borrowed.run_query(*command, data=asked) if entries else b""
-    end_of_file = f"\n{mark} missing\n".encode()
-    found: list[tuple[TreeEntry, FileOrLink]] = []
-    at = 0
+    end_marker = secrets.token_hex(16)
+    request = "".join(f"{format_request(entry)}\n{end_marker}\n" for entry in entries).encode(
+        "utf-8", "surrogateescape"
+    )
+    output = borrowed.run_query(*command, data=request) if entries else b""
+    end_of_file = f"\n{end_marker} missing\n".encode()
+    contents: list[tuple[TreeEntry, FileOrLink]] = []
+    position = 0
     for entry in entries:
-        start = said.find(b"\n", at) + 1
-        end = said.find(end_of_file, start)
-        if not start or end < 0 or said[at:start].endswith(b" missing\n"):
+        start = output.find(b"\n", position) + 1
+        end = output.find(end_of_file, start)
+        if not start or end < 0 or output[position:start].endswith(b" missing\n"):
             raise GitFailed(f"The object {entry.blob[:12]} of {entry.path} is gone; try again.")
-        found.append((entry, FileOrLink(said[start:end], checkout_mode(entry))))
-        at = end + len(end_of_file)
-    return found
+        contents.append((entry, FileOrLink(output[start:end], checkout_mode(entry))))
+        position = end + len(end_of_file)
+    return contents

@@ -17,7 +17,7 @@ from app.git.run_git import SECONDS, GitFailed, run_git
 from app.workspace.git_repository import GitRepository, find_repository
 from app.workspace.reading import read_file
 
-_DATA = frozenset(
+_DATA_SETTINGS = frozenset(
     {
         "core.autocrlf",
         "core.eol",
@@ -29,8 +29,10 @@ _DATA = frozenset(
     }
 )
 """Settings that decide how git compares a file with a blob; none of them runs a program."""
-_IDENTITY = frozenset({"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"})
-_OF_A_REPOSITORY = frozenset(
+_IDENTITY_SETTINGS = frozenset(
+    {"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"}
+)
+_REPOSITORY_VARIABLES = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
@@ -49,7 +51,7 @@ _OF_A_REPOSITORY = frozenset(
     }
 )
 """Environment variables that lead git to another repository."""
-_NOTHING_RUNS = (
+_DISABLE_PROGRAMS = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.alternateRefsCommand=true"),
@@ -57,7 +59,7 @@ _NOTHING_RUNS = (
     *("-c", "maintenance.auto=false"),
     *("-c", "submodule.recurse=false"),
 )
-_SMALL = 16 << 20
+_MAX_COPIED_BYTES = 16 << 20
 """Maximum bytes of a file that is copied from the user's repository."""
 
 
@@ -75,10 +77,10 @@ class BorrowedRepository:
     """
 
     def __init__(self, root: Path, *, work_tree: bool = True) -> None:
-        found = _hook_repository(root) or find_repository(root)
+        found = _find_hook_repository(root) or find_repository(root)
         if found is None:
             raise GitFailed(f"{root} is not in a git repository.")
-        self._theirs = found
+        self._user_repository = found
         self._has_work_tree = work_tree
         self.top = found.top
         """The folder that contains `.git`."""
@@ -92,7 +94,7 @@ class BorrowedRepository:
     def __enter__(self) -> "BorrowedRepository":
         """Create the temporary repository; raise GitFailed if it cannot be written."""
         try:
-            self._make()
+            self._create_repository()
         except OSError as error:
             self._temporary.cleanup()
             raise GitFailed(f"No room for git to work in {self.own.parent} ({error.strerror}).") from error
@@ -108,18 +110,18 @@ class BorrowedRepository:
     def settings(self) -> Mapping[str, Sequence[str]]:
         """Return the merged git configuration (system, user, repository) by lower-case key."""
         if self._settings is None:
-            said = run_git(
+            output = run_git(
                 self.own,
-                ["--git-dir", str(self._theirs.folder), "config", "--list", "-z"],
-                _without(_OF_A_REPOSITORY) | _QUIET,
+                ["--git-dir", str(self._user_repository.folder), "config", "--list", "-z"],
+                _environment_without(_REPOSITORY_VARIABLES) | _QUIET_ENVIRONMENT,
             )
             self._settings = {}
-            for entry in said.decode("utf-8", "surrogateescape").split("\0"):
+            for entry in output.decode("utf-8", "surrogateescape").split("\0"):
                 key, _, value = entry.partition("\n")
                 section, _, rest = key.partition(".")
                 middle, dot, name = rest.rpartition(".")
-                whole = f"{section.lower()}.{middle}{dot}{name.lower()}"
-                self._settings.setdefault(whole, []).append(value)
+                full_key = f"{section.lower()}.{middle}{dot}{name.lower()}"
+                self._settings.setdefault(full_key, []).append(value)
         return self._settings
 
     def setting(self, key: str) -> str:
@@ -136,17 +138,26 @@ class BorrowedRepository:
             max_exit_code: The highest exit code that is an answer rather than a failure.
         """
         environment = {
-            **self._plain,
+            **self._isolated_environment,
             "GIT_DIR": str(self.own),
             "GIT_WORK_TREE": str(self.top if self._has_work_tree else self.own),
-            "GIT_INDEX_FILE": str(index or (self._theirs.folder if self._has_work_tree else self.own) / "index"),
+            "GIT_INDEX_FILE": str(
+                index or (self._user_repository.folder if self._has_work_tree else self.own) / "index"
+            ),
         }
         data_settings = [
-            part for key in sorted(_DATA) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+            part
+            for key in sorted(_DATA_SETTINGS)
+            if key in self.settings
+            for part in ("-c", f"{key}={self.setting(key)}")
         ]
         folder = self.top if self._has_work_tree else self.own
         return run_git(
-            folder, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, max_exit_code=max_exit_code
+            folder,
+            [*_DISABLE_PROGRAMS, *data_settings, *arguments],
+            environment,
+            data=data,
+            max_exit_code=max_exit_code,
         )
 
     def resolve_object_id(self, name: str, kind: str = "commit") -> str:
@@ -155,13 +166,13 @@ class BorrowedRepository:
         Git looks the name up in the user's repository itself; this runs no program.
         """
         with suppress(GitFailed):
-            return self._ask_theirs("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
+            return self._parse_revision("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
         return ""
 
     def full_reference_name(self, name: str) -> str:
         """Return the full reference of a short name, such as `refs/heads/main`; empty if there is none."""
         with suppress(GitFailed):
-            return self._ask_theirs("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
+            return self._parse_revision("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
         return ""
 
     def run_remote_command(self, *arguments: str, seconds: float) -> bytes:
@@ -170,41 +181,56 @@ class BorrowedRepository:
         The repository's own configuration is not used: neither its credential helpers nor its ssh command.
         """
         environment = {
-            **_without(_OF_A_REPOSITORY),
-            **_QUIET,
+            **_environment_without(_REPOSITORY_VARIABLES),
+            **_QUIET_ENVIRONMENT,
             "GIT_ALLOW_PROTOCOL": os.environ.get("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
             "GIT_DIR": str(self.own),
         }
-        return run_git(self.own, [*_NOTHING_RUNS, *arguments], environment, seconds=seconds)
+        return run_git(self.own, [*_DISABLE_PROGRAMS, *arguments], environment, seconds=seconds)
 
     def write_object(self, *arguments: str, data: bytes) -> bytes:
         """Run a git command that writes an object into the temporary repository, with the user's identity."""
-        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
+        environment = {
+            **_environment_without(_REPOSITORY_VARIABLES),
+            **_QUIET_ENVIRONMENT,
+            "GIT_DIR": str(self.own),
+            "GIT_ALLOW_PROTOCOL": "none",
+        }
         return run_git(
-            self.own, [*_NOTHING_RUNS, *self._identity, *arguments], environment, data=data, seconds=SECONDS
+            self.own,
+            [*_DISABLE_PROGRAMS, *self._identity_options, *arguments],
+            environment,
+            data=data,
+            seconds=SECONDS,
         )
 
     def write_note(self, reference: str, commit: str, text: str) -> None:
         """Write a note on a commit into the user's repository; it replaces an earlier note."""
-        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        environment = {
+            **_environment_without(_REPOSITORY_VARIABLES),
+            **_QUIET_ENVIRONMENT,
+            "GIT_DIR": str(self._user_repository.folder),
+        }
         add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
         data = text.encode("utf-8", "surrogateescape")
-        run_git(self.own, [*_NOTHING_RUNS, *self._identity, *add], environment, data=data, seconds=SECONDS)
+        run_git(
+            self.own, [*_DISABLE_PROGRAMS, *self._identity_options, *add], environment, data=data, seconds=SECONDS
+        )
 
     def read_blobs(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of blobs by their full ids; raise GitFailed if one is missing."""
         if not names:
             return {}
-        said = self.run_query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
-        found, at = {}, 0
+        output = self.run_query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
+        contents, position = {}, 0
         for name in names:
-            end = said.index(b"\n", at)
-            _, _, size = said[at:end].decode("ascii", "replace").rpartition(" ")
+            end = output.index(b"\n", position)
+            _, _, size = output[position:end].decode("ascii", "replace").rpartition(" ")
             if not size.isdecimal():
                 raise GitFailed(f"The repository lacks the object {name[:12]}; fetch it first: `git fetch`.")
-            at = end + 1 + int(size) + 1
-            found[name] = said[end + 1 : at - 1]
-        return found
+            position = end + 1 + int(size) + 1
+            contents[name] = output[end + 1 : position - 1]
+        return contents
 
     def commit_files_to_reference(self, reference: str, files: Mapping[str, bytes], message: str) -> None:
         """Add a commit with these files to a reference of the user's repository; other files of the reference stay.
@@ -216,98 +242,111 @@ class BorrowedRepository:
         Raises:
             GitFailed: git cannot write the commit, or another process changed the reference meanwhile.
         """
-        said = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET})
-        lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), said.strip())]
+        identity = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET_ENVIRONMENT})
+        lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), identity.strip())]
         lines.append(b"data %d\n%s\n" % (len(message), message.encode()))
         if tip := self.resolve_object_id(reference):
             lines.append(b"from %s\n" % tip.encode())
         for path, content in sorted(files.items()):
             lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
-        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
-        run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
+        environment = {
+            **_environment_without(_REPOSITORY_VARIABLES),
+            **_QUIET_ENVIRONMENT,
+            "GIT_DIR": str(self._user_repository.folder),
+        }
+        run_git(self.own, [*_DISABLE_PROGRAMS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
     def git_common_dir(self) -> Path:
         """Return the folder with the repository's configuration and hooks, which linked worktrees share."""
-        return self._theirs.shared
+        return self._user_repository.shared
 
     @property
     def shallow_commits(self) -> frozenset[str]:
         """Return the commits whose parents were not fetched."""
-        return frozenset(_content(self.own / "shallow").decode("ascii", "replace").split())
+        return frozenset(_read_small_file(self.own / "shallow").decode("ascii", "replace").split())
 
     def list_references(self, *patterns: str) -> list[str]:
         """Return the references of the user's repository that match patterns of git for-each-ref."""
-        words = ["--git-dir", str(self._theirs.folder), "for-each-ref", "--format=%(refname)", *patterns]
-        said = run_git(self.own, [*_NOTHING_RUNS, *words], self._plain).decode("utf-8", "surrogateescape")
-        return said.split("\n")[:-1]
+        arguments = ["--git-dir", str(self._user_repository.folder), "for-each-ref", "--format=%(refname)", *patterns]
+        output = run_git(self.own, [*_DISABLE_PROGRAMS, *arguments], self._isolated_environment).decode(
+            "utf-8", "surrogateescape"
+        )
+        return output.split("\n")[:-1]
 
     def merge_notes(self, reference: str, other: str) -> None:
         """Merge other notes into a notes reference of the user's repository, line by line; raise GitFailed on
         failure.
         """
-        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        environment = {
+            **_environment_without(_REPOSITORY_VARIABLES),
+            **_QUIET_ENVIRONMENT,
+            "GIT_DIR": str(self._user_repository.folder),
+        }
         merge = ("notes", f"--ref={reference}", "merge", "--quiet", "--strategy=cat_sort_uniq", other)
-        run_git(self.own, [*_NOTHING_RUNS, *self._identity, *merge], environment)
+        run_git(self.own, [*_DISABLE_PROGRAMS, *self._identity_options, *merge], environment)
 
     @property
-    def _identity(self) -> list[str]:
+    def _identity_options(self) -> list[str]:
         return [
-            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+            part
+            for key in sorted(_IDENTITY_SETTINGS)
+            if key in self.settings
+            for part in ("-c", f"{key}={self.setting(key)}")
         ]
 
     def add_reference(self, reference: str, commit: str) -> None:
         """Add a reference to the temporary repository; a fetch then skips the objects that it reaches."""
-        place = self.own / reference
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(f"{commit}\n", encoding="ascii")
+        path = self.own / reference
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{commit}\n", encoding="ascii")
 
     @property
     def object_format(self) -> str:
         """Return the hash by which the repository names objects: `sha1` or `sha256`."""
         return "sha256" if self._is_sha256 else "sha1"
 
-    def _ask_theirs(self, *arguments: str) -> str:
-        theirs = ["--git-dir", str(self._theirs.folder), "rev-parse"]
-        said = run_git(self.own, [*_NOTHING_RUNS, *theirs, *arguments], self._plain)
-        return said.decode("utf-8", "surrogateescape").strip()
+    def _parse_revision(self, *arguments: str) -> str:
+        command = ["--git-dir", str(self._user_repository.folder), "rev-parse"]
+        output = run_git(self.own, [*_DISABLE_PROGRAMS, *command, *arguments], self._isolated_environment)
+        return output.decode("utf-8", "surrogateescape").strip()
 
     @property
-    def _plain(self) -> dict[str, str]:
+    def _isolated_environment(self) -> dict[str, str]:
         """Return an environment in which git reads no configuration and contacts no other machine."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        without_git = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         return {
-            **kept,
-            **_QUIET,
+            **without_git,
+            **_QUIET_ENVIRONMENT,
             "HOME": str(self.own),
             "XDG_CONFIG_HOME": str(self.own),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_ALLOW_PROTOCOL": "none",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _incoming(),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quarantine_folder(),
         }
 
-    def _make(self) -> None:
-        theirs = self._theirs
+    def _create_repository(self) -> None:
+        user_repository = self._user_repository
         for folder in ("objects/info", "refs", "info"):
             (self.own / folder).mkdir(parents=True)
-        self._is_sha256 = b"objectformat = sha256" in _content(theirs.shared / "config").lower()
+        self._is_sha256 = b"objectformat = sha256" in _read_small_file(user_repository.shared / "config").lower()
         kind = "[extensions]\n\tobjectformat = sha256\n" if self._is_sha256 else ""
         config = f"[core]\n\trepositoryformatversion = {int(self._is_sha256)}\n{kind}"
         (self.own / "config").write_text(config, encoding="ascii")
         (self.own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-        objects = [os.fsencode(theirs.shared.resolve() / "objects"), os.fsencode(_incoming())]
+        objects = [os.fsencode(user_repository.shared.resolve() / "objects"), os.fsencode(_quarantine_folder())]
         (self.own / "objects/info/alternates").write_bytes(b"".join(folder + b"\n" for folder in objects if folder))
         for name in ("shallow", *(("info/exclude", "info/attributes") if self._has_work_tree else ())):
-            if content := _content(theirs.shared / name):
+            if content := _read_small_file(user_repository.shared / name):
                 (self.own / name).write_bytes(content)
-        for part in theirs.folder.glob("sharedindex.*"):
+        for shared_index in user_repository.folder.glob("sharedindex.*"):
             # A split index keeps its larger part in a second file.
-            (self.own / part.name).symlink_to(part.resolve())
+            (self.own / shared_index.name).symlink_to(shared_index.resolve())
 
 
-_QUIET = {
+_QUIET_ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -318,7 +357,7 @@ _QUIET = {
 }
 
 
-def _incoming() -> str:
+def _quarantine_folder() -> str:
     """Return git's quarantine folder for pushed objects while the hook pre-receive runs; empty otherwise.
 
     https://git-scm.com/docs/git-receive-pack#_quarantine_environment
@@ -326,20 +365,20 @@ def _incoming() -> str:
     return str(Path(folder).resolve()) if (folder := os.environ.get("GIT_QUARANTINE_PATH")) else ""
 
 
-def _hook_repository(root: Path) -> GitRepository | None:
+def _find_hook_repository(root: Path) -> GitRepository | None:
     """Return `root` as a bare repository if this process runs in its hook; None otherwise."""
     if Path(os.environ.get("GIT_DIR", os.devnull)).resolve() != root or not (root / "HEAD").is_file():
         return None
     return GitRepository(root, root, root)
 
 
-def _without(names: frozenset[str]) -> dict[str, str]:
+def _environment_without(names: frozenset[str]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in names}
 
 
-def _content(path: Path) -> bytes:
+def _read_small_file(path: Path) -> bytes:
     """Return the bytes of a small file of the user's repository; empty if it cannot be read."""
     try:
-        return read_file(path, _SMALL)[0]
+        return read_file(path, _MAX_COPIED_BYTES)[0]
     except OSError:
         return b""

@@ -39,78 +39,85 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
         raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
     index = borrowed.own / "made"
     borrowed.run_query("read-tree", head, index=index)
-    there = _at_head(borrowed, head, changes, limit)
+    head_files = _read_files_at_head(borrowed, head, changes, limit)
     lines: list[str] = []
     for change in changes:
         path = f"{borrowed.folder}/{change.path}" if borrowed.folder else change.path
-        leaf = _on_head(change, there.get(path))
+        leaf = _apply_to_head(change, head_files.get(path))
         if leaf is None:
             lines.insert(0, f"0 {'0' * len(head)}\t{path}\0")
         else:
-            lines.append(f"{to_git_mode(leaf.mode, link=leaf.is_link)} {_blob(borrowed, path, leaf)}\t{path}\0")
+            lines.append(f"{to_git_mode(leaf.mode, link=leaf.is_link)} {_write_blob(borrowed, path, leaf)}\t{path}\0")
     data = "".join(lines).encode("utf-8", "surrogateescape")
     borrowed.run_query("update-index", "--replace", "-z", "--index-info", data=data, index=index)
     tree = borrowed.run_query("write-tree", index=index).decode().strip()
     if tree == borrowed.resolve_object_id("HEAD", "tree"):
         raise GitFailed("HEAD has all of this already; there is nothing to push.")
-    said = borrowed.write_object("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
-    return said.decode().strip()
+    output = borrowed.write_object(
+        "commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace")
+    )
+    return output.decode().strip()
 
 
-def _at_head(
+def _read_files_at_head(
     borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int
 ) -> dict[str, FileOrLink]:
     """Return the files of HEAD at the changed paths, as a checkout would write them."""
-    lead = f"{borrowed.folder}/" if borrowed.folder else ""
-    paths = [f"{lead}{change.path}" for change in changes]
-    said = borrowed.run_query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
+    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    paths = [f"{prefix}{change.path}" for change in changes]
+    output = borrowed.run_query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
     entries = []
-    for line in said.split("\0")[:-1]:
+    for line in output.split("\0")[:-1]:
         facts, _, path = line.partition("\t")
         mode, kind, blob = facts.split()
         if kind == "blob":
             entries.append(TreeEntry(path, mode, blob))
-    found = read_checkout_contents(borrowed, entries, limit)
-    return {entry.path: leaf for entry, leaf in found.items()}
+    contents = read_checkout_contents(borrowed, entries, limit)
+    return {entry.path: leaf for entry, leaf in contents.items()}
 
 
-def _on_head(change: PathChange, there: FileOrLink | None) -> FileOrLink | None:
+def _apply_to_head(change: PathChange, head_file: FileOrLink | None) -> FileOrLink | None:
     """Return the file of HEAD with the change applied; None if the change deletes it.
 
     Raises:
         GitFailed: HEAD's version and the change cannot be merged.
     """
     before, after = change.before, change.after
-    if _same(there, before) or _same(there, after):
+    if _is_same_content(head_file, before) or _is_same_content(head_file, after):
         return after
-    apart = GitFailed(
+    conflict_error = GitFailed(
         f"{change.path} is changed in the same places, or not there, since the last commit; commit that first, or "
         "decide on what the proposal builds on."
     )
-    if there is None or before is None or after is None or any(leaf.is_link for leaf in (there, before, after)):
-        raise apart
-    if any(Document(leaf.data).is_binary for leaf in (there, before, after)):
-        raise apart
-    merged, how = merge_bytes(before.data, there.data, after.data)
-    if how.conflicts:
-        raise apart
-    return FileOrLink(merged, there.mode if before.mode == after.mode else after.mode)
+    if (
+        head_file is None
+        or before is None
+        or after is None
+        or any(leaf.is_link for leaf in (head_file, before, after))
+    ):
+        raise conflict_error
+    if any(Document(leaf.data).is_binary for leaf in (head_file, before, after)):
+        raise conflict_error
+    merged, merge_result = merge_bytes(before.data, head_file.data, after.data)
+    if merge_result.conflicts:
+        raise conflict_error
+    return FileOrLink(merged, head_file.mode if before.mode == after.mode else after.mode)
 
 
-def _same(one: FileOrLink | None, other: FileOrLink | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.data == other.data and one.is_link == other.is_link
+def _is_same_content(first: FileOrLink | None, second: FileOrLink | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return first.data == second.data and first.is_link == second.is_link
 
 
-def _blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
+def _write_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
     """Write the content as a blob, with git's conversion of line endings and encoding; return its id."""
-    how = ("--no-filters",) if leaf.is_link else ("--path", path)
-    return borrowed.run_query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
+    options = ("--no-filters",) if leaf.is_link else ("--path", path)
+    return borrowed.run_query("hash-object", "-w", "--stdin", *options, data=leaf.data).decode().strip()
 
 
 _MAX_COMMITS = 10_000
-_BRANCHES = ("refs/heads/", "refs/remotes/")
+_BRANCH_PREFIXES = ("refs/heads/", "refs/remotes/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +155,16 @@ def parse_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange |
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:
-            ends = [borrowed.resolve_object_id(each or "HEAD") for each in (first, last)]
+            ends = [borrowed.resolve_object_id(end or "HEAD") for end in (first, last)]
             if not all(ends):
                 return None
-            return CommitRange(_fork(borrowed, ends[0], ends[1], name) if dots == "..." else ends[0], ends[1], name)
+            return CommitRange(
+                _find_merge_base(borrowed, ends[0], ends[1], name) if dots == "..." else ends[0], ends[1], name
+            )
     commit = borrowed.resolve_object_id(name)
     if not commit:
         return None
-    if borrowed.full_reference_name(name).startswith(_BRANCHES) and name != "HEAD":
+    if borrowed.full_reference_name(name).startswith(_BRANCH_PREFIXES) and name != "HEAD":
         return branch_range(borrowed, commit, name)
     return single_commit_range(borrowed, commit, name)
 
@@ -169,13 +178,13 @@ def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = 
     head = borrowed.resolve_object_id(onto)
     if not head:
         raise GitFailed(f"There is no commit {onto} here that {name} could be compared with.")
-    return CommitRange(_fork(borrowed, head, tip, name), tip, name)
+    return CommitRange(_find_merge_base(borrowed, head, tip, name), tip, name)
 
 
 def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
     """Return the range of one commit against its first parent, or against the empty tree."""
-    said = borrowed.run_query("rev-list", "--parents", "--max-count=1", commit).decode().split()
-    return CommitRange(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
+    ids = borrowed.run_query("rev-list", "--parents", "--max-count=1", commit).decode().split()
+    return CommitRange(ids[1] if len(ids) > 1 else _empty_tree_id(borrowed), commit, name)
 
 
 def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitRangeChanges:
@@ -184,59 +193,59 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
     Raises:
         GitFailed: the changes exceed a limit, or an object is missing.
     """
-    lead = f"{borrowed.folder}/" if borrowed.folder else ""
-    within = ("--", lead) if lead else ()
+    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    pathspec = ("--", prefix) if prefix else ()
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
-    found = parse_raw_diff(borrowed.run_query("diff-tree", *options, picked.base, picked.tip, *within))
+    pairs = parse_raw_diff(borrowed.run_query("diff-tree", *options, picked.base, picked.tip, *pathspec))
     contents = read_checkout_contents(
-        borrowed, [entry for pair in found for entry in (pair.before, pair.after) if entry], limit
+        borrowed, [entry for pair in pairs for entry in (pair.before, pair.after) if entry], limit
     )
     changes: list[PathChange] = []
     left_out: list[str] = []
-    for pair in found:
-        path = pair.path.removeprefix(lead)
+    for pair in pairs:
+        path = pair.path.removeprefix(prefix)
         sides = [entry for entry in (pair.before, pair.after) if entry is not None]
         if any(entry.is_submodule for entry in sides):
             left_out.append(f"{path}: a commit of another repository")
         elif any(entry not in contents for entry in sides):
             left_out.append(f"{path}: larger than {limit:,} bytes")
         else:
-            changes.append(PathChange(path, _leaf(contents, pair.before), _leaf(contents, pair.after)))
-    subject, authors, count = _told(borrowed, picked)
+            changes.append(PathChange(path, _make_leaf(contents, pair.before), _make_leaf(contents, pair.after)))
+    subject, authors, count = _read_log(borrowed, picked)
     return CommitRangeChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
 
 
-def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:
+def _make_leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:
     return None if entry is None else FileOrLink(contents[entry].data, checkout_mode(entry))
 
 
-def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
+def _read_log(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
     """Return the subject of the tip, the authors, and the number of commits."""
-    since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
-    one = ("--max-count=1",) if not since else (f"--max-count={_MAX_COMMITS}",)
-    said = borrowed.run_query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
-    parts = said.decode("utf-8", "replace").split("\0")
-    authors: Sequence[str] = [each.strip() for each in parts[:-1:2]]
+    exclusion = () if picked.base == _empty_tree_id(borrowed) else (f"^{picked.base}",)
+    limit = ("--max-count=1",) if not exclusion else (f"--max-count={_MAX_COMMITS}",)
+    output = borrowed.run_query("log", "--format=%an%x00%s%x00", *limit, picked.tip, *exclusion, "--")
+    parts = output.decode("utf-8", "replace").split("\0")
+    authors: Sequence[str] = [name.strip() for name in parts[:-1:2]]
     subject = parts[1] if len(parts) > 1 else ""
     return subject, tuple(dict.fromkeys(filter(None, authors))), len(authors)
 
 
-def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
+def _find_merge_base(borrowed: BorrowedRepository, first: str, second: str, name: str) -> str:
     """Return the merge base of two commits."""
     try:
-        said = borrowed.run_query("merge-base", one, other)
+        output = borrowed.run_query("merge-base", first, second)
     except GitFailed as error:
         raise GitFailed(f"{name} has no commit in common with what is here.") from error
-    return said.decode().split()[0]
+    return output.decode().split()[0]
 
 
-def _empty_tree(borrowed: BorrowedRepository) -> str:
+def _empty_tree_id(borrowed: BorrowedRepository) -> str:
     """Return the id of the empty tree."""
     return borrowed.run_query("hash-object", "-t", "tree", "--stdin").decode().strip()
 
 
 INDEX = "the index"
-_OWN_FILTERS = ("unspecified", "unset", "")
+_NO_FILTERS = ("unspecified", "unset", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,53 +274,55 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
-        lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        named = [workspace.normalize_path(path) for path in paths] or ["."]
-        within = ["--", *(f"{lead}{'' if path == '.' else path}" or "." for path in named)]
-        found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
-        new = _untracked(borrowed, within)
-        strangers = [path for path in new if not path.endswith("/")]
-        if len(found) + len(strangers) > MAX_PROPOSAL_FILES:
-            raise GitFailed(f"{len(found) + len(strangers):,} files are changed or new; name a path.")
-        for path in strangers:
-            found[path] = TreeDiffEntry(path, found[path].before if path in found else None, TreeEntry(path, "", ""))
-        changes, left_out = _compared(borrowed, workspace, lead, found.values())
-        left_out += [f"{path.removeprefix(lead)[:-1]}: another repository" for path in new if path.endswith("/")]
+        prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+        normalized = [workspace.normalize_path(path) for path in paths] or ["."]
+        pathspec = ["--", *(f"{prefix}{'' if path == '.' else path}" or "." for path in normalized)]
+        pairs = {pair.path: pair for pair in parse_raw_diff(_read_tracked_diff(borrowed, commit, pathspec))}
+        untracked = _list_untracked(borrowed, pathspec)
+        untracked_files = [path for path in untracked if not path.endswith("/")]
+        if len(pairs) + len(untracked_files) > MAX_PROPOSAL_FILES:
+            raise GitFailed(f"{len(pairs) + len(untracked_files):,} files are changed or new; name a path.")
+        for path in untracked_files:
+            pairs[path] = TreeDiffEntry(path, pairs[path].before if path in pairs else None, TreeEntry(path, "", ""))
+        changes, left_out = _compare_with_disk(borrowed, workspace, prefix, pairs.values())
+        left_out += [
+            f"{path.removeprefix(prefix)[:-1]}: another repository" for path in untracked if path.endswith("/")
+        ]
     name = f"{against} ({commit[:7]})" if commit and not commit.startswith(against) else commit[:7]
     return WorktreeChanges(tuple(changes), tuple(left_out), name or INDEX)
 
 
-def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str]) -> bytes:
+def _read_tracked_diff(borrowed: BorrowedRepository, commit: str, pathspec: Sequence[str]) -> bytes:
     """Return git's raw diff of tracked files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     if commit:
-        return borrowed.run_query("diff-index", *options, commit, *within)
-    return borrowed.run_query("diff-files", *options, *within)
+        return borrowed.run_query("diff-index", *options, commit, *pathspec)
+    return borrowed.run_query("diff-files", *options, *pathspec)
 
 
-def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]:
+def _list_untracked(borrowed: BorrowedRepository, pathspec: Sequence[str]) -> list[str]:
     """Return the untracked files that are not ignored; of a nested repository only its folder, with a trailing
     slash.
     """
-    said = borrowed.run_query("ls-files", "--others", "--exclude-standard", "-z", *within)
-    return [path for path in said.decode("utf-8", "surrogateescape").split("\0") if path]
+    output = borrowed.run_query("ls-files", "--others", "--exclude-standard", "-z", *pathspec)
+    return [path for path in output.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
-def _compared(
-    borrowed: BorrowedRepository, workspace: Workspace, lead: str, found: Iterable[TreeDiffEntry]
+def _compare_with_disk(
+    borrowed: BorrowedRepository, workspace: Workspace, prefix: str, pairs: Iterable[TreeDiffEntry]
 ) -> tuple[list[PathChange], list[str]]:
     """Return the changes with the content of both sides, and the paths that are left out, each with the reason."""
     limit = workspace.read_limit
     left_out: list[str] = []
-    kept: list[tuple[str, TreeDiffEntry, FileOrLink | None]] = []
-    filtered = _filtered(borrowed, [each.path for each in found])
+    comparable: list[tuple[str, TreeDiffEntry, FileOrLink | None]] = []
+    filter_by_path = _find_filters(borrowed, [pair.path for pair in pairs])
     disk = PosixFilesystem(workspace.root, limit)
-    for pair in found:
-        path = pair.path.removeprefix(lead)
+    for pair in pairs:
+        path = pair.path.removeprefix(prefix)
         if any(entry is not None and entry.is_submodule for entry in (pair.before, pair.after)):
             left_out.append(f"{path}: a commit of another repository")
             continue
-        if filter_name := filtered.get(pair.path):
+        if filter_name := filter_by_path.get(pair.path):
             left_out.append(f"{path}: git keeps another form of it (filter={filter_name})")
             continue
         try:
@@ -323,11 +334,11 @@ def _compared(
         except OSError as error:
             left_out.append(f"{path}: {(error.strerror or 'unreadable').lower()}")
             continue
-        kept.append((path, pair, None if file is None else FileOrLink(file.data, file.version.mode)))
+        comparable.append((path, pair, None if file is None else FileOrLink(file.data, file.version.mode)))
     disk.close()
-    contents = read_checkout_contents(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
+    contents = read_checkout_contents(borrowed, [pair.before for _, pair, _ in comparable if pair.before], limit)
     changes: list[PathChange] = []
-    for path, pair, after in kept:
+    for path, pair, after in comparable:
         before = None
         if pair.before is not None:
             if pair.before not in contents:
@@ -342,24 +353,24 @@ def _compared(
     return changes, left_out
 
 
-def _filtered(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
+def _find_filters(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
     """Return the paths whose content git stores through a filter program, each with the filter's name."""
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     said = borrowed.run_query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
     words = said.split("\0")
-    return {path: value for path, value in zip(words[::3], words[2::3], strict=False) if value not in _OWN_FILTERS}
+    return {path: value for path, value in zip(words[::3], words[2::3], strict=False) if value not in _NO_FILTERS}
 
 
 _FORM = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
 _FIELDS = 6
-_SHOWN = 7
+_ID_DIGITS = 7
 """Digits of a commit's id in messages."""
 _MAX_FILES = 1_000_000
 _MAX_PARENTS = 66
 """Maximum parents of one merge: the most in the repository of Linux."""
-_AT_ONCE = 1_000
+_COMMITS_PER_PROCESS = 1_000
 """Commits whose changes one git process reads."""
-_RAW = ("-r", "--raw", "-z", "--no-renames")
+_RAW_DIFF_OPTIONS = ("-r", "--raw", "-z", "--no-renames")
 
 
 @dataclass(slots=True)
@@ -403,87 +414,100 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Comm
     # Text in a commit could break the parsing: compare with the ids that rev-list prints.
     if {commit.name for commit in commits} != set(borrowed.run_query("rev-list", *ends).decode().split()):
         raise GitFailed("The commits of this range cannot be told apart; nothing was verified.")
-    if cut := borrowed.shallow_commits & {commit.name for commit in commits}:
+    if shallow := borrowed.shallow_commits & {commit.name for commit in commits}:
         raise GitFailed(
-            f"The clone is shallow: what {min(cut)[:_SHOWN]} started from is missing; `git fetch --unshallow`."
+            f"The clone is shallow: the parent of {min(shallow)[:_ID_DIGITS]} is missing; `git fetch --unshallow`."
         )
-    plain = [commit for commit in commits if len(commit.parents) < 2]
-    for start in range(0, len(plain), _AT_ONCE):
-        _read_changes(borrowed, plain[start : start + _AT_ONCE])
-    landed = {parent for commit in commits for parent in commit.parents} - {commit.name for commit in commits}
+    non_merges = [commit for commit in commits if len(commit.parents) < 2]
+    for start in range(0, len(non_merges), _COMMITS_PER_PROCESS):
+        _read_changes(borrowed, non_merges[start : start + _COMMITS_PER_PROCESS])
+    earlier_parents = {parent for commit in commits for parent in commit.parents} - {
+        commit.name for commit in commits
+    }
     for commit in commits:
         if len(commit.parents) > 1:
-            commit.changes = list(_changes_of_merge(borrowed, commit, landed))
+            commit.changes = list(_find_merge_changes(borrowed, commit, earlier_parents))
     return commits
 
 
 def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[TreeDiffEntry]:
     """Return the differences between two commits or trees, file by file; raises GitFailed."""
-    return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW, before, after), _MAX_FILES)
+    return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW_DIFF_OPTIONS, before, after), _MAX_FILES)
 
 
 def _read_changes(borrowed: BorrowedRepository, commits: Sequence[CommitWithChanges]) -> None:
     """Set the changes of commits that are not merges."""
-    asked = "".join(f"{commit.name}\n" for commit in commits).encode()
-    parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW, data=asked).split(b"\0")
+    request = "".join(f"{commit.name}\n" for commit in commits).encode()
+    parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW_DIFF_OPTIONS, data=request).split(
+        b"\0"
+    )
     at = 0
     for commit in commits:
         if parts[at].decode() != commit.name:
-            raise GitFailed(f"Git does not say what {commit.name[:_SHOWN]} changes; nothing was verified.")
+            raise GitFailed(f"Git does not say what {commit.name[:_ID_DIGITS]} changes; nothing was verified.")
         start = at = at + 1
         while parts[at].startswith(b":"):
             at += 2
         commit.changes = parse_raw_diff(b"\0".join(parts[start:at]), _MAX_FILES)
 
 
-def _changes_of_merge(
-    borrowed: BorrowedRepository, commit: CommitWithChanges, landed: set[str]
+def _find_merge_changes(
+    borrowed: BorrowedRepository, commit: CommitWithChanges, earlier_parents: set[str]
 ) -> Iterator[TreeDiffEntry]:
     """Yield the differences of a merge from the result of git's own merge of its parents.
 
     For paths with conflicts, yield the differences from each parent that precedes the range, or from every parent if
     none does: the review then shows all earlier content that the merge removes.
     """
-    tree, conflicts = _merged_tree(borrowed, commit)
+    tree, conflicts = _merge_parents(borrowed, commit)
     for pair in diff_trees(borrowed, tree, commit.name):
         if pair.path not in conflicts:
             yield pair
     if conflicts:
-        for parent in dict.fromkeys(one for one in commit.parents if one in landed) or commit.parents:
+        for parent in (
+            dict.fromkeys(parent for parent in commit.parents if parent in earlier_parents) or commit.parents
+        ):
             for pair in diff_trees(borrowed, parent, commit.name):
                 if pair.path in conflicts:
                     yield pair
 
 
-def _merged_tree(borrowed: BorrowedRepository, commit: CommitWithChanges) -> tuple[str, set[str]]:
+def _merge_parents(borrowed: BorrowedRepository, commit: CommitWithChanges) -> tuple[str, set[str]]:
     """Merge the parents of a merge commit with git, one after the other; return the tree and the conflicting
     paths.
     """
     if len(commit.parents) > _MAX_PARENTS:
-        raise GitFailed(f"The merge {commit.name[:_SHOWN]} has more than {_MAX_PARENTS} parents.")
+        raise GitFailed(f"The merge {commit.name[:_ID_DIGITS]} has more than {_MAX_PARENTS} parents.")
     merged, *others = commit.parents
     tree, conflicts = "", set[str]()
     # Output format: https://git-scm.com/docs/git-merge-tree#OUTPUT; exit code 1 means conflicts.
-    words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
+    command = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
     for other in others:
         try:
-            said = borrowed.run_query(*words, merged, other, max_exit_code=1)
+            output = borrowed.run_query(*command, merged, other, max_exit_code=1)
         except GitFailed as error:
             raise GitFailed(
-                f"What git makes of the parents of {commit.name[:_SHOWN]} is unknown; that needs git 2.38. {error}"
+                f"Git cannot merge the parents of {commit.name[:_ID_DIGITS]}; that needs git 2.38. {error}"
             ) from error
-        tree, *paths = said.decode("utf-8", "surrogateescape").split("\0")
+        tree, *paths = output.decode("utf-8", "surrogateescape").split("\0")
         tree = tree.strip()
         conflicts |= set(paths)
         if other is not others[-1]:
-            merged = _merge_commit(borrowed, tree, merged, other)
+            merged = _write_merge_commit(borrowed, tree, merged, other)
     return tree, conflicts
 
 
-def _merge_commit(borrowed: BorrowedRepository, tree: str, *parents: str) -> str:
+def _write_merge_commit(borrowed: BorrowedRepository, tree: str, *parents: str) -> str:
     """Write a merge commit into the temporary repository, for the merge with the next parent; return its id."""
-    nobody = "- <-> 0 +0000"
-    lines = (f"tree {tree}", *(f"parent {one}" for one in parents), f"author {nobody}", f"committer {nobody}", "", "")
+    identity = "- <-> 0 +0000"
+    lines = (
+        f"tree {tree}",
+        *(f"parent {parent}" for parent in parents),
+        f"author {identity}",
+        f"committer {identity}",
+        "",
+        "",
+    )
     return (
         borrowed.run_query("hash-object", "-t", "commit", "-w", "--stdin", data="\n".join(lines).encode())
         .decode()

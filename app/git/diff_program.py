@@ -27,11 +27,11 @@ HOW_TO_SET = (
     "No diff program is set: `git config --global diff.external difft`, or `external_diff` in the configuration."
 )
 
-_GIT_SECONDS = 5.0
-_WHERE = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_GIT_TIMEOUT_SECONDS = 5.0
+_CONFIG_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Variables that locate the git configuration of the user and of the system."""
-_ESCAPES = ((b"\x1b", "␛".encode()), (b"\xc2\x9b", "␛[".encode()))
-_NO_ID = "0" * 40
+_ESCAPE_GLYPHS = ((b"\x1b", "␛".encode()), (b"\xc2\x9b", "␛[".encode()))
+_ZERO_BLOB_ID = "0" * 40
 """The blob id that git passes for content outside a repository."""
 
 
@@ -63,25 +63,31 @@ def external_diff_command(configured: str, environment: Mapping[str, str]) -> st
     """
     if command := configured.strip() or environment.get("GIT_EXTERNAL_DIFF", "").strip():
         return command
-    for whose in ("--global", "--system"):
-        if command := _of_git(whose, environment):
+    for scope in ("--global", "--system"):
+        if command := _read_git_setting(scope, environment):
             return command
-    return "difft" if shutil.which("difft", path=_absolute(environment)) else ""
+    return "difft" if shutil.which("difft", path=_absolute_search_path(environment)) else ""
 
 
-def _of_git(whose: str, environment: Mapping[str, str]) -> str:
-    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _WHERE}
-    arguments = ["config", "--includes", whose, "--get", "diff.external"]
+def _read_git_setting(scope: str, environment: Mapping[str, str]) -> str:
+    git_environment = {
+        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _CONFIG_VARIABLES
+    }
+    arguments = ["config", "--includes", scope, "--get", "diff.external"]
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-diff-") as folder:
             # Run git outside any repository: an `includeIf` on its folder or branch could choose the program.
-            kept["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
-            return run_git(Path(folder), arguments, kept, seconds=_GIT_SECONDS).decode(errors="replace").strip()
+            git_environment["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
+            return (
+                run_git(Path(folder), arguments, git_environment, seconds=_GIT_TIMEOUT_SECONDS)
+                .decode(errors="replace")
+                .strip()
+            )
     except (GitFailed, OSError):
         return ""
 
 
-def _absolute(environment: Mapping[str, str]) -> str:
+def _absolute_search_path(environment: Mapping[str, str]) -> str:
     """Return PATH without relative folders, which may be in the workspace."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
@@ -97,51 +103,51 @@ async def run_external_diff(
         environment: The program gets a copy without secrets.
     """
     marker = uuid.uuid4().hex
-    kept = bytearray()
-    cut = False
+    output_bytes = bytearray()
+    is_cut_off = False
 
     def take(data: bytes) -> None:
-        nonlocal cut
-        cut = cut or len(kept) + len(data) > MAX_DIFF_OUTPUT_BYTES
-        kept.extend(data[: MAX_DIFF_OUTPUT_BYTES - len(kept)])
+        nonlocal is_cut_off
+        is_cut_off = is_cut_off or len(output_bytes) + len(data) > MAX_DIFF_OUTPUT_BYTES
+        output_bytes.extend(data[: MAX_DIFF_OUTPUT_BYTES - len(output_bytes)])
 
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-diff-", ignore_cleanup_errors=True) as folder:
-            here, arguments = await asyncio.to_thread(_laid_out, Path(folder), sides)
-            ended = await run_process(
+            program_folder, arguments = await asyncio.to_thread(_write_sides, Path(folder), sides)
+            process_result = await run_process(
                 ["/bin/sh", "-c", f'{command} "$@"', "external-diff", *arguments],
-                folder=here,
-                environment=_environment(environment, marker, width, dark=dark),
+                folder=program_folder,
+                environment=_program_environment(environment, marker, width, dark=dark),
                 seconds=SECONDS,
                 output=take,
                 end_process=partial(end_process_tree, marker=marker),
             )
     except (StartFailed, OSError) as error:
         return ExternalDiffOutput("", f"`{command}` could not be run ({error}).")
-    output = kept.decode("utf-8", "replace")
-    if ended.timed_out:
+    output = output_bytes.decode("utf-8", "replace")
+    if process_result.timed_out:
         return ExternalDiffOutput(output, f"`{command}` was ended after {SECONDS:.0f} s.")
-    if cut:
+    if is_cut_off:
         return ExternalDiffOutput(
             output, f"`{command}` printed more than {MAX_DIFF_OUTPUT_BYTES >> 20} MB; the rest is left out."
         )
-    return ExternalDiffOutput(output, f"`{command}` ended with {ended.code}." if ended.code else "")
+    return ExternalDiffOutput(output, f"`{command}` ended with {process_result.code}." if process_result.code else "")
 
 
-def _laid_out(folder: Path, sides: ExternalDiffInput) -> tuple[Path, list[str]]:
+def _write_sides(folder: Path, sides: ExternalDiffInput) -> tuple[Path, list[str]]:
     """Write both sides to files; return the working folder of the program and its arguments."""
-    here = folder / "here"
-    here.mkdir()
-    old, new = _side(folder / "old", sides.path, sides.old), _side(folder / "new", sides.path, sides.new)
-    return here, [_name(sides.path), *old, *new]
+    program_folder = folder / "here"
+    program_folder.mkdir()
+    old, new = _write_side(folder / "old", sides.path, sides.old), _write_side(folder / "new", sides.path, sides.new)
+    return program_folder, [_escape_leading_dash(sides.path), *old, *new]
 
 
-def _name(path: str) -> str:
+def _escape_leading_dash(path: str) -> str:
     """Prefix `./` to a path with a leading dash, which a program would parse as an option."""
     return f"./{path}" if path.startswith("-") else path
 
 
-def _side(folder: Path, path: str, data: bytes | None) -> list[str]:
+def _write_side(folder: Path, path: str, data: bytes | None) -> list[str]:
     """Write one side; return its path, id and mode. The file keeps its name, from which programs detect the
     language.
     """
@@ -149,19 +155,24 @@ def _side(folder: Path, path: str, data: bytes | None) -> list[str]:
         return [os.devnull, ".", "."]
     folder.mkdir()
     file = folder / path.rpartition("/")[2]
-    for escape, glyph in _ESCAPES:
+    for escape, glyph in _ESCAPE_GLYPHS:
         data = data.replace(escape, glyph)
     file.write_bytes(data)
-    return [str(file), _NO_ID, "100644"]
+    return [str(file), _ZERO_BLOB_ID, "100644"]
 
 
-def _environment(environment: Mapping[str, str], marker: str, width: int, *, dark: bool) -> dict[str, str]:
-    plain = user_program_environment(environment, marker)
+def _program_environment(environment: Mapping[str, str], marker: str, width: int, *, dark: bool) -> dict[str, str]:
+    program_environment = user_program_environment(environment, marker)
     if "NO_COLOR" not in environment:
-        del plain["NO_COLOR"]
-        plain |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "CLICOLOR_FORCE": "1", "DFT_COLOR": "always"}
-    return plain | {
-        "PATH": _absolute(environment),
+        del program_environment["NO_COLOR"]
+        program_environment |= {
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "CLICOLOR_FORCE": "1",
+            "DFT_COLOR": "always",
+        }
+    return program_environment | {
+        "PATH": _absolute_search_path(environment),
         "COLUMNS": str(width),
         "DFT_WIDTH": str(width),
         "DFT_BACKGROUND": "dark" if dark else "light",

@@ -12,16 +12,16 @@ from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
 PUSH_SECONDS = 300.0
-PROPOSALS = "refs/signoff/"
+PROPOSAL_REFERENCES = "refs/signoff/"
 """Prefix of the references that hold proposals."""
-_FETCHED = "refs/fetched"
-_PULL = (
+_FETCHED_REFERENCE = "refs/fetched"
+_PULL_REQUEST_PAGES = (
     ("refs/pull/{}/head", "#{}", re.compile(r"(?P<project>/[^/]+/[^/]+)/pulls?/(?P<number>\d+)(?:/.*)?")),
     ("refs/merge-requests/{}/head", "!{}", re.compile(r"(?P<project>/.+?)/-/merge_requests/(?P<number>\d+)(/.*)?")),
 )
 """Pages of GitHub or Gitea, and of GitLab: the reference, the short name, the pattern of the URL's path."""
 _COMMIT_PAGE = re.compile(r"(?P<project>/.+?)(?:/-)?/commit/(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})/?")
-_SCP = re.compile(r"(?:[^/@\s]+@)?(?P<host>[^/:\s]+):(?!//)(?P<path>\S+)")
+_SCP_ADDRESS = re.compile(r"(?:[^/@\s]+@)?(?P<host>[^/:\s]+):(?!//)(?P<path>\S+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -52,20 +52,20 @@ def resolve_or_fetch_commit_range(borrowed: BorrowedRepository, arguments: list[
     """
     if len(arguments) == 1:
         (name,) = arguments
-        wanted = _of_page(borrowed, name)
-        if wanted is None:
-            if picked := parse_commit_range(borrowed, name):
-                return picked
+        source = _parse_page_address(borrowed, name)
+        if source is None:
+            if commit_range := parse_commit_range(borrowed, name):
+                return commit_range
             if not name.removeprefix("refs/").startswith("signoff/"):
                 raise GitFailed(
                     f"There is no commit, branch or range {name} here; for one elsewhere name the remote before it, "
                     "or give the address of a pull request."
                 )
-            wanted = _of_remote(borrowed, default_remote(borrowed), name)
+            source = _parse_remote_reference(borrowed, default_remote(borrowed), name)
     else:
-        wanted = _of_remote(borrowed, *arguments)
-    commit = _fetch(borrowed, wanted)
-    return (branch_range if wanted.whole else single_commit_range)(borrowed, commit, wanted.name)
+        source = _parse_remote_reference(borrowed, *arguments)
+    commit = _fetch(borrowed, source)
+    return (branch_range if source.whole else single_commit_range)(borrowed, commit, source.name)
 
 
 def default_remote(borrowed: BorrowedRepository) -> str:
@@ -93,13 +93,18 @@ def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = Fal
     """
     url = (pushing and borrowed.setting(f"remote.{remote}.pushurl")) or borrowed.setting(f"remote.{remote}.url")
     if not url:
-        if not (_URL.match(remote) or _SCP.fullmatch(remote) or Path(remote).is_dir() or remote.endswith(".bundle")):
+        if not (
+            _URL.match(remote)
+            or _SCP_ADDRESS.fullmatch(remote)
+            or Path(remote).is_dir()
+            or remote.endswith(".bundle")
+        ):
             known = ", ".join(sorted(remote_names(borrowed))) or "none"
             raise GitFailed(f"There is no remote {remote} here (those that there are: {known}).")
-        return remote if _URL.match(remote) or _SCP.fullmatch(remote) else str(Path(remote).absolute())
+        return remote if _URL.match(remote) or _SCP_ADDRESS.fullmatch(remote) else str(Path(remote).absolute())
     if url.startswith("-") or "::" in url.partition("/")[0]:
         raise GitFailed(f"The address of {remote} is none that signoff talks to ({url}).")
-    if _URL.match(url) or _SCP.fullmatch(url):
+    if _URL.match(url) or _SCP_ADDRESS.fullmatch(url):
         return url
     return os.path.normpath(borrowed.top / Path(url).expanduser())
 
@@ -112,9 +117,9 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
     """
     url = remote_url(borrowed, remote, pushing=True)
     # If the remote is a folder on this machine, its hooks would run here: disable them.
-    receiver = f"--receive-pack=git {_QUIET_RECEIVER} receive-pack"
-    elsewhere = _SCP.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
-    local = () if elsewhere else (receiver,)
+    receiver = f"--receive-pack=git {_RECEIVER_OPTIONS} receive-pack"
+    is_on_other_machine = _SCP_ADDRESS.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
+    local = () if is_on_other_machine else (receiver,)
     refspec = f"{'+' if force else ''}{commit}:{reference}"
     try:
         borrowed.run_remote_command(
@@ -139,10 +144,12 @@ def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> Non
         ) from error
 
 
-_QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
+_RECEIVER_OPTIONS = (
+    "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
+)
 
 
-def _of_page(borrowed: BorrowedRepository, name: str) -> FetchSource | None:
+def _parse_page_address(borrowed: BorrowedRepository, name: str) -> FetchSource | None:
     """Return the fetch target for the web address of a pull request or commit; None for text that is no web address.
 
     Raises:
@@ -151,39 +158,46 @@ def _of_page(borrowed: BorrowedRepository, name: str) -> FetchSource | None:
     if not re.match(r"https?://", name):
         return None
     page = urlsplit(name)
-    for reference, short, pattern in _PULL:
-        if found := pattern.fullmatch(page.path):
-            number = found["number"]
-            project = found["project"].strip("/")
+    for reference, short_name, pattern in _PULL_REQUEST_PAGES:
+        if match := pattern.fullmatch(page.path):
+            number = match["number"]
+            project = match["project"].strip("/")
             url = (
-                _like_a_remote(borrowed, page.hostname or "", project)
+                _find_remote_of_project(borrowed, page.hostname or "", project)
                 or f"{page.scheme}://{page.netloc}/{project}.git"
             )
-            return FetchSource(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
-    if found := _COMMIT_PAGE.fullmatch(page.path):
-        project = found["project"].strip("/")
-        url = _like_a_remote(borrowed, page.hostname or "", project) or f"{page.scheme}://{page.netloc}/{project}.git"
-        return FetchSource(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
+            return FetchSource(url, reference.format(number), f"{project}{short_name.format(number)}", whole=True)
+    if match := _COMMIT_PAGE.fullmatch(page.path):
+        project = match["project"].strip("/")
+        url = (
+            _find_remote_of_project(borrowed, page.hostname or "", project)
+            or f"{page.scheme}://{page.netloc}/{project}.git"
+        )
+        return FetchSource(url, match["commit"], f"{project}@{match['commit'][:7]}", whole=False)
     raise GitFailed(
         f"{name} is not the address of a pull request or a commit; name the repository and a reference: "
         "`--from URL REF`."
     )
 
 
-def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str:
+def _find_remote_of_project(borrowed: BorrowedRepository, host: str, project: str) -> str:
     """Return the URL of the configured remote for this project, to which the user has access; empty if there is
     none.
     """
     for name in remote_names(borrowed):
         url = borrowed.setting(f"remote.{name}.url")
-        scp = _SCP.fullmatch(url)
-        place = (scp["host"], scp["path"]) if scp else ((parts := urlsplit(url)).hostname or "", parts.path)
-        if (place[0].lower(), place[1].strip("/").removesuffix(".git")) == (host.lower(), project):
+        scp_address = _SCP_ADDRESS.fullmatch(url)
+        location = (
+            (scp_address["host"], scp_address["path"])
+            if scp_address
+            else ((parts := urlsplit(url)).hostname or "", parts.path)
+        )
+        if (location[0].lower(), location[1].strip("/").removesuffix(".git")) == (host.lower(), project):
             return url
     return ""
 
 
-def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSource:
+def _parse_remote_reference(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSource:
     """Return the fetch target for a reference of a remote.
 
     A short name is that of a proposal, a pull request or a branch.
@@ -191,7 +205,7 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSou
     Raises:
         GitFailed: the name is not a reference, or there is no such remote.
     """
-    if name.startswith("-") or any(each in name for each in (":", "*", "..", " ", "\n")):
+    if name.startswith("-") or any(sign in name for sign in (":", "*", "..", " ", "\n")):
         raise GitFailed(f"{name} is not a reference; a range has to be fetched first: `git fetch`.")
     if name.startswith("signoff/") or re.fullmatch(r"(?:pull/\d+/(?:head|merge)|merge-requests/\d+/head)", name):
         reference = f"refs/{name}"
@@ -199,11 +213,11 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSou
         reference = name
     else:
         reference = f"refs/heads/{name}"
-    whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
-    return FetchSource(remote_url(borrowed, remote), reference, f"{remote} {name}", whole)
+    is_range = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
+    return FetchSource(remote_url(borrowed, remote), reference, f"{remote} {name}", is_range)
 
 
-def _fetch(borrowed: BorrowedRepository, wanted: FetchSource) -> str:
+def _fetch(borrowed: BorrowedRepository, source: FetchSource) -> str:
     """Fetch into the temporary repository; return the id of the fetched commit."""
     if head := borrowed.resolve_object_id("HEAD"):
         borrowed.add_reference("refs/heads/here", head)
@@ -216,11 +230,11 @@ def _fetch(borrowed: BorrowedRepository, wanted: FetchSource) -> str:
             "--no-recurse-submodules",
             "--no-auto-maintenance",
             "--",
-            wanted.url,
-            f"+{wanted.reference}:{_FETCHED}",
+            source.url,
+            f"+{source.reference}:{_FETCHED_REFERENCE}",
             seconds=FETCH_SECONDS,
         )
     except GitFailed as error:
-        raise GitFailed(f"{wanted.name} could not be fetched. {error}") from error
-    said = borrowed.run_query("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
-    return said.decode().strip()
+        raise GitFailed(f"{source.name} could not be fetched. {error}") from error
+    output = borrowed.run_query("rev-parse", "--verify", "--quiet", f"{_FETCHED_REFERENCE}^{{commit}}")
+    return output.decode().strip()

@@ -14,9 +14,9 @@ from app.sandbox.environment import remove_signoff_api_keys
 
 SECONDS = 60.0
 """Timeout of a git command that needs no network."""
-_LARGEST_FILE = 2 << 30
+_MAX_FILE_BYTES = 2 << 30
 """Maximum bytes of a file that git may write; it limits what a server can send."""
-_SHOWN = 300
+_MAX_ERROR_CHARACTERS = 300
 
 
 class GitFailed(ProposalError):
@@ -41,7 +41,7 @@ def run_git(
     Raises:
         GitFailed: git cannot start, takes too long or fails; the message has git's error.
     """
-    program = _program(environment)
+    program = _find_git(environment)
     try:
         with subprocess.Popen(
             [program, *arguments],
@@ -52,9 +52,9 @@ def run_git(
             stderr=subprocess.PIPE,
             start_new_session=True,
         ) as process:
-            _limit(process.pid)
+            _limit_file_size(process.pid)
             try:
-                output, said = process.communicate(data, seconds)
+                output, errors = process.communicate(data, seconds)
             except BaseException:
                 # Also kill the processes that git has started: a transport helper or `git index-pack`.
                 with suppress(ProcessLookupError):
@@ -65,40 +65,42 @@ def run_git(
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
     if not 0 <= process.returncode <= max_exit_code:
-        raise GitFailed(format_git_error(said) or f"Git failed with {process.returncode}.")
+        raise GitFailed(format_git_error(errors) or f"Git failed with {process.returncode}.")
     return output
 
 
 def format_git_error(stderr: bytes) -> str:
     """Return git's error output as one sentence."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    why = [line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))] or lines
-    if not why:
+    error_lines = [
+        line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))
+    ] or lines
+    if not error_lines:
         return ""
-    words = why[0].removeprefix("fatal: ").removeprefix("error: ")
-    words = words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"
-    return f"Git says: {words.rstrip('.')}."
+    error = error_lines[0].removeprefix("fatal: ").removeprefix("error: ")
+    error = error if len(error) <= _MAX_ERROR_CHARACTERS else f"{error[:_MAX_ERROR_CHARACTERS]}…"
+    return f"Git says: {error.rstrip('.')}."
 
 
-def _program(environment: Mapping[str, str]) -> str:
+def _find_git(environment: Mapping[str, str]) -> str:
     """Return the full path of git; skip relative folders in PATH, which may be in the workspace."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    found = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
-    if found is None:
+    git = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
+    if git is None:
         raise GitFailed("Git is not installed; install it, or stage a diff: `signoff stage FILE`.")
-    return found
+    return git
 
 
-def _limit(process: int) -> None:
+def _limit_file_size(process: int) -> None:
     import resource
 
     # The process may have ended already. Only Linux can limit another process.
     if hasattr(resource, "prlimit"):
         with suppress(OSError):
-            resource.prlimit(process, resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
 
 
-_SECONDS = 5.0
+_IDENTITY_SECONDS = 5.0
 
 
 @cache
@@ -108,15 +110,15 @@ def read_git_author_identity(root: Path) -> str:
     The text is untrusted: escape it before it reaches a screen.
     """
     try:
-        said = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_SECONDS)
+        output = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_IDENTITY_SECONDS)
     except GitFailed:
-        return _account()
+        return _account_name()
     # The seconds and the time zone follow the address: https://git-scm.com/docs/git-var
-    name, mark, _ = said.decode("utf-8", "replace").strip().rpartition(">")
-    return f"{name}{mark}" if mark else _account()
+    name, bracket, _ = output.decode("utf-8", "replace").strip().rpartition(">")
+    return f"{name}{bracket}" if bracket else _account_name()
 
 
-def _account() -> str:
+def _account_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):

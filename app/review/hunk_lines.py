@@ -60,8 +60,10 @@ def changed_line_at(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
 
 def diff_side_text(diff: FileDiff, side: Side) -> str:
     """Return the old or the new text of a file with its newlines."""
-    lines, ends = (diff.old, diff.old_final_newline) if side == "old" else (diff.new, diff.new_final_newline)
-    return "\n".join(lines) + ("\n" if lines and ends else "")
+    lines, has_final_newline = (
+        (diff.old, diff.old_final_newline) if side == "old" else (diff.new, diff.new_final_newline)
+    )
+    return "\n".join(lines) + ("\n" if lines and has_final_newline else "")
 
 
 def describe_hunk_lines(hunk: Hunk) -> str:
@@ -91,11 +93,11 @@ class SeenLines:
         """Increases whenever the user sees something for the first time."""
         self.lines = 0
         """Number of seen lines."""
-        self._lines: dict[str, bytearray] = {}
+        self._seen_by_hunk: dict[str, bytearray] = {}
         """By hunk id, one byte for each line: 1 if all its changed characters were drawn."""
-        self._left: dict[str, int] = {}
+        self._unseen_counts: dict[str, int] = {}
         """By hunk id, the number of lines that are still 0 in `_lines`."""
-        self._parts: dict[tuple[str, int], list[Span]] = {}
+        self._drawn_spans: dict[tuple[str, int], list[Span]] = {}
         """The drawn characters of lines that were drawn in part, as sorted spans that do not touch."""
         self._unsaved: set[str] = set()
         """Hunk ids, and paths of files without hunks, of which something was seen since `pop_new_lines`."""
@@ -111,14 +113,14 @@ class SeenLines:
 
     def mark_seen(self, hunk: Hunk, number: int) -> None:
         """Record that a line was drawn from its first to its last changed character."""
-        lines = self._lines.get(hunk.id)
+        lines = self._seen_by_hunk.get(hunk.id)
         if lines is None:
-            lines = self._lines[hunk.id] = bytearray(changed_line_count(hunk))
-            self._left[hunk.id] = len(lines)
+            lines = self._seen_by_hunk[hunk.id] = bytearray(changed_line_count(hunk))
+            self._unseen_counts[hunk.id] = len(lines)
         if number < len(lines) and not lines[number]:
             lines[number] = 1
-            self._left[hunk.id] -= 1
-            self._parts.pop((hunk.id, number), None)
+            self._unseen_counts[hunk.id] -= 1
+            self._drawn_spans.pop((hunk.id, number), None)
             self.count += 1
             self.lines += 1
             self._unsaved.add(hunk.id)
@@ -127,12 +129,12 @@ class SeenLines:
         """Record drawn characters of a line; once all `wanted` characters were drawn, the line counts as seen."""
         if self.is_seen(hunk, number):
             return
-        before = self._parts.get((hunk.id, number), [])
-        spans = _joined(before, drawn)
-        if spans != before:
-            self._parts[hunk.id, number] = spans
+        earlier_spans = self._drawn_spans.get((hunk.id, number), [])
+        spans = _add_span(earlier_spans, drawn)
+        if spans != earlier_spans:
+            self._drawn_spans[hunk.id, number] = spans
             self.count += 1
-        if _first_gap(spans, wanted) is None:
+        if _find_first_gap(spans, wanted) is None:
             self.mark_seen(hunk, number)
 
     def copy_seen_lines(self, whole: Hunk, part: Hunk) -> None:
@@ -148,7 +150,7 @@ class SeenLines:
         hunks.
         """
         new, self._unsaved = self._unsaved, set()
-        return {key: bytes(self._lines.get(key, b"\1")) for key in new}
+        return {key: bytes(self._seen_by_hunk.get(key, b"\1")) for key in new}
 
     def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
         """Add lines of these files that were seen in another window or run."""
@@ -158,61 +160,61 @@ class SeenLines:
             for hunk in change.hunks:
                 stored = seen.get(hunk.id, b"")
                 if len(stored) == changed_line_count(hunk) and any(stored):
-                    lines = bytearray(map(max, stored, self._lines.get(hunk.id, bytes(len(stored)))))
-                    self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
-                    self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
+                    lines = bytearray(map(max, stored, self._seen_by_hunk.get(hunk.id, bytes(len(stored)))))
+                    self.lines += sum(lines) - sum(self._seen_by_hunk.get(hunk.id, b""))
+                    self._seen_by_hunk[hunk.id], self._unseen_counts[hunk.id] = lines, len(lines) - sum(lines)
 
     # Queries
 
     def is_seen(self, hunk: Hunk, number: int) -> bool:
         """Return whether a line was seen."""
-        lines = self._lines.get(hunk.id)
+        lines = self._seen_by_hunk.get(hunk.id)
         return lines is not None and number < len(lines) and bool(lines[number])
 
     def count_unseen_lines(self, hunk: Hunk) -> int:
         """Return how many of its lines were not on the screen."""
-        return self._left.get(hunk.id, changed_line_count(hunk)) if hunk.old_count or hunk.new_count else 0
+        return self._unseen_counts.get(hunk.id, changed_line_count(hunk)) if hunk.old_count or hunk.new_count else 0
 
     def count_unseen_of_hunks(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
         """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
-        missing = of = 0
-        get = self._left.get
+        missing = total = 0
+        unseen_count_of = self._unseen_counts.get
         for hunk in hunks:  # called after every page, for up to tens of thousands of hunks
             if hunk.state is HunkState.PENDING and hunk.id not in left_out:
                 lines = hunk.old_count + hunk.new_count
-                left = get(hunk.id)
-                of += lines
-                missing += lines if left is None else left
-        return missing, of
+                unseen = unseen_count_of(hunk.id)
+                total += lines
+                missing += lines if unseen is None else unseen
+        return missing, total
 
     def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
         """Return the first of its lines from `start` on that was not seen; None if all were."""
         if start >= changed_line_count(hunk):
             return None
-        lines = self._lines.get(hunk.id)
-        found = start if lines is None else lines.find(0, start)
-        return None if found < 0 else found
+        lines = self._seen_by_hunk.get(hunk.id)
+        index = start if lines is None else lines.find(0, start)
+        return None if index < 0 else index
 
     def first_undrawn_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
         """Return the first wanted character of a line that was not drawn; the first wanted one if all were drawn."""
-        gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
+        gap = _find_first_gap(self._drawn_spans.get((hunk.id, number), []), wanted)
         return gap if gap is not None else wanted[0][0] if wanted else 0
 
 
-def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
+def _add_span(spans: Sequence[Span], new: Span) -> list[Span]:
     """Return the spans with one more; touching spans are joined."""
     start, end = new
     if start >= end:
         return list(spans)
-    before = [span for span in spans if span[1] < start]
-    after = [span for span in spans if span[0] > end]
-    touching = spans[len(before) : len(spans) - len(after)]
+    spans_before = [span for span in spans if span[1] < start]
+    spans_after = [span for span in spans if span[0] > end]
+    touching = spans[len(spans_before) : len(spans) - len(spans_after)]
     if touching:
         start, end = min(start, touching[0][0]), max(end, touching[-1][1])
-    return [*before, (start, end), *after]
+    return [*spans_before, (start, end), *spans_after]
 
 
-def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
+def _find_first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
     """Return the first wanted character outside all spans; None if there is none."""
     for start, end in wanted:
         at = start
@@ -224,7 +226,7 @@ def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
     return None
 
 
-_FOUND = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
+_EVIDENCE_KINDS = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
 
 def add_evidence_reasons(
@@ -246,36 +248,48 @@ def add_evidence_reasons(
         uncovered.setdefault(line.hunk, []).append(line)
     marked = []
     for diff in diffs:
-        reasons = (*(one for one in diff.reasons if one.kind not in _FOUND), *_reasons(diff, unheld, uncovered))
+        reasons = (
+            *(reason for reason in diff.reasons if reason.kind not in _EVIDENCE_KINDS),
+            *_find_evidence_reasons(diff, unheld, uncovered),
+        )
         marked.append(diff if reasons == diff.reasons else diff.model_copy(update={"reasons": reasons}))
     return marked
 
 
 def has_evidence_reason(diff: FileDiff) -> bool:
     """Return whether checks or tests gave a reason to look at a file."""
-    return any(one.kind in _FOUND for one in diff.reasons)
+    return any(reason.kind in _EVIDENCE_KINDS for reason in diff.reasons)
 
 
 def uncovered_line_numbers(diff: FileDiff) -> list[int]:
     """Return the changed lines of a file, from 0 in the new text, that no test runs."""
-    places = [place for one in diff.reasons if one.kind is ReasonKind.UNCOVERED for place in one.places]
+    places = [place for reason in diff.reasons if reason.kind is ReasonKind.UNCOVERED for place in reason.places]
     starts = {hunk.id: hunk.new_start for hunk in diff.change.hunks} if places else {}
     return [starts[place.hunk] + place.offset for place in places if place.hunk in starts]
 
 
-def _reasons(
+def _find_evidence_reasons(
     diff: FileDiff, unheld: frozenset[str], uncovered: "dict[str, list[CoverageReportLine]]"
 ) -> Iterator[AttentionReason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
-    heads = [
-        HunkLineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld
+    unheld_places = [
+        HunkLineReference(hunk=hunk.id, side=changed_line_at(hunk, 0)[0], offset=0)
+        for hunk in hunks
+        if hunk.id in unheld
     ]
-    if heads:
-        yield AttentionReason(kind=ReasonKind.UNHELD, path=diff.change.path, count=len(heads), places=tuple(heads))
-    lines = [
-        HunkLineReference(hunk=one.id, side="new", offset=line.offset)
-        for one in hunks
-        for line in uncovered.get(one.id, ())
+    if unheld_places:
+        yield AttentionReason(
+            kind=ReasonKind.UNHELD, path=diff.change.path, count=len(unheld_places), places=tuple(unheld_places)
+        )
+    uncovered_places = [
+        HunkLineReference(hunk=hunk.id, side="new", offset=line.offset)
+        for hunk in hunks
+        for line in uncovered.get(hunk.id, ())
     ]
-    if lines:
-        yield AttentionReason(kind=ReasonKind.UNCOVERED, path=diff.change.path, count=len(lines), places=tuple(lines))
+    if uncovered_places:
+        yield AttentionReason(
+            kind=ReasonKind.UNCOVERED,
+            path=diff.change.path,
+            count=len(uncovered_places),
+            places=tuple(uncovered_places),
+        )

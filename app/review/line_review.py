@@ -20,23 +20,23 @@ from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved, describe_review_state
 from app.text.quantities import format_count
 
-_CONTEXT = 3
+_CONTEXT_LINES = 3
 """Unchanged lines above and below a hunk."""
-_NAMED_LINES = 10
+_MAX_NAMED_LINES = 10
 """Maximum number of lines that a note about uncovered lines names."""
 _NO_NEWLINE = "\\ No newline at the end"
 
 
 def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
-    words = format_author_summary(proposal)
+    author_summary = format_author_summary(proposal)
     place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
-    yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
+    yield f"{proposal.id}, {place}." if author_summary else f"{proposal.id}, {place}: {proposal.summary}"
     yield f"From {proposal.origin.description}."
     if proposal.supersedes:
         yield f"Version {proposal.version}, instead of {proposal.supersedes}."
-    if words:
-        yield words
+    if author_summary:
+        yield author_summary
     counts = f"+{proposal.added:,} -{proposal.removed:,} in {format_count(len(proposal.counted_changes), 'file')}"
     yield f"Changes: {computed_summary(proposal) or counts}."
     if proposal.on_disk:
@@ -70,12 +70,12 @@ def format_check_results(checked: ProposalChecks | None) -> Iterator[str]:
     if checked.why_not:
         yield f"Not checked: {checked.why_not}."
     for result in checked.results:
-        yield f"Check {_result(result)}."
+        yield f"Check {_describe_check_result(result)}."
         if result.outcome is not None and result.state is not CheckState.PASSED:
             yield from (f"    {line}" for line in result.outcome.output.rstrip("\n").split("\n") if line)
 
 
-def _result(result: CheckResult) -> str:
+def _describe_check_result(result: CheckResult) -> str:
     state = result.state.value.replace("_", " ")
     against = "" if result.has_new_failure or result.state is not CheckState.FAILED else " as before"
     return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
@@ -88,10 +88,10 @@ def format_file_head(diff: FileDiff, number: int, total: int) -> Iterator[str]:
     yield f"File {number} of {total}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
     for reason in diff.reasons:
         yield f"Reason: {format_attention_reason(reason, change)}"
-    for words in (*change.warnings, *describe_file_cautions(change)):
-        yield f"Caution: {words}"
-    for words in describe_file_facts(change):
-        yield f"Note: {words}"
+    for text in (*change.warnings, *describe_file_cautions(change)):
+        yield f"Caution: {text}"
+    for text in describe_file_facts(change):
+        yield f"Note: {text}"
     if not change.hunks and change.state is HunkState.PENDING:
         yield "Note: This file is decided with the proposal as a whole."
 
@@ -103,13 +103,13 @@ def format_hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     above = hunks[at - 1].old_start + hunks[at - 1].old_count if at else 0
     below = hunks[at + 1].old_start if at + 1 < len(hunks) else len(diff.old)
     old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
-    yield from (f" {line}" for line in diff.old[max(above, old.start - _CONTEXT) : old.start])
-    yield from _changed("-", diff.old, old, final_newline=diff.old_final_newline)
-    yield from _changed("+", diff.new, new, final_newline=diff.new_final_newline)
-    yield from (f" {line}" for line in diff.old[old.stop : min(below, old.stop + _CONTEXT)])
+    yield from (f" {line}" for line in diff.old[max(above, old.start - _CONTEXT_LINES) : old.start])
+    yield from _format_changed_lines("-", diff.old, old, final_newline=diff.old_final_newline)
+    yield from _format_changed_lines("+", diff.new, new, final_newline=diff.new_final_newline)
+    yield from (f" {line}" for line in diff.old[old.stop : min(below, old.stop + _CONTEXT_LINES)])
 
 
-def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bool) -> Iterator[str]:
+def _format_changed_lines(sign: str, texts: Sequence[str], lines: range, *, final_newline: bool) -> Iterator[str]:
     yield from (f"{sign}{texts[line]}" for line in lines)
     if lines and lines.stop == len(texts) and not final_newline:
         yield _NO_NEWLINE
@@ -118,16 +118,18 @@ def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bo
 def format_hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
-    if (found := state.evidence.get(proposal.id)) is not None and (mark := found.marks.get(hunk.id)) is not None:
+    if (evidence := state.evidence.get(proposal.id)) is not None and (
+        mark := evidence.marks.get(hunk.id)
+    ) is not None:
         yield f"Without it: {mark.description}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
-    missed = [line + 1 for line in uncovered_line_numbers(diff) if line in hunk_line_numbers(hunk, "new")]
-    if missed:
-        more = f" and {len(missed) - _NAMED_LINES} more" if len(missed) > _NAMED_LINES else ""
-        verb = "are" if len(missed) > 1 else "is"
-        named = ", ".join(map(str, missed[:_NAMED_LINES]))
-        yield f"Reason: {format_count(len(missed), 'changed line')} {verb} run by no test (line {named}{more})."
+    uncovered = [line + 1 for line in uncovered_line_numbers(diff) if line in hunk_line_numbers(hunk, "new")]
+    if uncovered:
+        more = f" and {len(uncovered) - _MAX_NAMED_LINES} more" if len(uncovered) > _MAX_NAMED_LINES else ""
+        verb = "are" if len(uncovered) > 1 else "is"
+        named = ", ".join(map(str, uncovered[:_MAX_NAMED_LINES]))
+        yield f"Reason: {format_count(len(uncovered), 'changed line')} {verb} run by no test (line {named}{more})."
     checked = state.checks.get(proposal.id)
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
@@ -143,10 +145,11 @@ def summarize_checks(checked: ProposalChecks | None) -> str:
         return ""
     if checked.why_not:
         return "not checked"
-    said = ", ".join(
-        f"{one.name} {'outdated' if one.stale else one.state.replace('_', ' ')}" for one in checked.results
+    states = ", ".join(
+        f"{result.name} {'outdated' if result.stale else result.state.replace('_', ' ')}"
+        for result in checked.results
     )
-    return f"checks: {said}"
+    return f"checks: {states}"
 
 
 Answer = Literal["yes", "no", "later"]
@@ -181,14 +184,14 @@ class HunkByHunkReview:
     def copy_answers(self, before: "HunkByHunkReview") -> None:
         """Copy the answers to hunks of files whose base is still the same."""
         bases = {(change.path, change.base) for change in before.proposal.files}
-        still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
-        self.answers = {key: answer for key, answer in before.answers.items() if key in still}
+        unchanged = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
+        self.answers = {key: answer for key, answer in before.answers.items() if key in unchanged}
 
     @property
     def hunks(self) -> list[tuple[FileDiff, Hunk]]:
         """Return the pending hunks, each with its file."""
-        every = ((diff, hunk) for diff in self.diffs for hunk in diff.change.hunks)
-        return [(diff, hunk) for diff, hunk in every if hunk.state is HunkState.PENDING]
+        all_hunks = ((diff, hunk) for diff in self.diffs for hunk in diff.change.hunks)
+        return [(diff, hunk) for diff, hunk in all_hunks if hunk.state is HunkState.PENDING]
 
     @property
     def has_files_without_hunks(self) -> bool:
@@ -240,7 +243,9 @@ class HunkByHunkReview:
                 f"{self.proposal.id}: hunk {number} of {len(hunks)}, {diff.change.path}, {describe_hunk_lines(hunk)}"
             ]
         parts += [
-            f"{len(found)} {answer}" for answer in ("yes", "no", "later") if (found := self.hunks_with_answer(answer))
+            f"{len(hunk_ids)} {answer}"
+            for answer in ("yes", "no", "later")
+            if (hunk_ids := self.hunks_with_answer(answer))
         ]
         missing, lines = state.seen_tracker.seen_lines(self.proposal).count_unseen_of_hunks(
             (hunk for _, hunk in hunks), ()

@@ -38,19 +38,23 @@ class ReviewDecisionService:
         self._state = state
         self._service = service
         self._checks = checks
-        self._through = through
+        self._interface = through
         self._caller = caller
 
     async def run_required_checks(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
         """Run the checks that are required before a write; raise CheckFailed if one prevents it."""
-        following = self._checks()
-        if following is None:
+        scheduler = self._checks()
+        if scheduler is None:
             return
         chosen = None if hunks is None else tuple(hunks)
-        if red := await following.run_before_approval(proposal_id, revision, chosen):
-            said = ", ".join(f"{one.name}: {one.summary}" for one in red)
-            hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
-            raise CheckFailed(f"{proposal_id} was not written ({said}){hint}.")
+        if failed := await scheduler.run_before_approval(proposal_id, revision, chosen):
+            failures = ", ".join(f"{check.name}: {check.summary}" for check in failed)
+            hint = (
+                ""
+                if any(check.has_new_failure for check in failed)
+                else "; approve it again to write it all the same"
+            )
+            raise CheckFailed(f"{proposal_id} was not written ({failures}){hint}.")
 
     async def approve(
         self,
@@ -61,7 +65,7 @@ class ReviewDecisionService:
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
         """Approve and write these hunks of the shown revision; None for all pending ones."""
-        context = self._context(proposal_id)
+        context = self._stop_checks_and_describe_review(proposal_id)
         return await self._service().approve(
             proposal_id, hunks, revision, words.feedback, words.comments, context, images
         )
@@ -75,26 +79,26 @@ class ReviewDecisionService:
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
         """Deny these hunks; None for all pending ones. `revision` is checked if the denial writes to disk."""
-        context = self._context(proposal_id)
+        context = self._stop_checks_and_describe_review(proposal_id)
         return await self._service().deny(
             proposal_id, hunks, words.feedback, words.comments, revision, context, images
         )
 
-    def _context(self, proposal_id: str) -> DecisionContext:
+    def _stop_checks_and_describe_review(self, proposal_id: str) -> DecisionContext:
         """Stop the checks of the proposal; return the seen lines and check results for the record."""
-        if (following := self._checks()) is not None:
-            following.stop((proposal_id,))
+        if (scheduler := self._checks()) is not None:
+            scheduler.stop((proposal_id,))
         proposal, checked = self._state.get(proposal_id), self._state.checks.get(proposal_id)
         unseen = None if proposal is None else self._state.unseen_parts(proposal)
-        found = self._state.evidence.get(proposal_id)
-        is_of_this = found is not None and proposal is not None and found.revision == proposal.revision
+        evidence = self._state.evidence.get(proposal_id)
+        is_current_evidence = evidence is not None and proposal is not None and evidence.revision == proposal.revision
         return DecisionContext(
-            through=self._through,
+            through=self._interface,
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.as_record for one in checked.results),
+            checks=() if checked is None else tuple(result.as_record for result in checked.results),
             caller=self._caller,
-            evidence=found.as_record if found is not None and is_of_this else None,
+            evidence=evidence.as_record if evidence is not None and is_current_evidence else None,
         )
 
 
@@ -111,18 +115,18 @@ def describe_approval(result: DecisionResult) -> DecisionOutcomeText:
     """Return the text for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-    return DecisionOutcomeText(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
+    return DecisionOutcomeText(f"{result.proposal.id} {verb}: {_describe_paths(result)}.{rest}", undoes)
 
 
 def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> DecisionOutcomeText:
     """Return the text for a denial of these hunks, or of all that were pending."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
-        return DecisionOutcomeText(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
+        return DecisionOutcomeText(f"{name} taken back off the disk: {_describe_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
-        back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
-        return DecisionOutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
+        reversal_effect = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
+        return DecisionOutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", reversal_effect)
     if proposal.state is ProposalState.APPLIED:
         return DecisionOutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
     return DecisionOutcomeText(f"{name} denied; nothing was written.", "reopens it")
@@ -141,10 +145,10 @@ def describe_undo(result: DecisionResult) -> DecisionOutcomeText:
         return DecisionOutcomeText(f"Waiting again: {hunks} of {name}.")
     if result.denial:
         return DecisionOutcomeText(f"{name} waits again. What you said stays said.", "denies it again")
-    return DecisionOutcomeText(f"{name} undone: {_paths(result)}.", "applies it again")
+    return DecisionOutcomeText(f"{name} undone: {_describe_paths(result)}.", "applies it again")
 
 
-def _paths(result: DecisionResult) -> str:
+def _describe_paths(result: DecisionResult) -> str:
     return join_first_items([file.path for file in result.files])
 
 

@@ -43,8 +43,8 @@ def permission_scopes(permission_request: PermissionRequest) -> PermissionScopes
         return PermissionScopes()
     try:
         return PermissionScopes(allowable_forms(permission_request.detail))
-    except NotSimpleCommand as why:
-        return PermissionScopes(reason=f"it has {why}")
+    except NotSimpleCommand as error:
+        return PermissionScopes(reason=f"it has {error}")
 
 
 class OpenPermissionRequests:
@@ -52,24 +52,24 @@ class OpenPermissionRequests:
 
     def __init__(self) -> None:
         self.asked: dict[str, PermissionRequest] = {}
-        self._narrowed: dict[str, int] = {}
+        self._narrowing_steps: dict[str, int] = {}
         """Number of steps by which the user made the form of a command narrower."""
 
     def remove(self, key: str) -> None:
         """Remove a request, answered or not."""
         self.asked.pop(key, None)
-        self._narrowed.pop(key, None)
+        self._narrowing_steps.pop(key, None)
 
     def selected_form(self, key: str) -> CommandForm | McpToolForm | None:
         """Return the form that a lasting permission would cover; None for only this call."""
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
-        return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
+        return forms[max(0, min(self._narrowing_steps.get(key, 0), len(forms) - 1))] if forms else None
 
     def narrow_form(self, key: str, step: int) -> None:
         """Make the form of a command narrower, or wider with a negative step, as far as possible."""
         if key in self.asked:
-            most = len(permission_scopes(self.asked[key]).forms) - 1
-            self._narrowed[key] = max(0, min(self._narrowed.get(key, 0) + step, most))
+            max_steps = len(permission_scopes(self.asked[key]).forms) - 1
+            self._narrowing_steps[key] = max(0, min(self._narrowing_steps.get(key, 0) + step, max_steps))
 
 
 class FeedbackDrafts:
@@ -119,41 +119,41 @@ class FeedbackDrafts:
         A decision on some hunks includes only the comments on them; one that leaves nothing pending includes
         everything.
         """
-        feedback, remarks = self._going(proposal, hunks)
+        feedback, remarks = self._feedback_to_send(proposal, hunks)
         return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
 
     def pop_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
         """Return and remove the feedback for a decision on these hunks, or on all pending ones."""
-        words = self.feedback_for(proposal, hunks)
-        places = {remark.place for remark in self._going(proposal, hunks)[1]}
-        if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
-            self.remarks[proposal.id] = left
-        if words.feedback:
+        feedback = self.feedback_for(proposal, hunks)
+        places = {remark.place for remark in self._feedback_to_send(proposal, hunks)[1]}
+        if remaining := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
+            self.remarks[proposal.id] = remaining
+        if feedback.feedback:
             del self.drafts[proposal.id]
-        return words
+        return feedback
 
     def describe_unsent(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
         """Return the texts that the user has neither sent nor saved yet."""
-        feedback, remarks = self._going(proposal, hunks)
+        feedback, remarks = self._feedback_to_send(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
-    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
+    def _feedback_to_send(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
         """Return the feedback and the comments that are sent with a decision."""
-        known = self.remarks.get(proposal.id, [])
-        redone = {remark.place for remark in known if remark.draft}
-        remarks = [remark for remark in known if remark.draft or remark.place not in redone]
-        if hunks is None or _leaves_nothing(proposal, hunks):
+        comments = self.remarks.get(proposal.id, [])
+        places_with_draft = {remark.place for remark in comments if remark.draft}
+        remarks = [remark for remark in comments if remark.draft or remark.place not in places_with_draft]
+        if hunks is None or _leaves_nothing_pending(proposal, hunks):
             return self.drafts.get(proposal.id, ""), remarks
-        return "", [remark for remark in remarks if _lies_in(remark, proposal, hunks)]
+        return "", [remark for remark in remarks if _is_comment_on_hunks(remark, proposal, hunks)]
 
     def restore(self, key: str, words: ReviewFeedback) -> None:
         """Restore feedback that could not be sent."""
         if words.feedback:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
         if words.comments:
-            known = self.remarks.setdefault(key, [])
-            back = [DraftComment.from_comment(comment) for comment in words.comments]
-            known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
+            comments = self.remarks.setdefault(key, [])
+            restored = [DraftComment.from_comment(comment) for comment in words.comments]
+            comments[:] = sorted({*comments, *restored}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
         """Remember the feedback that was sent to the model with a decision."""
@@ -161,16 +161,16 @@ class FeedbackDrafts:
             self.sent[key] = (*self.sent.get(key, ()), *words.comments)
 
 
-def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
+def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether nothing of a proposal stays pending once these hunks are decided."""
-    bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not bare and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
+    has_files_without_hunks = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+    return not has_files_without_hunks and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
 
 
-def _lies_in(remark: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
+def _is_comment_on_hunks(comment: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether a comment is on a line of one of these hunks."""
-    of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
-    return any(hunk.id in hunks and remark.line in hunk_line_numbers(hunk, remark.side) for hunk in of_file)
+    file_hunks = (hunk for change in proposal.files if change.path == comment.path for hunk in change.hunks)
+    return any(hunk.id in hunks and comment.line in hunk_line_numbers(hunk, comment.side) for hunk in file_hunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,44 +192,44 @@ class SeenTracker:
     """Remembers which parts of proposals the user has seen."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, SeenLines] = {}
-        self._stored: dict[str, Mapping[str, bytes]] = {}
+        self._seen_by_proposal: dict[str, SeenLines] = {}
+        self._stored_lines: dict[str, Mapping[str, bytes]] = {}
         """Lines seen in other windows and runs, by proposal, that are not yet added to `_seen`."""
         self._bases: dict[str, dict[str, str]] = {}
         """Hashes of the base files of each shown proposal, by path."""
-        self._moved: dict[str, tuple[str, ...]] = {}
-        self._counted: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
+        self._rebased_since_seen: dict[str, tuple[str, ...]] = {}
+        self._unread_counts: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
         """By proposal, the last result of `count_unread_lines`, after the values on which it depends."""
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal; callers add to them."""
-        seen = self._seen.setdefault(proposal.id, SeenLines())
-        if stored := self._stored.pop(proposal.id, None):
+        seen = self._seen_by_proposal.setdefault(proposal.id, SeenLines())
+        if stored := self._stored_lines.pop(proposal.id, None):
             seen.restore(stored, proposal.files)
         return seen
 
     def forget_all_but(self, listed: Container[str]) -> None:
         """Forget the proposals that are not `listed`: they have left the review."""
-        for kept in (self._seen, self._bases, self._moved, self._counted):
-            for name in [name for name in kept if name not in listed]:
-                del kept[name]
+        for by_proposal in (self._seen_by_proposal, self._bases, self._rebased_since_seen, self._unread_counts):
+            for proposal_id in [proposal_id for proposal_id in by_proposal if proposal_id not in listed]:
+                del by_proposal[proposal_id]
 
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
         """Return the parts that were never on screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
-        lines = of = 0
+        lines = total = 0
         paths: list[str] = []
         for change in proposal.files:
             missing, changed = seen.count_unseen_of_hunks(change.hunks, left_out)
-            lines, of = lines + missing, of + changed
+            lines, total = lines + missing, total + changed
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
-        return UnseenParts(lines, of, tuple(paths))
+        return UnseenParts(lines, total, tuple(paths))
 
     @property
     def lines_read(self) -> int:
         """Return how many lines of all listed proposals were seen, including decided ones."""
-        return sum(seen.lines for seen in self._seen.values())
+        return sum(seen.lines for seen in self._seen_by_proposal.values())
 
     def count_unread_lines(self, proposal: Proposal) -> tuple[int, int]:
         """Return how many of a waiting proposal's changed lines were never on screen, and how many there are.
@@ -238,43 +238,43 @@ class SeenTracker:
         """
         seen = self.seen_lines(proposal)
         key = (proposal.revision, proposal.state, seen.lines, len(seen.files))
-        if (counted := self._counted.get(proposal.id)) is None or counted[0] != key:
-            missing = of = 0
+        if (counted := self._unread_counts.get(proposal.id)) is None or counted[0] != key:
+            missing = total = 0
             for change in proposal.files:
                 if change.hunks:
-                    left, lines = seen.count_unseen_of_hunks(change.hunks, ())
+                    unseen, lines = seen.count_unseen_of_hunks(change.hunks, ())
                 elif change.state is HunkState.PENDING:
-                    left, lines = int(change.path not in seen.files), 1
+                    unseen, lines = int(change.path not in seen.files), 1
                 else:
                     continue
-                missing, of = missing + left, of + lines
-            counted = self._counted[proposal.id] = key, (missing, of)
+                missing, total = missing + unseen, total + lines
+            counted = self._unread_counts[proposal.id] = key, (missing, total)
         return counted[1]
 
     def pop_new_lines(self) -> dict[str, dict[str, bytes]]:
         """Return the lines seen since the last call, by proposal, in the stored form."""
-        return {name: new for name, seen in self._seen.items() if (new := seen.pop_new_lines())}
+        return {name: new for name, seen in self._seen_by_proposal.items() if (new := seen.pop_new_lines())}
 
     def restore(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add lines that were seen in other windows and runs, in the stored form."""
-        self._stored.update(stored)
+        self._stored_lines.update(stored)
 
     def remember_bases(self, proposal: Proposal) -> None:
         """Remember the bases of the shown proposal, to detect a later re-base."""
-        now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
-        before = self._bases.get(proposal.id, now)
-        self._bases[proposal.id] = now
+        bases = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
+        earlier_bases = self._bases.get(proposal.id, bases)
+        self._bases[proposal.id] = bases
         rebased = [change.path for change in proposal.files if change.rebased]
-        moved = [path for path in rebased if now.get(path) != before.get(path)]
-        still = [path for path in self._moved.get(proposal.id, ()) if path in rebased]
-        self._moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
+        moved = [path for path in rebased if bases.get(path) != earlier_bases.get(path)]
+        rebased_earlier = [path for path in self._rebased_since_seen.get(proposal.id, ()) if path in rebased]
+        self._rebased_since_seen[proposal.id] = tuple(dict.fromkeys((*rebased_earlier, *moved)))
 
     def rebased_files(self, proposal: Proposal) -> tuple[str, ...]:
         """Return the files that were re-based after the user had seen them."""
-        return self._moved.get(proposal.id, ())
+        return self._rebased_since_seen.get(proposal.id, ())
 
 
-_OWN = ProposalOrigin().label
+_OWN_LABEL = ProposalOrigin().label
 
 
 class OriginFilter:
@@ -292,19 +292,22 @@ class OriginFilter:
 
     def filter_listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Return the listed proposals; if no proposal of the chosen origin waits, list all again."""
-        self.everything = {one.id: one for one in proposals}
-        waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
-        every = {one.origin.label for one in self.everything.values()}
-        self._labels = tuple(sorted(waiting))
-        self.told_apart = frozenset(every if len(waiting) > 1 else every - {_OWN})
-        if self.only not in waiting:
+        self.everything = {proposal.id: proposal for proposal in proposals}
+        waiting_labels = {proposal.origin.label for proposal in self.everything.values() if proposal.state.is_pending}
+        all_labels = {proposal.origin.label for proposal in self.everything.values()}
+        self._labels = tuple(sorted(waiting_labels))
+        self.told_apart = frozenset(all_labels if len(waiting_labels) > 1 else all_labels - {_OWN_LABEL})
+        if self.only not in waiting_labels:
             self.only = ""
-        return [one for one in self.everything.values() if self._lists(one)]
+        return [proposal for proposal in self.everything.values() if self._is_of_listed_origin(proposal)]
 
     @property
     def hidden_count(self) -> int:
         """Return how many waiting proposals are not listed."""
-        return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
+        return sum(
+            proposal.state.is_pending and not self._is_of_listed_origin(proposal)
+            for proposal in self.everything.values()
+        )
 
     @property
     def has_several_origins(self) -> bool:
@@ -313,14 +316,14 @@ class OriginFilter:
 
     def select_next(self) -> None:
         """Select the next origin; after the last one, select all."""
-        rounds = ("", *self._labels)
-        self.only = rounds[(rounds.index(self.only) + 1) % len(rounds)]
+        labels = ("", *self._labels)
+        self.only = labels[(labels.index(self.only) + 1) % len(labels)]
 
-    def _lists(self, proposal: Proposal) -> bool:
+    def _is_of_listed_origin(self, proposal: Proposal) -> bool:
         return self.only in ("", proposal.origin.label)
 
 
-_BLOCKING = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
+_BLOCKING_ORIGINS = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
 """Origins whose author cannot continue before the decision."""
 
 
@@ -330,19 +333,19 @@ def order_by_urgency(proposals: Iterable[Proposal]) -> list[Proposal]:
     A proposal comes after those that it builds on, because they have to be written first.
     """
 
-    def need(proposal: Proposal) -> tuple[bool, bool, float]:
+    def urgency(proposal: Proposal) -> tuple[bool, bool, float]:
         is_risky = any(reason.kind.is_risk for reason in proposal.reasons)
-        return proposal.origin.kind not in _BLOCKING, not is_risky, proposal.created
+        return proposal.origin.kind not in _BLOCKING_ORIGINS, not is_risky, proposal.created
 
-    by_need = {item.id: item for item in sorted(proposals, key=need)}
+    by_urgency = {item.id: item for item in sorted(proposals, key=urgency)}
     ordered: dict[str, Proposal] = {}
     stack: list[Proposal] = []
-    for item in by_need.values():
+    for item in by_urgency.values():
         stack.append(item)
         while stack:
-            below = [name for change in stack[-1].files for name in change.stacked_on]
-            missing = [by_need[name] for name in below if name in by_need and name not in ordered]
-            if missing and len(stack) <= len(by_need):
+            ids_below = [name for change in stack[-1].files for name in change.stacked_on]
+            missing = [by_urgency[name] for name in ids_below if name in by_urgency and name not in ordered]
+            if missing and len(stack) <= len(by_urgency):
                 stack.append(missing[0])
             else:
                 done = stack.pop()
@@ -350,7 +353,7 @@ def order_by_urgency(proposals: Iterable[Proposal]) -> list[Proposal]:
     return list(ordered.values())
 
 
-_TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
+_UNDOABLE_STATES = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
 """States that `undo` can revert."""
 
 
@@ -388,16 +391,16 @@ class ReviewState:
     """Id of the proposal of the latest decision, for undo."""
     continues_when_empty: bool = False
     """Whether the model continues automatically once nothing waits any more."""
-    _listed: dict[str, Proposal] = field(init=False)
+    _listed_by_id: dict[str, Proposal] = field(init=False)
     _positions: dict[str, int] = field(init=False)
     """Index of each waiting proposal in `waiting`, by id."""
 
     def __post_init__(self) -> None:
-        self._index()
+        self._build_indexes()
 
-    def _index(self) -> None:
+    def _build_indexes(self) -> None:
         """Build the indexes: thousands of proposals may wait, and every key press looks up some of them."""
-        self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
+        self._listed_by_id = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
     def update_proposals(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
@@ -406,34 +409,34 @@ class ReviewState:
         Unless the review is `attended`, a proposal that can be approved replaces a stale one, if the user has neither
         chosen it nor written feedback on it.
         """
-        earlier = self.origins.everything
-        known = self.origins.filter_listed(proposals)
+        earlier_proposals = self.origins.everything
+        listed = self.origins.filter_listed(proposals)
         self.seen_tracker.forget_all_but(self.origins.everything)
         for proposal in self.origins.everything.values():
-            before = earlier.get(proposal.id)
+            before = earlier_proposals.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
                 self.hunk_exclusions.carry_over_exclusions(before, proposal)
                 self.feedback_drafts.carry_over_comments(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
-        self.waiting = order_by_urgency(item for item in known if item.state.is_pending)
-        self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
-        self._index()
+        self.waiting = order_by_urgency(item for item in listed if item.state.is_pending)
+        self.recent = sorted((item for item in listed if not item.state.is_pending), key=lambda item: -item.created)
+        self._build_indexes()
         shown = self.proposal
-        if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
+        if shown is not None and _is_stale(shown) and was_shown is not None and not _is_stale(was_shown):
             # The user chose it before it became stale.
             self.is_picked_by_user = False
         if self.current in self.permissions.asked:
             return
-        if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
+        if shown is None or self._must_be_replaced(shown, was_waiting=was_waiting, attended=attended):
             self.show_next_waiting()
 
-    def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
+    def _must_be_replaced(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
         """Return whether another item must be shown."""
         if not shown.state.is_pending:
             return was_waiting or not self.is_picked_by_user
-        stays = attended or self.is_picked_by_user or bool(self.feedback_drafts.feedback_for(shown))
-        return _stale(shown) and self._approvable is not None and not stays
+        is_kept = attended or self.is_picked_by_user or bool(self.feedback_drafts.feedback_for(shown))
+        return _is_stale(shown) and self._first_approvable is not None and not is_kept
 
     def list_next_origin(self) -> None:
         """List only the next origin; after the last one, all again."""
@@ -464,14 +467,14 @@ class ReviewState:
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
         elif self.waiting:
-            self.current = (self._approvable or self.waiting[0]).id
+            self.current = (self._first_approvable or self.waiting[0]).id
         elif self.proposal is None:
             self.current = self.recent[0].id if self.recent else ""
 
     @property
-    def _approvable(self) -> Proposal | None:
+    def _first_approvable(self) -> Proposal | None:
         """Return the first waiting proposal that is not stale."""
-        return next((item for item in self.waiting if not _stale(item)), None)
+        return next((item for item in self.waiting if not _is_stale(item)), None)
 
     @property
     def waiting_keys(self) -> list[str]:
@@ -486,15 +489,15 @@ class ReviewState:
     @property
     def listed_keys(self) -> list[str]:
         """Return the keys of all listed items."""
-        return [*self.permissions.asked, *self._listed]
+        return [*self.permissions.asked, *self._listed_by_id]
 
     def is_listed(self, key: str) -> bool:
         """Return whether this item is listed."""
-        return key in self.permissions.asked or key in self._listed
+        return key in self.permissions.asked or key in self._listed_by_id
 
     def get(self, key: str) -> Proposal | None:
         """Return a listed proposal; None if it is not listed."""
-        return self._listed.get(key)
+        return self._listed_by_id.get(key)
 
     @property
     def proposal(self) -> Proposal | None:
@@ -524,7 +527,7 @@ class ReviewState:
     def undo_target(self) -> Proposal | None:
         """Return the shown proposal if it was decided, else the one decided last."""
         for proposal in (self.proposal, self.get(self.last_decided)):
-            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.has_denied_part):
+            if proposal is not None and (proposal.state in _UNDOABLE_STATES or proposal.has_denied_part):
                 return proposal
         return None
 
@@ -534,8 +537,8 @@ class ReviewState:
         proposal = self.proposal
         if proposal is None:
             return None
-        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
-        return proposal if again else None
+        was_undone = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
+        return proposal if was_undone else None
 
     def unseen_parts(self, proposal: Proposal) -> UnseenParts:
         """Return the chosen parts that were never on screen."""
@@ -549,15 +552,17 @@ class ReviewState:
             for item in self.origins.everything.values()
             if item.state.is_pending
         ]
-        of = sum(lines for _, lines in counts)
-        return of - sum(missing for missing, _ in counts), of
+        total = sum(lines for _, lines in counts)
+        return total - sum(missing for missing, _ in counts), total
 
     @property
     def next_unread_proposal(self) -> str:
         """Return the next listed proposal after the shown one that has unseen lines; empty if none has."""
-        at = self._positions.get(self.current, -1) + 1
-        rest = (item for item in (*self.waiting[at:], *self.waiting[:at]) if item.id != self.current)
-        return next((item.id for item in rest if self.seen_tracker.count_unread_lines(item)[0]), "")
+        next_position = self._positions.get(self.current, -1) + 1
+        others = (
+            item for item in (*self.waiting[next_position:], *self.waiting[:next_position]) if item.id != self.current
+        )
+        return next((item.id for item in others if self.seen_tracker.count_unread_lines(item)[0]), "")
 
     def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Choose among the parts of hunks that were just split; a part's lines are seen if they were seen in its
@@ -592,5 +597,5 @@ class ReviewState:
         self.feedback_drafts.answered.update(notes.answered)
 
 
-def _stale(proposal: Proposal) -> bool:
+def _is_stale(proposal: Proposal) -> bool:
     return proposal.state is ProposalState.STALE

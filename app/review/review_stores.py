@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from app.automation.evidence.proposal_evidence import ProposalEvidence
     from app.review.unfinished_review import UnfinishedReview
 
-_PREFIX = "review:"
-_PAUSE = 0.3
+_REVIEW_PREFIX = "review:"
+_SAVE_DELAY_SECONDS = 0.3
 """Seconds to wait before a change is written."""
 
 
 @cache
-def _adapter() -> "TypeAdapter[UnfinishedReview]":
+def _review_adapter() -> "TypeAdapter[UnfinishedReview]":
     # Imported at first use: each start calls `has_any`, which does not need it.
     from app.review.unfinished_review import UnfinishedReview
 
@@ -41,14 +41,14 @@ class UnfinishedReviewStore:
 
     def has_any(self) -> bool:
         """Return whether there are unfinished reviews; raises StorageError."""
-        return bool(self._store.settings(_PREFIX))
+        return bool(self._store.settings(_REVIEW_PREFIX))
 
     def load(self) -> "dict[str, UnfinishedReview]":
         """Return the unfinished reviews by proposal, without unreadable ones. Raises `StorageError`."""
         found = {}
-        for key, value in self._store.settings(_PREFIX).items():
+        for key, value in self._store.settings(_REVIEW_PREFIX).items():
             try:
-                found[key.removeprefix(_PREFIX)] = _adapter().validate_json(value)
+                found[key.removeprefix(_REVIEW_PREFIX)] = _review_adapter().validate_json(value)
             except ValidationError:
                 continue
         return found
@@ -61,7 +61,7 @@ class UnfinishedReviewStore:
         if not self._is_flush_planned:
             self._is_flush_planned = True
             try:
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_SAVE_DELAY_SECONDS)
             finally:
                 self._is_flush_planned = False
             await self.flush()
@@ -88,14 +88,16 @@ class UnfinishedReviewStore:
 
     def _write(self, unsaved: "dict[str, UnfinishedReview]") -> None:
         for proposal_id, notes in unsaved.items():
-            self._store.set_setting(_PREFIX + proposal_id, _adapter().dump_json(notes).decode() if notes else None)
+            self._store.set_setting(
+                _REVIEW_PREFIX + proposal_id, _review_adapter().dump_json(notes).decode() if notes else None
+            )
 
 
-_CHECKS = "checks:"
+_CHECKS_PREFIX = "checks:"
 
 
 @cache
-def _facts_adapter() -> TypeAdapter[list[RecordedCheckResult]]:
+def _checks_adapter() -> TypeAdapter[list[RecordedCheckResult]]:
     return TypeAdapter(list[RecordedCheckResult])
 
 
@@ -116,7 +118,7 @@ class CheckResultStore:
         facts = [one.as_record for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
-        key, value = f"{_CHECKS}{checked.proposal}", _facts_adapter().dump_json(facts).decode()
+        key, value = f"{_CHECKS_PREFIX}{checked.proposal}", _checks_adapter().dump_json(facts).decode()
         with contextlib.suppress(StorageError):
             if self._store.setting(key) != value:
                 self._store.set_setting(key, value)
@@ -124,13 +126,15 @@ class CheckResultStore:
 
     def load(self, waiting: Collection[str]) -> dict[str, list[RecordedCheckResult]]:
         """Return the results of the waiting proposals, and delete those of others."""
-        kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
+        kept = {
+            key.removeprefix(_CHECKS_PREFIX): value for key, value in self._store.settings(_CHECKS_PREFIX).items()
+        }
         for gone in kept.keys() - set(waiting):
-            self._store.set_setting(f"{_CHECKS}{gone}", None)
-        return {key: _facts_adapter().validate_json(value) for key, value in kept.items() if key in waiting}
+            self._store.set_setting(f"{_CHECKS_PREFIX}{gone}", None)
+        return {key: _checks_adapter().validate_json(value) for key, value in kept.items() if key in waiting}
 
 
-_EVIDENCE = "evidence:"
+_EVIDENCE_PREFIX = "evidence:"
 
 
 @cache
@@ -153,9 +157,11 @@ class EvidenceStore:
         """
         with contextlib.suppress(StorageError):
             if found.marks:
-                self._store.set_setting(_EVIDENCE + found.proposal, _evidence_adapter().dump_json(found).decode())
-            for key in self._store.settings(_EVIDENCE):
-                if key.removeprefix(_EVIDENCE) not in waiting:
+                self._store.set_setting(
+                    _EVIDENCE_PREFIX + found.proposal, _evidence_adapter().dump_json(found).decode()
+                )
+            for key in self._store.settings(_EVIDENCE_PREFIX):
+                if key.removeprefix(_EVIDENCE_PREFIX) not in waiting:
                     self._store.set_setting(key, None)
 
     def load(self, proposal_id: str) -> "ProposalEvidence | None":
@@ -163,6 +169,6 @@ class EvidenceStore:
         unreadable.
         """
         with contextlib.suppress(StorageError, ValidationError):
-            if value := self._store.setting(_EVIDENCE + proposal_id):
+            if value := self._store.setting(_EVIDENCE_PREFIX + proposal_id):
                 return _evidence_adapter().validate_json(value)
         return None

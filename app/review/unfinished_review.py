@@ -46,7 +46,7 @@ class HunkExclusions:
     def __init__(self) -> None:
         self.left_out: dict[str, set[str]] = {}
         """Ids of excluded hunks, by proposal."""
-        self._latest: tuple[Proposal, frozenset[str], ApprovalSelection] | None = None
+        self._latest_selection: tuple[Proposal, frozenset[str], ApprovalSelection] | None = None
         """The last result: each frame needs it several times, and a proposal may have thousands of hunks."""
 
     def excluded_from(self, key: str) -> frozenset[str]:
@@ -55,21 +55,25 @@ class HunkExclusions:
 
     def approval_selection(self, proposal: Proposal) -> ApprovalSelection:
         """Return the part that an approval would write now."""
-        out = self.excluded_from(proposal.id)
-        if self._latest is None or self._latest[0] is not proposal or self._latest[1] != out:
-            self._latest = proposal, out, _part(proposal, out)
-        return self._latest[2]
+        excluded = self.excluded_from(proposal.id)
+        if (
+            self._latest_selection is None
+            or self._latest_selection[0] is not proposal
+            or self._latest_selection[1] != excluded
+        ):
+            self._latest_selection = proposal, excluded, _select_for_approval(proposal, excluded)
+        return self._latest_selection[2]
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Exclude the pending hunks among these; if all of them are excluded, include them."""
         pending = {hunk.id for hunk in filter_pending_hunks(hunks)}
         if not pending:
             return
-        out = self.left_out.setdefault(proposal.id, set())
-        if pending <= out:
-            out -= pending
+        excluded = self.left_out.setdefault(proposal.id, set())
+        if pending <= excluded:
+            excluded -= pending
         else:
-            out |= pending
+            excluded |= pending
 
     def toggle_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Toggle the selected lines of hunks that were just split, and hunks of which all lines were selected.
@@ -81,30 +85,34 @@ class HunkExclusions:
             parts: The parts of the split hunks.
             whole: Ids of the hunks of which all lines were selected.
         """
-        out = self.left_out.setdefault(proposal.id, set())
-        cut = {part.whole for part in parts}
-        goes_in = out.issuperset({*cut, *whole})
-        left = {part.hunk.id for part in parts if (not goes_in if part.picked else part.whole in out)}
-        out -= {*cut, *whole}
-        out |= left if goes_in else {*left, *whole}
+        excluded = self.left_out.setdefault(proposal.id, set())
+        split_hunks = {part.whole for part in parts}
+        is_included = excluded.issuperset({*split_hunks, *whole})
+        excluded_parts = {
+            part.hunk.id for part in parts if (not is_included if part.picked else part.whole in excluded)
+        }
+        excluded -= {*split_hunks, *whole}
+        excluded |= excluded_parts if is_included else {*excluded_parts, *whole}
 
     def carry_over_exclusions(self, before: Proposal, after: Proposal) -> None:
         """Keep excluded hunks excluded when a re-base or edit replaces them."""
-        out = self.left_out.get(after.id)
+        excluded = self.left_out.get(after.id)
         ids = [hunk.id for hunk in after.hunks]
-        if out and not out.issubset(ids):
-            known = {hunk.id for hunk in before.hunks}
-            out |= {identity for identity in ids if identity not in known}
+        if excluded and not excluded.issubset(ids):
+            earlier_ids = {hunk.id for hunk in before.hunks}
+            excluded |= {identity for identity in ids if identity not in earlier_ids}
 
 
-def _part(proposal: Proposal, out: frozenset[str]) -> ApprovalSelection:
+def _select_for_approval(proposal: Proposal, excluded: frozenset[str]) -> ApprovalSelection:
     pending = filter_pending_hunks(proposal.hunks)
-    chosen = [hunk for hunk in pending if hunk.id not in out]
+    chosen = [hunk for hunk in pending if hunk.id not in excluded]
     ids = tuple(hunk.id for hunk in chosen)
     if len(chosen) == len(pending):
         return ApprovalSelection(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
     files = sum(
-        1 for change in proposal.files if not out.issuperset(hunk.id for hunk in filter_pending_hunks(change.hunks))
+        1
+        for change in proposal.files
+        if not excluded.issuperset(hunk.id for hunk in filter_pending_hunks(change.hunks))
     )
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     return ApprovalSelection(ids, len(pending), files, added, removed)
@@ -158,10 +166,10 @@ class UnfinishedReview:
     """Keys of the comments sent with its denial that the user ticked off."""
 
     def __bool__(self) -> bool:
-        return self != _NONE
+        return self != _EMPTY_REVIEW
 
 
-_NONE = UnfinishedReview()
+_EMPTY_REVIEW = UnfinishedReview()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,34 +202,37 @@ def move_comment_to_revision(comment: DraftComment, before: Proposal, after: Pro
         return comment
     for hunk in old.hunks:
         if comment.line in hunk_line_numbers(hunk, comment.side):
-            now = next((one for one in new.hunks if one.id == hunk.id), None)
-            if now is None and old.base == new.base:
+            new_hunk = next((candidate for candidate in new.hunks if candidate.id == hunk.id), None)
+            if new_hunk is None and old.base == new.base:
                 # The user has edited the proposed text.
-                now = next((one for one in new.hunks if one.new_count and _touch(one, hunk)), None)
-            return comment if now is None else _moved_with(comment, hunk, now)
+                new_hunk = next(
+                    (candidate for candidate in new.hunks if candidate.new_count and _touch_in_base(candidate, hunk)),
+                    None,
+                )
+            return comment if new_hunk is None else _move_with_hunk(comment, hunk, new_hunk)
     if old.base != new.base or comment.side == "old":
         return comment
-    in_base = comment.line - _shift(old, comment.line, proposed=True)
-    return replace(comment, line=in_base + _shift(new, in_base, proposed=False))
+    in_base = comment.line - _count_lines_added_before(old, comment.line, proposed=True)
+    return replace(comment, line=in_base + _count_lines_added_before(new, in_base, proposed=False))
 
 
-def _touch(one: Hunk, other: Hunk) -> bool:
+def _touch_in_base(first: Hunk, second: Hunk) -> bool:
     """Return whether two hunks replace lines of the base that overlap or are neighbours."""
-    here, there = hunk_line_numbers(one, "old"), hunk_line_numbers(other, "old")
-    return here.start <= there.stop and there.start <= here.stop
+    first_lines, second_lines = hunk_line_numbers(first, "old"), hunk_line_numbers(second, "old")
+    return first_lines.start <= second_lines.stop and second_lines.start <= first_lines.stop
 
 
-def _moved_with(comment: DraftComment, hunk: Hunk, now: Hunk) -> DraftComment:
+def _move_with_hunk(comment: DraftComment, hunk: Hunk, new_hunk: Hunk) -> DraftComment:
     """Return a comment at the new place of its hunk, which may be decided and have no lines any more."""
-    at = comment.line - hunk_line_numbers(hunk, comment.side).start
-    if lines := hunk_line_numbers(now, comment.side):
-        return replace(comment, line=lines[min(at, len(lines) - 1)])
+    offset = comment.line - hunk_line_numbers(hunk, comment.side).start
+    if lines := hunk_line_numbers(new_hunk, comment.side):
+        return replace(comment, line=lines[min(offset, len(lines) - 1)])
     # The present text there is unchanged: the old lines of a denied hunk, or the new lines of a written one.
-    rows = hunk.old_count if now.state is HunkState.DENIED else hunk.new_count
-    return replace(comment, side="new", line=now.new_start + max(0, min(at, rows - 1)))
+    rows = hunk.old_count if new_hunk.state is HunkState.DENIED else hunk.new_count
+    return replace(comment, side="new", line=new_hunk.new_start + max(0, min(offset, rows - 1)))
 
 
-def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
+def _count_lines_added_before(change: FileChange, line: int, *, proposed: bool) -> int:
     """Return how many lines the hunks before a line, of the proposed text or of the base, add to the file."""
     return sum(
         hunk.new_count - hunk.old_count
@@ -245,19 +256,21 @@ def quote_lines(diff: FileDiff, comment: DraftComment) -> str:
     escaped.
     """
     shown: list[str] = []
-    at = 0
+    comment_index = 0
 
-    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
-        nonlocal at
+    def add_lines(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
+        nonlocal comment_index
         if comment.side == side and start <= comment.line < end:
-            at = len(shown) + comment.line - start
+            comment_index = len(shown) + comment.line - start
         shown.extend(f"{sign}{line}" for line in lines[start:end])
 
-    new = 0
+    new_at = 0
     for hunk in diff.change.hunks:
-        take("new", diff.new, new, hunk.new_start, " ")
-        new = hunk.new_start + hunk.new_count
-        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
-        take("new", diff.new, hunk.new_start, new, "+")
-    take("new", diff.new, new, len(diff.new), " ")
-    return escape_surrogates("\n".join(shown[max(0, at - QUOTED_LINES) : at + QUOTED_LINES + 1]))
+        add_lines("new", diff.new, new_at, hunk.new_start, " ")
+        new_at = hunk.new_start + hunk.new_count
+        add_lines("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
+        add_lines("new", diff.new, hunk.new_start, new_at, "+")
+    add_lines("new", diff.new, new_at, len(diff.new), " ")
+    return escape_surrogates(
+        "\n".join(shown[max(0, comment_index - QUOTED_LINES) : comment_index + QUOTED_LINES + 1])
+    )

@@ -91,7 +91,7 @@ def describe_review_state(proposal: Proposal) -> str:
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
 
 
-_QUOTED = 48
+_MAX_QUOTED_CHARACTERS = 48
 """Maximum characters of the user's unsent words that a question quotes."""
 
 
@@ -156,12 +156,12 @@ def judge_approval(
         return ActionRefused("This compares two versions; go back to the diff to decide.")
     if not shown:
         return ActionRefused("The diff isn't on screen yet.")
-    part = state.hunk_exclusions.approval_selection(proposal)
-    if part.is_empty:
+    selection = state.hunk_exclusions.approval_selection(proposal)
+    if selection.is_empty:
         return ActionRefused("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen_parts(proposal):
-        reproduced = proposal.is_reproduced and part.decided_hunks is None
+        reproduced = proposal.is_reproduced and selection.decided_hunks is None
         reasons.append(
             describe_reproduced_files(proposal, unseen) if reproduced else describe_unseen_parts(proposal.id, unseen)
         )
@@ -169,14 +169,14 @@ def judge_approval(
     if doubts:
         reasons.append(f"{proposal.id}: {', '.join(doubts)}")
     elif deleted and not proposal.on_disk:
-        reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
-    if red := describe_failed_checks(state, proposal.id):
-        reasons.append(red)
-    if unfinished := state.feedback_drafts.describe_unsent(proposal, part.decided_hunks):
-        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
+        reasons.append(f"{proposal.id} deletes {_join_items(deleted)}")
+    if failed_checks := describe_failed_checks(state, proposal.id):
+        reasons.append(failed_checks)
+    if unsent := state.feedback_drafts.describe_unsent(proposal, selection.decided_hunks):
+        reasons.append(f"your unsent words go with it to the model, {_quote(unsent)}")
     if reasons:
         return ActionNeedsConfirmation(
-            f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,)
+            f"{_join_as_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,)
         )
     return ActionAllowed(action, (proposal.id,))
 
@@ -189,12 +189,12 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
-        reasons += _lost(state, proposal)
-    if unfinished := state.feedback_drafts.describe_unsent(proposal):
-        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
+        reasons += _describe_losses(state, proposal)
+    if unsent := state.feedback_drafts.describe_unsent(proposal):
+        reasons.append(f"your unsent words go with it to the model, {_quote(unsent)}")
     if reasons:
         return ActionNeedsConfirmation(
-            f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
+            f"{_join_as_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
         )
     return ActionAllowed("deny", (proposal.id,))
 
@@ -204,30 +204,30 @@ def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
-        if reasons := _lost(state, proposal):
+        if reasons := _describe_losses(state, proposal):
             return ActionNeedsConfirmation(
-                f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
+                f"{_join_as_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
             )
     return ActionAllowed("deny", (proposal.id,))
 
 
-def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return what a denial removes from the disk: lines that were never on screen, and files that git does not
     have.
     """
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reasons.append(describe_unseen_parts(proposal.id, unseen))
-    if new := [
+    if created := [
         change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
     ]:
-        reasons.append(f"that removes {_listed(new)}, which git does not have")
+        reasons.append(f"that removes {_join_items(created)}, which git does not have")
     return reasons
 
 
-def _sentence(reasons: Sequence[str]) -> str:
-    said = ", and ".join(reasons)
-    return f"{said[0].upper()}{said[1:]}."
+def _join_as_sentence(reasons: Sequence[str]) -> str:
+    sentence = ", and ".join(reasons)
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def judge_approve_all(state: ReviewState) -> Verdict:
@@ -239,22 +239,23 @@ def judge_approve_all(state: ReviewState) -> Verdict:
     ]
     if not ready:
         return ActionRefused("Nothing waits that can be approved.")
-    safe = [item for item in ready if not _doubts(state, item)]
-    doubtful = [item for item in ready if _doubts(state, item)]
+    safe = [item for item in ready if not _describe_doubts(state, item)]
+    doubtful = [item for item in ready if _describe_doubts(state, item)]
     added = sum(state.hunk_exclusions.approval_selection(item).added for item in safe)
     removed = sum(state.hunk_exclusions.approval_selection(item).removed for item in safe)
     unseen = [describe_unseen_parts(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
     parts = []
     if safe:
-        parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
+        parts.append(f"Approve {_join_items([item.id for item in safe])} (+{added:,} -{removed:,})?")
         if unseen:
             parts.append(f"{'; '.join(unseen)}.")
     if doubtful:
         named = "; ".join(
-            f"{item.id} ({', '.join((*_doubts(state, item), *_unseen(state, item)))})" for item in doubtful
+            f"{item.id} ({', '.join((*_describe_doubts(state, item), *_describe_unseen(state, item)))})"
+            for item in doubtful
         )
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
-    said = _words_go_along(
+    feedback_note = _feedback_sentence(
         [
             item.id
             for item in ready
@@ -262,7 +263,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
         ]
     )
     return ActionNeedsConfirmation(
-        " ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful)
+        " ".join(parts) + feedback_note, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful)
     )
 
 
@@ -273,30 +274,30 @@ def judge_deny_all(state: ReviewState) -> Verdict:
         return ActionRefused("Nothing waits.")
     if len(ids) == 1:
         return judge_denial(state, state.waiting[0])
-    about = [item.id for item in state.waiting if state.feedback_drafts.feedback_for(item)]
-    said = _words_go_along(about)
+    with_feedback = [item.id for item in state.waiting if state.feedback_drafts.feedback_for(item)]
+    feedback_note = _feedback_sentence(with_feedback)
     on_disk = [item.id for item in state.waiting if item.on_disk]
-    taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
+    disk_note = f" {_join_items(on_disk)} would be taken back off the disk." if on_disk else ""
     return ActionNeedsConfirmation(
-        f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting)
+        f"Deny all {len(ids)}: {_join_items(ids)}?{disk_note}{feedback_note}", "deny_all", tuple(state.waiting)
     )
 
 
-def _words_go_along(about: Sequence[str]) -> str:
+def _feedback_sentence(about: Sequence[str]) -> str:
     """Return the sentence that the user's words about these proposals go to the model; empty if there are none."""
-    return f" What you wrote about {_listed(about)} goes to the model." if about else ""
+    return f" What you wrote about {_join_items(about)} goes to the model." if about else ""
 
 
-def _quoted(texts: Sequence[str]) -> str:
+def _quote(texts: Sequence[str]) -> str:
     """Return the beginning of some texts on one line, in quotes."""
     line = " ".join(" ".join(texts).split())
-    return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
+    return f"“{line if len(line) <= _MAX_QUOTED_CHARACTERS else line[: _MAX_QUOTED_CHARACTERS - 1].rstrip() + '…'}”"
 
 
-def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    red = describe_failed_checks(state, proposal.id)
-    return [*find_bulk_approval_caveats(proposal), *([red] if red else [])]
+    failed_checks = describe_failed_checks(state, proposal.id)
+    return [*find_bulk_approval_caveats(proposal), *([failed_checks] if failed_checks else [])]
 
 
 def describe_failed_checks(state: ReviewState, proposal: str) -> str:
@@ -305,17 +306,17 @@ def describe_failed_checks(state: ReviewState, proposal: str) -> str:
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 
-def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
+def _describe_unseen(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return in a few words how much of it was never on screen; empty if nothing."""
     missing = state.unseen_parts(proposal)
     if not missing.lines:
-        return [f"{_listed(missing.paths)} never on screen"] if missing else []
+        return [f"{_join_items(missing.paths)} never on screen"] if missing else []
     return [f"{missing.lines:,} of {format_count(missing.total, 'changed line')} were never on screen"]
 
 
 def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     """Return for example `1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
-    files = _listed(unseen.paths)
+    files = _join_items(unseen.paths)
     if not unseen.lines:
         return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
     whole = f"{unseen.lines:,} of {format_count(unseen.total, 'changed line')} of {name}"
@@ -329,42 +330,42 @@ def describe_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
     """
     seen = f"{len(proposal.files) - len(unseen.paths):,} of {format_count(len(proposal.files), 'file')}"
     command = " ".join(proposal.recipe.command.split()) if proposal.recipe else ""
-    return f"{seen} of {proposal.id} were on screen; the rest is what {_quoted((command,))} gave twice, byte for byte"
+    return f"{seen} of {proposal.id} were on screen; the rest is what {_quote((command,))} gave twice, byte for byte"
 
 
-def _listed(items: Sequence[str], most: int = 4) -> str:
-    shown = list(items[:most])
-    if len(items) > most:
-        shown.append(f"{len(items) - most} more")
+def _join_items(items: Sequence[str], max_items: int = 4) -> str:
+    shown = list(items[:max_items])
+    if len(items) > max_items:
+        shown.append(f"{len(items) - max_items} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
 def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    found: list[str] = []
+    caveats: list[str] = []
     for change in proposal.files:
         for caveat in find_file_caveats(change):
-            if caveat not in found:
-                found.append(caveat)
-    return found
+            if caveat not in caveats:
+                caveats.append(caveat)
+    return caveats
 
 
 def find_file_caveats(change: FileChange) -> list[str]:
     """Return why a file must be named before its proposal is approved with others."""
-    found = []
+    caveats = []
     if change.op is FileOperation.DELETE:
-        found.append(f"deletes {change.path}")
+        caveats.append(f"deletes {change.path}")
     if change.is_inexact:
-        found.append(f"inexact match in {change.path}")
+        caveats.append(f"inexact match in {change.path}")
     if change.rebased:
-        found.append(f"re-based {change.path}")
+        caveats.append(f"re-based {change.path}")
     if mode := describe_mode_change(change):
-        found.append(f"{mode} of {change.path}")
+        caveats.append(f"{mode} of {change.path}")
     if change.warnings:
-        found.append(f"deceiving text in {change.path}")
+        caveats.append(f"deceiving text in {change.path}")
     for denied in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
-        found.append(f"repeats in {change.path} what you denied in {denied}")
-    return found
+        caveats.append(f"repeats in {change.path} what you denied in {denied}")
+    return caveats
 
 
 def can_be_approved(proposal: Proposal) -> bool:

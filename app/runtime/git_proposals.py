@@ -10,7 +10,7 @@ from app.attestation.review_policy import read_committed_policy
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRangeChanges, create_commit, read_range_changes, read_worktree_changes
 from app.git.remotes import (
-    PROPOSALS,
+    PROPOSAL_REFERENCES,
     default_remote,
     push_commit,
     push_notes,
@@ -125,7 +125,7 @@ def push_proposal(
         remote_url(borrowed, remote, pushing=True)
         message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
-        reference = f"{PROPOSALS}{name or proposal.id}"
+        reference = f"{PROPOSAL_REFERENCES}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
         written = (

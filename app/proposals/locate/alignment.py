@@ -30,28 +30,28 @@ MIN_ALIGNED_LINES = 3
 MAX_ALIGNED_LINES = 300
 """Maximum lines of a block to align."""
 
-_RARE = 16
-_CANDIDATES = 6
-_EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
+_MAX_VOTER_OCCURRENCES = 16
+_MAX_CANDIDATES = 6
+_SCORE_EQUAL, _SCORE_EQUAL_BLANK, _SCORE_SIMILAR, _SCORE_GAP = 6, 1, 3, -2
 
 
 def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
     """Return the places where the block can be aligned, without overlaps; `removed` are the lines that the edit
     deletes.
     """
-    wanted = [normalize_spacing(line) for line in block]
-    solid = [line for line in wanted if line]
-    if len(solid) < MIN_ALIGNED_LINES or len(block) > MAX_ALIGNED_LINES:
+    normalized = [normalize_spacing(line) for line in block]
+    non_blank = [line for line in normalized if line]
+    if len(non_blank) < MIN_ALIGNED_LINES or len(block) > MAX_ALIGNED_LINES:
         return []
     positions = index.positions_by_line(MatchLevel.SPACING)
-    if any(wanted[line] not in positions for line in removed):
+    if any(normalized[line] not in positions for line in removed):
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
     scored: list[tuple[int, BlockPlace]] = []
-    for offset in find_likely_block_starts(index, wanted, slack):
-        found = _align(index, block, wanted, removed, max(0, offset - slack), offset + len(block) + slack)
-        if found is not None:
-            scored.append(found)
+    for offset in find_likely_block_starts(index, normalized, slack):
+        candidate = _align(index, block, normalized, removed, max(0, offset - slack), offset + len(block) + slack)
+        if candidate is not None:
+            scored.append(candidate)
     scored.sort(key=lambda item: -item[0])
     result: list[BlockPlace] = []
     for _, place in scored:
@@ -61,16 +61,16 @@ def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collect
 
 
 def find_likely_block_starts(
-    index: LineIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES
+    index: LineIndex, normalized: Sequence[str], slack: int, limit: int = _MAX_CANDIDATES
 ) -> list[int]:
     """Return the lines (from 0) at which the block may begin, those with most votes first; `wanted` are folded
     lines.
     """
     positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
-    for at, key in enumerate(wanted):
-        occurrences = positions.get(key, ())
-        if key and len(occurrences) <= _RARE:
+    for at, line in enumerate(normalized):
+        occurrences = positions.get(line, ())
+        if line and len(occurrences) <= _MAX_VOTER_OCCURRENCES:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
     return select_offsets_with_most_votes(votes, slack, limit)
@@ -79,36 +79,36 @@ def find_likely_block_starts(
 def select_offsets_with_most_votes(votes: Counter[int], slack: int, limit: int) -> list[int]:
     """Return the offsets with most votes, each more than `slack` away from the others."""
 
-    def apart() -> Iterator[int]:
-        taken: list[int] = []
+    def offsets_apart() -> Iterator[int]:
+        chosen: list[int] = []
         for offset, _ in votes.most_common():
-            if all(abs(offset - other) > slack for other in taken):
-                taken.append(offset)
+            if all(abs(offset - other) > slack for other in chosen):
+                chosen.append(offset)
                 yield offset
 
-    return list(islice(apart(), limit))
+    return list(islice(offsets_apart(), limit))
 
 
 def _align(
-    index: LineIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
+    index: LineIndex, block: Sequence[str], normalized: Sequence[str], removed: Collection[int], low: int, high: int
 ) -> tuple[int, BlockPlace] | None:
     """Return the best alignment of the block within lines `low` to `high`, with its score; None if it is not good
     enough.
     """
-    keys = index.compared_lines(MatchLevel.SPACING)[low:high]
-    score, pairs = _best_path(wanted, keys, removed)
+    window = index.compared_lines(MatchLevel.SPACING)[low:high]
+    score, pairs = _find_best_alignment(normalized, window, removed)
     if not pairs or pairs[0][0] != 0 or pairs[-1][0] != len(block) - 1:
         return None
     alignment: list[int | None] = [None] * len(block)
     for ours, theirs in pairs:
         alignment[ours] = low + theirs
-    equal = [(ours, theirs) for ours, theirs in pairs if wanted[ours] == keys[theirs]]
+    equal = [(ours, theirs) for ours, theirs in pairs if normalized[ours] == window[theirs]]
     start, end = low + pairs[0][1], low + pairs[-1][1] + 1
-    allowed = max(1, int(len(block) * SPAN_TOLERANCE))
+    tolerance = max(1, int(len(block) * SPAN_TOLERANCE))
     if (
         len(equal) < EQUAL_SHARE * len(block)
         or len(pairs) < ALIGNED_SHARE * len(block)
-        or abs(end - start - len(block)) > allowed
+        or abs(end - start - len(block)) > tolerance
         or any(alignment[line] is None for line in removed)
     ):
         return None
@@ -117,43 +117,43 @@ def _align(
     )
     if shift is None:
         return None
-    unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
-    return score, BlockPlace(MatchLevel.ALIGNED, start, end, tuple(alignment), shift, unlike)
+    similar_only = frozenset(ours for ours, theirs in pairs if normalized[ours] != window[theirs])
+    return score, BlockPlace(MatchLevel.ALIGNED, start, end, tuple(alignment), shift, similar_only)
 
 
-def _best_path(
-    wanted: Sequence[str], keys: Sequence[str], removed: Collection[int]
+def _find_best_alignment(
+    normalized: Sequence[str], window: Sequence[str], removed: Collection[int]
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return the score and the pairs (line of the block, line of the window) of a best alignment.
 
     Lines at both ends of the window may stay without a partner.
     """
-    width = len(keys)
+    width = len(window)
     rows: list[list[int]] = [[0] * (width + 1)]
-    gains: list[list[int]] = []
-    for at, line in enumerate(wanted):
-        before = rows[-1]
-        row = [before[0] + _GAP]
-        gain = [_gain(line, key, fixed=at in removed) for key in keys]
+    score_rows: list[list[int]] = []
+    for at, line in enumerate(normalized):
+        previous_row = rows[-1]
+        row = [previous_row[0] + _SCORE_GAP]
+        scores = [_match_score(line, other, must_be_equal=at in removed) for other in window]
         for column in range(width):
-            best = before[column + 1] + _GAP
-            if row[column] + _GAP > best:
-                best = row[column] + _GAP
-            if gain[column] and before[column] + gain[column] > best:
-                best = before[column] + gain[column]
-            row.append(best)
+            best_score = previous_row[column + 1] + _SCORE_GAP
+            if row[column] + _SCORE_GAP > best_score:
+                best_score = row[column] + _SCORE_GAP
+            if scores[column] and previous_row[column] + scores[column] > best_score:
+                best_score = previous_row[column] + scores[column]
+            row.append(best_score)
         rows.append(row)
-        gains.append(gain)
+        score_rows.append(scores)
     score = max(rows[-1])
     column = rows[-1].index(score)
-    at = len(wanted)
+    at = len(normalized)
     pairs: list[tuple[int, int]] = []
     while at and column:
-        gain_here = gains[at - 1][column - 1]
-        if gain_here and rows[at][column] == rows[at - 1][column - 1] + gain_here:
+        match_score = score_rows[at - 1][column - 1]
+        if match_score and rows[at][column] == rows[at - 1][column - 1] + match_score:
             at, column = at - 1, column - 1
             pairs.append((at, column))
-        elif rows[at][column] == rows[at - 1][column] + _GAP:
+        elif rows[at][column] == rows[at - 1][column] + _SCORE_GAP:
             at -= 1
         else:
             column -= 1
@@ -161,12 +161,12 @@ def _best_path(
     return score, pairs
 
 
-def _gain(line: str, key: str, *, fixed: bool) -> int:
-    if line == key:
-        return _EQUAL if line else _EQUAL_BLANK
-    if fixed or not line or not key:
+def _match_score(line: str, other: str, *, must_be_equal: bool) -> int:
+    if line == other:
+        return _SCORE_EQUAL if line else _SCORE_EQUAL_BLANK
+    if must_be_equal or not line or not other:
         return 0
-    return _ALIKE if are_similar_lines(line, key, LINE_SIMILARITY) else 0
+    return _SCORE_SIMILAR if are_similar_lines(line, other, LINE_SIMILARITY) else 0
 
 
 SHOWN_PLACES = 5
@@ -177,16 +177,16 @@ LINE_WIDTH = 120
 _WORD = re.compile(r"\w{3,}")
 _MAX_WORDS = 40
 _MAX_OCCURRENCES = 60
-_SHOWN_CANDIDATES = 3
+_MAX_SHOWN_CANDIDATES = 3
 
 
 def format_numbered_lines(index: LineIndex, start: int, end: int) -> str:
     """Return the lines from `start` to `end` (from 0), each with its number."""
     start, end = max(0, start), min(end, len(index.texts))
-    return "\n".join(f"{at + 1:>6}|{_clipped(index.texts[at])}" for at in range(start, end))
+    return "\n".join(f"{at + 1:>6}|{_clip_line(index.texts[at])}" for at in range(start, end))
 
 
-def _clipped(line: str) -> str:
+def _clip_line(line: str) -> str:
     return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line)} characters)"
 
 
@@ -194,41 +194,43 @@ def describe_places(index: LineIndex, spans: Sequence[tuple[int, int]]) -> str:
     """Return the line numbers of the places (spans of lines from 0), and the first places with their surroundings."""
     numbers = ", ".join(str(start + 1) for start, _ in spans[:SHOWN_PLACES])
     more = f" and {len(spans) - SHOWN_PLACES} more" if len(spans) > SHOWN_PLACES else ""
-    shown = []
+    excerpts = []
     for start, end in spans[:SHOWN_PLACES]:
         first, last = start - CONTEXT_LINES, min(end, start + 3) + CONTEXT_LINES
-        shown.append(f"At line {start + 1}:\n{format_numbered_lines(index, first, last)}")
-    return f"lines {numbers}{more}.\n" + "\n".join(shown)
+        excerpts.append(f"At line {start + 1}:\n{format_numbered_lines(index, first, last)}")
+    return f"lines {numbers}{more}.\n" + "\n".join(excerpts)
 
 
 def describe_nearest_text(index: LineIndex, block: Sequence[str]) -> str:
     """Return the text of the file that is most like the block, with line numbers and the first line that differs."""
     if not index.texts:
         return "The file is empty."
-    start = _nearest_start(index, block)
+    start = _find_nearest_start(index, block)
     if start is None:
         return "Nothing in the file is like it. Read the file again, and check that it is the right one."
-    ours, theirs = _first_difference(index, block, start)
+    block_line, file_line = _find_first_difference(index, block, start)
     end = min(start + len(block), start + NEAREST_LINES)
     parts = [f"Nearest text in the file, from line {start + 1}:", format_numbered_lines(index, start, end)]
-    if ours is not None:
-        parts.append(f"First difference, line {ours + 1} of the text to find:")
-        parts.append(f"  given: {_visible(block[ours])}")
-        there = index.texts[theirs] if theirs is not None and theirs < len(index.texts) else None
-        parts.append(f"  file:  {'(end of file)' if there is None else _visible(there)}")
+    if block_line is not None:
+        parts.append(f"First difference, line {block_line + 1} of the text to find:")
+        parts.append(f"  given: {_make_blanks_visible(block[block_line])}")
+        file_text = index.texts[file_line] if file_line is not None and file_line < len(index.texts) else None
+        parts.append(f"  file:  {'(end of file)' if file_text is None else _make_blanks_visible(file_text)}")
     return "\n".join(parts)
 
 
-def _visible(line: str) -> str:
+def _make_blanks_visible(line: str) -> str:
     """Return the line with visible marks for tabs and for leading and trailing blanks."""
     body = line.strip(BLANKS)
-    head = line[: len(line) - len(line.lstrip(BLANKS))]
-    tail = line[len(head) + len(body) :]
+    leading = line[: len(line) - len(line.lstrip(BLANKS))]
+    trailing = line[len(leading) + len(body) :]
     marks = str.maketrans({"\t": "→", " ": "·", "\r": "␍", "\f": "␌", "\v": "␋"})
-    return _clipped(head.translate(marks) + body.replace("\t", "→") + tail.translate(marks)) or "(empty line)"
+    return (
+        _clip_line(leading.translate(marks) + body.replace("\t", "→") + trailing.translate(marks)) or "(empty line)"
+    )
 
 
-def _first_difference(index: LineIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
+def _find_first_difference(index: LineIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
     """Return the first line of the block that differs from the file, and the line of the file there; None if all
     match.
     """
@@ -238,22 +240,22 @@ def _first_difference(index: LineIndex, block: Sequence[str], start: int) -> tup
     return None, None
 
 
-def _nearest_start(index: LineIndex, block: Sequence[str]) -> int | None:
-    wanted = [normalize_spacing(line) for line in block]
+def _find_nearest_start(index: LineIndex, block: Sequence[str]) -> int | None:
+    normalized = [normalize_spacing(line) for line in block]
     slack = max(1, len(block) // 5)
-    offsets = find_likely_block_starts(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(
+    offsets = find_likely_block_starts(index, normalized, slack, _MAX_SHOWN_CANDIDATES) or _offsets_by_words(
         index, block, slack
     )
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
-    keys = index.compared_lines(MatchLevel.SPACING)
+    file_lines = index.compared_lines(MatchLevel.SPACING)
 
-    def likeness(offset: int) -> int:
-        pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))
+    def similarity(offset: int) -> int:
+        pairs = list(zip(normalized[:60], file_lines[offset : offset + len(normalized)], strict=False))
         return sum(
             2 if ours == theirs else 1 if are_similar_lines(ours, theirs, 0.6) else 0 for ours, theirs in pairs
         )
 
-    return max(offsets, key=likeness, default=None)
+    return max(offsets, key=similarity, default=None)
 
 
 def _offsets_by_words(index: LineIndex, block: Sequence[str], slack: int) -> list[int]:
@@ -265,17 +267,17 @@ def _offsets_by_words(index: LineIndex, block: Sequence[str], slack: int) -> lis
         for word in _WORD.findall(line):
             first_lines.setdefault(word, at)
     for word, at in islice(first_lines.items(), _MAX_WORDS):
-        hits = _hits(text, word)
-        if len(hits) <= _MAX_OCCURRENCES:
-            for hit in hits:
-                votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
-    return select_offsets_with_most_votes(votes, slack, _SHOWN_CANDIDATES)
+        occurrences = _find_word(text, word)
+        if len(occurrences) <= _MAX_OCCURRENCES:
+            for occurrence in occurrences:
+                votes[bisect_right(index.offsets, occurrence) - 1 - at] += 1 + 60 // len(occurrences)
+    return select_offsets_with_most_votes(votes, slack, _MAX_SHOWN_CANDIDATES)
 
 
-def _hits(text: str, word: str) -> list[int]:
-    hits: list[int] = []
+def _find_word(text: str, word: str) -> list[int]:
+    offsets: list[int] = []
     start = text.find(word)
-    while start >= 0 and len(hits) <= _MAX_OCCURRENCES:
-        hits.append(start)
+    while start >= 0 and len(offsets) <= _MAX_OCCURRENCES:
+        offsets.append(start)
         start = text.find(word, start + len(word))
-    return hits
+    return offsets

@@ -24,31 +24,31 @@ def encode_new_content(document: Document, text: str) -> bytes:
     if document.is_binary or not document.data:
         return encode_surrogateescape(text)
     text = text.removeprefix("\ufeff")
-    wanted = split_text(text)
-    bodies = document.lines_without_mark
+    new_texts = split_text(text)
+    old_lines = document.lines_without_mark
     lines: list[bytes] = []
     position = 0
-    for change in diff_lines(document.line_texts, wanted):
-        lines += bodies[position : change.old_start]
+    for change in diff_lines(document.line_texts, new_texts):
+        lines += old_lines[position : change.old_start]
         position = change.old_end
         for offset in range(change.added):
             near = min(change.old_start + offset, max(change.old_end - 1, change.old_start))
-            lines.append(document.encode_line(wanted[change.new_start + offset], near))
-    lines += bodies[position:]
-    closed = text.replace("\r\n", "\n").endswith("\n")
+            lines.append(document.encode_line(new_texts[change.new_start + offset], near))
+    lines += old_lines[position:]
+    ends_with_newline = text.replace("\r\n", "\n").endswith("\n")
     for index, line in enumerate(lines):
-        last = index == len(lines) - 1
-        lines[index] = _ended(document, line, index, closed or not last)
+        is_last = index == len(lines) - 1
+        lines[index] = _with_or_without_ending(document, line, index, ends_with_newline or not is_last)
     return document.byte_order_mark + b"".join(lines)
 
 
-def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
+def _with_or_without_ending(document: Document, line: bytes, index: int, needs_ending: bool) -> bytes:
     """Return the line with or without a line ending; only a line that was or becomes the last one is changed."""
     endings = [document.encode_ending(ending) for ending in ("\r\n", "\n")]
     ending = next((mark for mark in endings if line.endswith(mark)), b"")
-    if closed and not ending:
+    if needs_ending and not ending:
         return line + document.encode_ending(document.ending_for_line(index))
-    return line if closed else line[: len(line) - len(ending)]
+    return line if needs_ending else line[: len(line) - len(ending)]
 
 
 class LineOperation(Enum):
@@ -108,7 +108,9 @@ def list_kept_and_inserted_lines(script: Sequence[EditScriptLine], place: BlockP
                         f"difference: {line.text.strip()[:80]!r}.",
                         "Give old and new with the file's own indentation.",
                     )
-                inserted.setdefault(_position(place, at, replaced), []).append(InsertedLine(text, line.ending))
+                inserted.setdefault(_find_insert_line(place, at, replaced), []).append(
+                    InsertedLine(text, line.ending)
+                )
             case LineOperation.REMOVE:
                 target = place.alignment[at]
                 assert target is not None, "a place has all lines that are removed"
@@ -125,7 +127,7 @@ def list_kept_and_inserted_lines(script: Sequence[EditScriptLine], place: BlockP
     return parts
 
 
-def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
+def _find_insert_line(place: BlockPlace, at: int, removed: Set[int]) -> int:
     """Return the line of the file before which an insertion goes that is before line `at` of the block.
 
     The position is known if the new line replaces a neighbour (`removed`, lines of the block), or if both neighbours
@@ -139,11 +141,11 @@ def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
         return place.start
     before = alignment[at - 1] if at else None
     after = alignment[at] if at < len(alignment) else None
-    next_to = {at - 1, at}
-    sure = not next_to & place.similar_only or bool(next_to & removed)
-    if sure and at == 0 and after is not None:
+    neighbours = {at - 1, at}
+    is_certain = not neighbours & place.similar_only or bool(neighbours & removed)
+    if is_certain and at == 0 and after is not None:
         return after
-    if not sure or before is None or (at < len(alignment) and after != before + 1):
+    if not is_certain or before is None or (at < len(alignment) and after != before + 1):
         raise NoMatch(
             "The lines were nearly found, but the file has other text just where new lines would go.",
             "Read the file again and give the lines around the change as they are.",

@@ -25,7 +25,7 @@ _LOOKALIKES = str.maketrans(
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
     }
 )
-_RUN = re.compile(r"[ \t\r\f\v]+")
+_SPACE_RUN = re.compile(r"[ \t\r\f\v]+")
 
 
 def strip_trailing_space(line: str) -> str:
@@ -46,7 +46,7 @@ def normalize_spacing(line: str) -> str:
     """
     if not line.isascii():
         line = line.translate(_LOOKALIKES)
-    return _RUN.sub(" ", line.strip(BLANKS))
+    return _SPACE_RUN.sub(" ", line.strip(BLANKS))
 
 
 def leading_whitespace(line: str) -> str:
@@ -76,21 +76,21 @@ class IndentShift:
         """Return the model's line at the file's indentation; None if it has too little to remove."""
         if self.is_zero or not line.strip(BLANKS):
             return line
-        own = leading_whitespace(line)
-        rest = line[len(own) :]
-        own = self._converted(own)
+        indentation = leading_whitespace(line)
+        rest = line[len(indentation) :]
+        indentation = self._convert_tabs(indentation)
         if not self.removed:
-            return self.prefix + own + rest
-        if not own.startswith(self.prefix):
+            return self.prefix + indentation + rest
+        if not indentation.startswith(self.prefix):
             return None
-        return own[len(self.prefix) :] + rest
+        return indentation[len(self.prefix) :] + rest
 
-    def _converted(self, own: str) -> str:
+    def _convert_tabs(self, indentation: str) -> str:
         if self.tabs == "to spaces":
-            return own.replace("\t", " " * self.width)
+            return indentation.replace("\t", " " * self.width)
         if self.tabs == "from spaces":
-            return own.replace(" " * self.width, "\t")
-        return own
+            return indentation.replace(" " * self.width, "\t")
+        return indentation
 
 
 NO_SHIFT = IndentShift()
@@ -112,22 +112,22 @@ def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShif
     ]
     if not indents:
         return IndentShift()
-    plain = _constant(indents, IndentShift())
-    if plain is not None:
-        return plain
-    found = []
+    unconverted_shift = _find_constant_shift(indents, IndentShift())
+    if unconverted_shift is not None:
+        return unconverted_shift
+    shifts = []
     if any("\t" in theirs for _, theirs in indents):
         rewrites = [IndentShift(tabs="from spaces", width=width) for width in (4, 2, 8)]
     else:
         rewrites = [IndentShift(tabs="to spaces", width=unit)]
     for rewrite in rewrites:
-        shift = _constant([(rewrite._converted(ours), theirs) for ours, theirs in indents], rewrite)
+        shift = _find_constant_shift([(rewrite._convert_tabs(ours), theirs) for ours, theirs in indents], rewrite)
         if shift is not None:
-            found.append(shift)
-    return min(found, key=lambda shift: len(shift.prefix), default=None)
+            shifts.append(shift)
+    return min(shifts, key=lambda shift: len(shift.prefix), default=None)
 
 
-def _constant(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> IndentShift | None:
+def _find_constant_shift(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> IndentShift | None:
     ours, theirs = indents[0]
     removed = len(ours) > len(theirs)
     longer, shorter = (ours, theirs) if removed else (theirs, ours)
@@ -142,21 +142,21 @@ def _constant(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> Inden
 def indentation_unit(lines: Iterable[str]) -> int:
     """Return the number of spaces of one indentation level, from the steps between lines; 4 if there are no steps."""
     steps: dict[int, int] = {}
-    before = 0
+    previous_width = 0
     for line in lines:
         if not line.strip(BLANKS):
             continue
-        own = leading_whitespace(line)
-        if "\t" in own:
+        indentation = leading_whitespace(line)
+        if "\t" in indentation:
             continue
-        step = len(own) - before
-        before = len(own)
+        step = len(indentation) - previous_width
+        previous_width = len(indentation)
         if step in (2, 3, 4, 8):
             steps[step] = steps.get(step, 0) + 1
     return max(steps, key=lambda step: steps[step], default=4)
 
 
-_KEYS: dict[MatchLevel, Callable[[str], str]] = {
+_LINE_FORMS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: strip_trailing_space,
     MatchLevel.INDENTATION: strip_surrounding_whitespace,
     MatchLevel.SPACING: normalize_spacing,
@@ -185,24 +185,24 @@ class LineIndex:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.texts: Sequence[str] = document.line_texts
-        self._keys: dict[MatchLevel, Sequence[str]] = {MatchLevel.EXACT: self.texts}
-        self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
+        self._compared_lines: dict[MatchLevel, Sequence[str]] = {MatchLevel.EXACT: self.texts}
+        self._positions_by_line: dict[MatchLevel, dict[str, list[int]]] = {}
 
     def compared_lines(self, level: MatchLevel) -> Sequence[str]:
         """Return the compared form of each line on this level."""
-        if level not in self._keys:
-            key = _KEYS[level]
-            self._keys[level] = [key(text) for text in self.texts]
-        return self._keys[level]
+        if level not in self._compared_lines:
+            compared_form = _LINE_FORMS[level]
+            self._compared_lines[level] = [compared_form(text) for text in self.texts]
+        return self._compared_lines[level]
 
     def positions_by_line(self, level: MatchLevel) -> dict[str, list[int]]:
         """Return the lines, from 0, by their compared form."""
-        if level not in self._positions:
+        if level not in self._positions_by_line:
             positions: dict[str, list[int]] = {}
-            for index, key in enumerate(self.compared_lines(level)):
-                positions.setdefault(key, []).append(index)
-            self._positions[level] = positions
-        return self._positions[level]
+            for index, compared_line in enumerate(self.compared_lines(level)):
+                positions.setdefault(compared_line, []).append(index)
+            self._positions_by_line[level] = positions
+        return self._positions_by_line[level]
 
     @cached_property
     def non_blank_lines(self) -> tuple[list[int], list[str]]:
@@ -237,8 +237,8 @@ class LineIndex:
             stripped = text.strip(BLANKS)
             depth = len(leading_whitespace(text).expandtabs(8))
             # Towards the bottom of the stack, depths decrease and line numbers increase.
-            found = bisect_right(depths, depth)
-            ends[at] = lines[found - 1] if found else len(self.texts)
+            shallower_count = bisect_right(depths, depth)
+            ends[at] = lines[shallower_count - 1] if shallower_count else len(self.texts)
             if stripped and stripped[0] not in ")]}{":
                 while depths and depths[-1] >= depth:
                     depths.pop()
@@ -265,51 +265,51 @@ def count_candidate_places(index: LineIndex, block: Sequence[str]) -> int:
 
 def find_block_places(index: LineIndex, block: Sequence[str], level: MatchLevel) -> list[BlockPlace]:
     """Return every place that matches on this level (one of exact, trailing space, indentation, spacing)."""
-    key = _KEYS.get(level)
-    wanted = [key(line) for line in block] if key else list(block)
-    found = []
-    for start in _starts(index, wanted, level):
+    compared_form = _LINE_FORMS.get(level)
+    compared_block = [compared_form(line) for line in block] if compared_form else list(block)
+    places = []
+    for start in _find_exact_starts(index, compared_block, level):
         end = start + len(block)
         shift: IndentShift | None = NO_SHIFT
         if level in (MatchLevel.INDENTATION, MatchLevel.SPACING):
             shift = find_indent_shift(zip(block, index.texts[start:end], strict=True), index.indentation_unit)
         if shift is not None:
-            found.append(BlockPlace(level, start, end, tuple(range(start, end)), shift))
-    return found
+            places.append(BlockPlace(level, start, end, tuple(range(start, end)), shift))
+    return places
 
 
 def find_place_differing_in_whitespace(index: LineIndex, start: int, end: int) -> int | None:
     """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
-    lines, keys = index.non_blank_lines
+    lines, compared = index.non_blank_lines
     first, last = bisect_left(lines, start), bisect_left(lines, end)
-    wanted = keys[first:last]
-    if not wanted:
+    compared_block = compared[first:last]
+    if not compared_block:
         return None
     positions = index.positions_by_line(MatchLevel.SPACING)
-    rarest = min(range(len(wanted)), key=lambda at: len(positions[wanted[at]]))
-    for line in positions[wanted[rarest]]:
+    rarest = min(range(len(compared_block)), key=lambda at: len(positions[compared_block[at]]))
+    for line in positions[compared_block[rarest]]:
         at = bisect_left(lines, line) - rarest
-        if at >= 0 and at != first and keys[at : at + len(wanted)] == wanted:
+        if at >= 0 and at != first and compared[at : at + len(compared_block)] == compared_block:
             return lines[at]
     return None
 
 
-def _starts(index: LineIndex, wanted: list[str], level: MatchLevel) -> list[int]:
+def _find_exact_starts(index: LineIndex, compared_block: list[str], level: MatchLevel) -> list[int]:
     positions = index.positions_by_line(level)
-    keys = index.compared_lines(level)
+    file_lines = index.compared_lines(level)
     rarest: list[int] | None = None
     offset = 0
-    for at, key in enumerate(wanted):
-        occurrences = positions.get(key)
+    for at, line in enumerate(compared_block):
+        occurrences = positions.get(line)
         if occurrences is None:
             return []
         if rarest is None or len(occurrences) < len(rarest):
             rarest, offset = occurrences, at
-    last = len(keys) - len(wanted)
-    wanted_slice = wanted if isinstance(keys, list) else tuple(wanted)
+    last = len(file_lines) - len(compared_block)
+    wanted_slice = compared_block if isinstance(file_lines, list) else tuple(compared_block)
     return [
         occurrence - offset
         for occurrence in rarest or ()
         if 0 <= occurrence - offset <= last
-        and keys[occurrence - offset : occurrence - offset + len(wanted)] == wanted_slice
+        and file_lines[occurrence - offset : occurrence - offset + len(compared_block)] == wanted_slice
     ]

@@ -47,37 +47,41 @@ from app.proposals.values.proposal_errors import (
 )
 
 _DOTS = r"(?:\.{3}|…)"
-_BARE = re.compile(rf"\s*{_DOTS}\s*")
-_COMMENT = re.compile(r"\s*(?:#|//|--|;+|%|/\*+|\*|<!--|\{/\*)\s*[\[(]?(?P<said>.*?)[\])]?\s*(?:\*/\}?|-->)?\s*")
+_BARE_DOTS = re.compile(rf"\s*{_DOTS}\s*")
+_COMMENT_LINE = re.compile(
+    r"\s*(?:#|//|--|;+|%|/\*+|\*|<!--|\{/\*)\s*[\[(]?(?P<content>.*?)[\])]?\s*(?:\*/\}?|-->)?\s*"
+)
 _BETWEEN_DOTS = re.compile(rf"\s*{_DOTS}(?:[^.…]*{_DOTS})?\s*")
 _LEADING_OR_TRAILING_DOTS = re.compile(rf"\s*(?:{_DOTS}.*|.*{_DOTS})\s*")
-_WORDS = re.compile(r"\b(?:rest|remainder|remaining|existing|unchanged|previous|same|other|omitted|code)\b", re.I)
-_PROMISE = re.compile(
+_ELISION_WORD = re.compile(
+    r"\b(?:rest|remainder|remaining|existing|unchanged|previous|same|other|omitted|code)\b", re.I
+)
+_ELISION_PHRASE = re.compile(
     r"(?:the\s+)?(?:rest|remainder|remaining|existing|other|previous)\b.*"
     r"\b(?:unchanged|omitted|as before|the same|goes here|stays here)\.?",
     re.I,
 )
 
 
-def find_placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
+def find_placeholder_line(lines: Iterable[str], *, allows_bare_dots: bool = False) -> str | None:
     """Return the first placeholder line (`// ... rest of the code`), or None.
 
-    A bare `...` is code in Python, so it counts only with `bare`.
+    A bare `...` is code in Python, so it counts only with `allows_bare_dots`.
     """
     for line in lines:
-        if (bare and _BARE.fullmatch(line)) or (len(line) < 200 and _elides(line)):
+        if (allows_bare_dots and _BARE_DOTS.fullmatch(line)) or (len(line) < 200 and _is_placeholder(line)):
             return line.strip()
     return None
 
 
-def _elides(line: str) -> bool:
-    comment = _COMMENT.fullmatch(line)
-    said = comment["said"] if comment else line
+def _is_placeholder(line: str) -> bool:
+    comment = _COMMENT_LINE.fullmatch(line)
+    content = comment["content"] if comment else line
     if not comment:
-        return bool(_BETWEEN_DOTS.fullmatch(said) and _WORDS.search(said))
-    if _BETWEEN_DOTS.fullmatch(said) or _PROMISE.fullmatch(said):
+        return bool(_BETWEEN_DOTS.fullmatch(content) and _ELISION_WORD.search(content))
+    if _BETWEEN_DOTS.fullmatch(content) or _ELISION_PHRASE.fullmatch(content):
         return True
-    return bool(_LEADING_OR_TRAILING_DOTS.fullmatch(said) and _WORDS.search(said))
+    return bool(_LEADING_OR_TRAILING_DOTS.fullmatch(content) and _ELISION_WORD.search(content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,10 @@ def find_occurrences(index: LineIndex, old: str, *, overlapping: bool = True) ->
     text = index.document.text
     if not index.document.has_final_newline:
         text += "\n"
-    return [_occurrence(index, text, start, start + len(old)) for start in _starts(text, old, overlapping)]
+    return [_make_occurrence(index, text, start, start + len(old)) for start in _find_offsets(text, old, overlapping)]
 
 
-def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
+def _find_offsets(text: str, old: str, overlapping: bool) -> Iterator[int]:
     start = text.find(old)
     step = 1 if overlapping else len(old)
     while start >= 0:
@@ -110,7 +114,7 @@ def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
         start = text.find(old, start + step)
 
 
-def _occurrence(index: LineIndex, text: str, start: int, end: int) -> TextOccurrence:
+def _make_occurrence(index: LineIndex, text: str, start: int, end: int) -> TextOccurrence:
     cuts = is_inside_word(text, start) or is_inside_word(text, end)
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
 
@@ -136,18 +140,18 @@ def make_replacement_edits(index: LineIndex, place: TextOccurrence, old: str, ne
     first_offset = index.offsets[place.first]
     line_end = index.offsets[place.last + 1] - 1
     before = index.texts[place.first][: place.start - first_offset]
-    to_end = place.end >= line_end
-    removal = not new
-    if to_end:
-        old, new = _without_newline(old, new)
-    whole = to_end and not (before.strip(BLANKS) if removal else before)
-    if whole:
-        new_texts = [] if removal else new.split("\n")
-        _check_not_there(index, place, old.split("\n"), new_texts)
+    reaches_line_end = place.end >= line_end
+    is_removal = not new
+    if reaches_line_end:
+        old, new = _drop_lone_newline(old, new)
+    is_whole_lines = reaches_line_end and not (before.strip(BLANKS) if is_removal else before)
+    if is_whole_lines:
+        new_texts = [] if is_removal else new.split("\n")
+        _check_not_inserted_already(index, place, old.split("\n"), new_texts)
     else:
-        if to_end and "\n" not in old and "\n" in new and not before.strip(BLANKS):
-            _check_indented(before, new)
-        after = "" if to_end else index.texts[place.last][place.end - index.offsets[place.last] :]
+        if reaches_line_end and "\n" not in old and "\n" in new and not before.strip(BLANKS):
+            _check_indentation(before, new)
+        after = "" if reaches_line_end else index.texts[place.last][place.end - index.offsets[place.last] :]
         new_texts = (before + new + after).split("\n")
     end = place.last + 1
     if (
@@ -156,13 +160,13 @@ def make_replacement_edits(index: LineIndex, place: TextOccurrence, old: str, ne
         and len(new_texts) > 1
         and not new_texts[-1]
     ):
-        return _closing(index, place.first, end, new_texts[:-1])
+        return _add_final_newline(index, place.first, end, new_texts[:-1])
     return make_line_edits(
         document, place.first, end, diff_kept_and_inserted_lines(document, place.first, end, new_texts)
     )
 
 
-def _closing(index: LineIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
+def _add_final_newline(index: LineIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
     """Return the edit that adds the missing newline to the last line of the file.
 
     A plain diff could match an empty line of the file with the empty text after that newline.
@@ -174,14 +178,14 @@ def _closing(index: LineIndex, start: int, end: int, new_texts: list[str]) -> li
     return make_line_edits(document, start, end, [*parts, InsertedLine(text, document.ending_for_line(end - 1))])
 
 
-def _without_newline(old: str, new: str) -> tuple[str, str]:
-    bare_old, bare_new = old.removesuffix("\n"), new.removesuffix("\n")
-    if not bare_old or bare_old == bare_new:
+def _drop_lone_newline(old: str, new: str) -> tuple[str, str]:
+    stripped_old, stripped_new = old.removesuffix("\n"), new.removesuffix("\n")
+    if not stripped_old or stripped_old == stripped_new:
         return old, new
-    return bare_old, bare_new
+    return stripped_old, stripped_new
 
 
-def _check_indented(before: str, new: str) -> None:
+def _check_indentation(before: str, new: str) -> None:
     """Refuse a line without its indentation that becomes several lines, if one of these has less indentation."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise PointlessEdit(
@@ -191,16 +195,16 @@ def _check_indented(before: str, new: str) -> None:
         )
 
 
-def _check_not_there(index: LineIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
+def _check_not_inserted_already(index: LineIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
     """Refuse an insertion of lines that the file already has beside the unchanged lines."""
-    extra = len(new) - len(old)
+    extra_count = len(new) - len(old)
     if new[: len(old)] == old:
         added, at = new[len(old) :], place.last + 1
-    elif new[extra:] == old:
-        added, at = new[:extra], place.first - extra
+    elif new[extra_count:] == old:
+        added, at = new[:extra_count], place.first - extra_count
     else:
         return
-    if at >= 0 and list(index.texts[at : at + extra]) == added and sum(map(str.isalnum, "".join(added))) >= 3:
+    if at >= 0 and list(index.texts[at : at + extra_count]) == added and sum(map(str.isalnum, "".join(added))) >= 3:
         raise AlreadyApplied(
             f"The file already has these lines at line {at + 1}: {added[0].strip()[:200]!r}. "
             "The edit seems to be in place."
@@ -253,31 +257,33 @@ def locate_replacement(
     """
     document.check_editable()
     index = index or LineIndex(document)
-    old, new = _normal(replacement.old, document), _normal(replacement.new, document)
+    old, new = _normalize_text(replacement.old, document), _normalize_text(replacement.new, document)
     _check_characters(document, new)
     if not old:
-        return _fill(document, new)
+        return _fill_empty_file(document, new)
     if old == new:
         raise PointlessEdit("old and new are the same text, so there is nothing to change.")
-    _check_new_text(index, old, new)
-    found = find_occurrences(index, old, overlapping=not replacement.replace_all)
-    if found and not replacement.inside_words:
-        check_not_only_inside_words(index, found)
-    if found and replacement.replace_all:
-        return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
-    if found:
-        return _replace_one(index, found, old, new, replacement)
-    block, wanted = split_whole_lines(old), split_whole_lines(new)
-    check_not_already_applied(index, wanted)
+    _check_no_placeholder(index, old, new)
+    occurrences = find_occurrences(index, old, overlapping=not replacement.replace_all)
+    if occurrences and not replacement.inside_words:
+        check_not_only_inside_words(index, occurrences)
+    if occurrences and replacement.replace_all:
+        return _replace_all(index, occurrences, old, new, inside_words=replacement.inside_words)
+    if occurrences:
+        return _replace_one(index, occurrences, old, new, replacement)
+    old_lines, new_lines = split_whole_lines(old), split_whole_lines(new)
+    check_not_already_applied(index, new_lines)
     if replacement.replace_all:
         raise NoMatch(
-            "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, block)
+            "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, old_lines)
         )
-    script = diff_as_edit_script(block, wanted)
-    return locate_edit_at_single_place(index, script, find_tolerant_places(index, script, block), replacement.line)
+    script = diff_as_edit_script(old_lines, new_lines)
+    return locate_edit_at_single_place(
+        index, script, find_tolerant_places(index, script, old_lines), replacement.line
+    )
 
 
-def _normal(text: str, document: Document) -> str:
+def _normalize_text(text: str, document: Document) -> str:
     text = text.replace("\r\n", "\n")
     return text.removeprefix("\ufeff") if document.byte_order_mark else text
 
@@ -291,7 +297,7 @@ def _check_characters(document: Document, new: str) -> None:
     document.encode_text(new)
 
 
-def _fill(document: Document, new: str) -> LocatedEdit:
+def _fill_empty_file(document: Document, new: str) -> LocatedEdit:
     if document.text:
         raise PointlessEdit(
             "old is empty, but the file has text.",
@@ -303,7 +309,7 @@ def _fill(document: Document, new: str) -> LocatedEdit:
     return LocatedEdit((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
 
-def _check_new_text(index: LineIndex, old: str, new: str) -> None:
+def _check_no_placeholder(index: LineIndex, old: str, new: str) -> None:
     placeholder = find_placeholder_line(new.split("\n"))
     if placeholder and placeholder not in old and placeholder not in index.document.text:
         raise ElidedText(
@@ -313,56 +319,56 @@ def _check_new_text(index: LineIndex, old: str, new: str) -> None:
 
 
 def _replace_all(
-    index: LineIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
+    index: LineIndex, occurrences: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
 ) -> LocatedEdit:
     """Replace every occurrence literally, except inside words; occurrences on the same line become one edit."""
-    wanted = [place for place in found if inside_words or not place.cuts_word]
+    replaced = [place for place in occurrences if inside_words or not place.cuts_word]
     document = index.document
     text = document.text if document.has_final_newline else document.text + "\n"
-    changed: list[LineEdit] = []
+    line_edits: list[LineEdit] = []
     at = 0
-    while at < len(wanted):
-        group = [wanted[at]]
-        while at + len(group) < len(wanted) and wanted[at + len(group)].first <= group[-1].last:
-            group.append(wanted[at + len(group)])
+    while at < len(replaced):
+        group = [replaced[at]]
+        while at + len(group) < len(replaced) and replaced[at + len(group)].first <= group[-1].last:
+            group.append(replaced[at + len(group)])
         start, end = group[0].start, group[-1].end
-        between = [text[before.end : after.start] for before, after in pairwise(group)]
-        piece = TextOccurrence(start, end, group[0].first, group[-1].last, False)
-        changed += make_replacement_edits(
-            index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between)
+        gaps = [text[before.end : after.start] for before, after in pairwise(group)]
+        span = TextOccurrence(start, end, group[0].first, group[-1].last, False)
+        line_edits += make_replacement_edits(
+            index, span, text[start:end], new + "".join(f"{gap}{new}" for gap in gaps)
         )
         at += len(group)
-    left = len(found) - len(wanted)
-    note = f"{left} more inside longer words left as they are" if left else ""
-    matches = [EditMatch(rung=MatchLevel.EXACT, line=place.first + 1) for place in wanted]
-    return LocatedEdit(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
+    skipped_count = len(occurrences) - len(replaced)
+    note = f"{skipped_count} more inside longer words left as they are" if skipped_count else ""
+    matches = [EditMatch(rung=MatchLevel.EXACT, line=place.first + 1) for place in replaced]
+    return LocatedEdit(tuple(line_edits), (matches[0].model_copy(update={"note": note}), *matches[1:]))
 
 
 def _replace_one(
-    index: LineIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
+    index: LineIndex, occurrences: Sequence[TextOccurrence], old: str, new: str, replacement: TextReplacement
 ) -> LocatedEdit:
-    place, level, note = found[0], MatchLevel.EXACT, ""
+    place, level, note = occurrences[0], MatchLevel.EXACT, ""
     hint = replacement.line
-    if len(found) > 1:
-        chosen = nearest_to_hint([occurrence.first for occurrence in found], hint)
+    if len(occurrences) > 1:
+        chosen = nearest_to_hint([occurrence.first for occurrence in occurrences], hint)
         if chosen is None:
-            spans = [(occurrence.first, occurrence.last + 1) for occurrence in found]
-            inside = sum(occurrence.cuts_word for occurrence in found)
-            within = f", {inside} inside longer words" if inside else ""
+            spans = [(occurrence.first, occurrence.last + 1) for occurrence in occurrences]
+            inside_count = sum(occurrence.cuts_word for occurrence in occurrences)
+            inside_note = f", {inside_count} inside longer words" if inside_count else ""
             raise AmbiguousMatch(
-                f"The text to replace occurs {len(found)} times{within}.",
+                f"The text to replace occurs {len(occurrences)} times{inside_note}.",
                 "Give more of the lines around the one you mean"
                 f"{', or replace_all to change every one' if hint is None else ''}. Found at "
                 f"{describe_places(index, spans)}",
             )
-        place, level = found[chosen], MatchLevel.LINE_HINT
-        note = f"{len(found)} places; the hint was {hint}"
+        place, level = occurrences[chosen], MatchLevel.LINE_HINT
+        note = f"{len(occurrences)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_not_only_inside_words(index, [place])
     elif note := describe_whitespace_ambiguity(index, place.first, place.last + 1, replacement.line):
         level = MatchLevel.DOUBTFUL
-    changed = tuple(make_replacement_edits(index, place, old, new))
-    return LocatedEdit(changed, (EditMatch(rung=level, line=place.first + 1, note=note),))
+    line_edits = tuple(make_replacement_edits(index, place, old, new))
+    return LocatedEdit(line_edits, (EditMatch(rung=level, line=place.first + 1, note=note),))
 
 
 def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, hint: int | None) -> str:
@@ -392,10 +398,10 @@ def check_not_already_applied(index: LineIndex, new: Sequence[str]) -> None:
     """Raise AlreadyApplied if the new lines, two or more, are in the file unchanged."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
-    there = find_block_places(index, new, MatchLevel.EXACT)
-    if there:
+    places = find_block_places(index, new, MatchLevel.EXACT)
+    if places:
         raise AlreadyApplied(
-            f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
+            f"The file already holds the new text, at line {places[0].start + 1}, and not the old.",
             "The edit seems to be in place; read the file again before editing it.",
         )
 
@@ -409,18 +415,18 @@ def find_tolerant_places(
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for level in TOLERANT_LEVELS:
-        found = find_block_places(index, block, level)
-        if found:
-            return found
-    placeholder = find_placeholder_line(block, bare=True)
+        places = find_block_places(index, block, level)
+        if places:
+            return places
+    placeholder = find_placeholder_line(block, allows_bare_dots=True)
     if placeholder:
         raise ElidedText(
             f"old stands {placeholder[:120]!r} for text that it does not spell out, so it can't be found.",
             "Give the lines in full, or make a smaller edit for each place that changes.",
         )
-    found = find_aligned_places(index, block, removed_line_numbers(script))
-    if found:
-        return found
+    places = find_aligned_places(index, block, removed_line_numbers(script))
+    if places:
+        return places
     raise NoMatch(
         "The text to replace is not in the file, neither exactly nor with other spacing or indentation.",
         f"{describe_nearest_text(index, block)}\nGive the lines as they are in the file.",
@@ -435,17 +441,17 @@ def locate_edit_at_single_place(
         spans = [(place.start, place.end) for place in places]
         raise AmbiguousMatch(
             f"The text to replace is not in the file exactly, and {len(places)} places are like it "
-            f"({_LIKENESS[places[0].level]}).",
+            f"({_LEVEL_DESCRIPTIONS[places[0].level]}).",
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = places[0]
-    changed = make_line_edits(index.document, place.start, place.end, list_kept_and_inserted_lines(script, place))
+    line_edits = make_line_edits(index.document, place.start, place.end, list_kept_and_inserted_lines(script, place))
     doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.level.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.level, line=place.start + 1, note=doubt)
-    return LocatedEdit(tuple(changed), (match,))
+    return LocatedEdit(tuple(line_edits), (match,))
 
 
-_LIKENESS = {
+_LEVEL_DESCRIPTIONS = {
     MatchLevel.TRAILING_SPACE: "but for trailing space",
     MatchLevel.INDENTATION: "but for indentation",
     MatchLevel.SPACING: "but for spacing and look-alike marks",
@@ -471,36 +477,36 @@ def apply_replacements(
     if not replacements:
         raise PointlessEdit("There is no edit in the call.")
     index = LineIndex(document)
-    made = LineEdits()
+    edits = LineEdits()
     matches: list[EditMatch] = []
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
-                resolution = locate_replacement(index.document, replacement, index)
-                if not made.has_no_overlap_with(resolution.line_edits):
+                located = locate_replacement(index.document, replacement, index)
+                if not edits.has_no_overlap_with(located.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
-                if not made or isinstance(error, AmbiguousMatch):
+                if not edits or isinstance(error, AmbiguousMatch):
                     raise
-                later = LineIndex(Document(made.apply_to(index.document)))
-                resolution = _resolve_in_made(later, replacement, error)
-                index, made = later, LineEdits()
+                edited_index = LineIndex(Document(edits.apply_to(index.document)))
+                located = _locate_in_edited_text(edited_index, replacement, error)
+                index, edits = edited_index, LineEdits()
         except EditRefused as error:
             if len(replacements) == 1:
                 raise
             prefix = f"Edit {number} of {len(replacements)} (none was made): "
             raise type(error)(prefix + error.fact, error.advice) from error
-        made.add(resolution.line_edits)
-        matches += resolution.matches
-    result = made.apply_to(index.document)
+        edits.add(located.line_edits)
+        matches += located.matches
+    result = edits.apply_to(index.document)
     if result == document.data:
         raise PointlessEdit("The edits leave the file as it is.")
     return result, tuple(matches)
 
 
-def _resolve_in_made(index: LineIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
+def _locate_in_edited_text(index: LineIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
     """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
-    old = _normal(replacement.old, index.document)
+    old = _normalize_text(replacement.old, index.document)
     if not old or not find_occurrences(index, old):
         raise error
     return locate_replacement(index.document, replacement, index)

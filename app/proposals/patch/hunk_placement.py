@@ -79,18 +79,18 @@ def describe_doubt_from_hunk_order(places: Sequence[BlockPlace]) -> str:
 def find_consistently_numbered_hunks(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Return the hunks, by `source_line`, whose line numbers agree with the hunks above them."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
-    well: set[int] = set()
-    growth = 0
-    end = 0
+    consistent: set[int] = set()
+    added_so_far = 0
+    previous_end = 0
     for hunk in numbered:
         old, new = len(hunk.old_side), len(hunk.new_side)
         old_first = (hunk.old_start or 0) + (not old)
         new_first = (hunk.new_start or 0) + (not new)
-        if old_first > end and new_first == old_first + growth:
-            well.add(hunk.source_line)
-        end = old_first + max(old, 1) - 1
-        growth += new - old
-    return frozenset(well)
+        if old_first > previous_end and new_first == old_first + added_so_far:
+            consistent.add(hunk.source_line)
+        previous_end = old_first + max(old, 1) - 1
+        added_so_far += new - old
+    return frozenset(consistent)
 
 
 def choose_exact_place(
@@ -98,7 +98,7 @@ def choose_exact_place(
     places: Sequence[BlockPlace],
     stated: int | None,
     progress: HunkPlacementProgress,
-    made: LineEdits,
+    earlier_edits: LineEdits,
 ) -> ChosenHunkPlace:
     """Choose one of the exact places of a hunk; a stated line that fits wins over the order of the hunks.
 
@@ -114,9 +114,9 @@ def choose_exact_place(
     """
     if len(places) == 1:
         return ChosenHunkPlace(places[0])
-    note = f"{len(places)} places"
-    only = describe_doubt_from_hunk_order(places)
-    places = [place for place in places if not made.has_changes_within(place.start, place.end)] or places
+    ambiguity_note = f"{len(places)} places"
+    order_doubt = describe_doubt_from_hunk_order(places)
+    places = [place for place in places if not earlier_edits.has_changes_within(place.start, place.end)] or places
     ordered = progress.filter_in_order(places, stated)
     if stated is not None:
         for start in (stated - 1 + progress.drift, stated - 1):
@@ -125,14 +125,14 @@ def choose_exact_place(
                     return (
                         ChosenHunkPlace(place)
                         if ordered == [place]
-                        else ChosenHunkPlace(place, MatchLevel.LINE_HINT, note)
+                        else ChosenHunkPlace(place, MatchLevel.LINE_HINT, ambiguity_note)
                     )
     if len(ordered) == 1:
-        return ChosenHunkPlace(ordered[0], MatchLevel.DOUBTFUL, only)
+        return ChosenHunkPlace(ordered[0], MatchLevel.DOUBTFUL, order_doubt)
     if stated is not None:
         nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
-            return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, note)
+            return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, ambiguity_note)
     raise AmbiguousMatch(
         f"Its lines stand in {len(ordered)} places.",
         "Give more context lines. Found at "
@@ -152,16 +152,16 @@ def filter_places_by_section_heading(
     """
     places = list(places)
     if len(places) > 1 and hunk.at_end:
-        places = [place for place in places if _reaches_end(index, place)] or places
+        places = [place for place in places if _is_at_end_of_file(index, place)] or places
     if not hunk.section_headings:
         return places, ""
     above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
         if hunk.has_no_line_numbers:
-            raise NoMatch(_missing(index, hunk))
+            raise NoMatch(_describe_missing_heading(index, hunk))
         return places, f"no line of the file reads {hunk.section_headings[-1].strip()[:80]!r}, which the hunk names"
-    blocks, named = _Blocks(index, above), set(above)
-    inside = [place for place in places if place.start in named or blocks.under(place.start)]
+    blocks, named = _IndentedBlocks(index, above), set(above)
+    inside = [place for place in places if place.start in named or blocks.contains(place.start)]
     if inside:
         return inside, ""
     below = [place for place in places if place.start > above[0]]
@@ -183,13 +183,13 @@ def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]
     """Return the lines, from 0, that a hunk may mean by the lines that it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(section_headings):
-        there = index.positions_by_line(MatchLevel.SPACING).get(normalize_spacing(text), [])
+        matching_lines = index.positions_by_line(MatchLevel.SPACING).get(normalize_spacing(text), [])
         if not depth:
-            above = there
+            above = matching_lines
             continue
-        blocks = _Blocks(index, above)
-        below = [at for at in there if above and at > above[0]]
-        above = [at for at in below if blocks.under(at)] or below
+        blocks = _IndentedBlocks(index, above)
+        below = [at for at in matching_lines if above and at > above[0]]
+        above = [at for at in below if blocks.contains(at)] or below
     return above
 
 
@@ -197,7 +197,7 @@ def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
     """Return the one line, from 0, that the hunk names; raise NoMatch if there is none, or more than one."""
     above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
-        raise NoMatch(_missing(index, hunk))
+        raise NoMatch(_describe_missing_heading(index, hunk))
     if len(above) > 1:
         raise NoMatch(
             f"It only inserts lines and does not show where: the line that its `@@` names stands in {len(above)} "
@@ -207,7 +207,7 @@ def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
     return above[0]
 
 
-def _missing(index: LineIndex, hunk: PatchHunk) -> str:
+def _describe_missing_heading(index: LineIndex, hunk: PatchHunk) -> str:
     for depth, text in enumerate(hunk.section_headings, 1):
         if not find_section_heading_lines(index, hunk.section_headings[:depth]):
             return (
@@ -217,11 +217,11 @@ def _missing(index: LineIndex, hunk: PatchHunk) -> str:
     return "The line that its `@@` names is not in the file."
 
 
-def _reaches_end(index: LineIndex, place: BlockPlace) -> bool:
+def _is_at_end_of_file(index: LineIndex, place: BlockPlace) -> bool:
     return not any(text.strip(BLANKS) for text in index.texts[place.end :])
 
 
-class _Blocks:
+class _IndentedBlocks:
     """The blocks of deeper indented lines under some lines of a file.
 
     Args:
@@ -229,16 +229,16 @@ class _Blocks:
     """
 
     def __init__(self, index: LineIndex, above: Sequence[int]) -> None:
-        self._above = above
-        self._ends = list(accumulate((index.block_ends[at] for at in above), max))
+        self._heading_lines = above
+        self._max_block_ends = list(accumulate((index.block_ends[at] for at in above), max))
 
-    def under(self, line: int) -> bool:
+    def contains(self, line: int) -> bool:
         """Return whether the line is in one of the blocks."""
-        before = bisect_left(self._above, line)
-        return before > 0 and line < self._ends[before - 1]
+        before = bisect_left(self._heading_lines, line)
+        return before > 0 and line < self._max_block_ends[before - 1]
 
 
-_TOO_COMMON = 500
+_MAX_SEARCHED_CANDIDATES = 500
 """If a block has more candidate places than this and matches at its stated line, the others are not searched."""
 
 
@@ -255,49 +255,49 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         EditRefused: One of its subclasses; the message names the hunk.
     """
     if patch.op is FileOperation.CREATE:
-        data = _created(document, patch)
-        return data, _checked(document, patch, data, _doubts(patch))
+        data = _created_content(document, patch)
+        return data, _check_result(document, patch, data, _doubtful_matches(patch))
     if patch.op is FileOperation.DELETE:
         _check_deletion(document, patch)
-        return b"", _doubts(patch)
+        return b"", _doubtful_matches(patch)
     if not patch.hunks:
         return document.data, ()
     document.check_editable()
     trusted = has_blob_id(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)
-    placer = _Placer(document, find_consistently_numbered_hunks(patch.hunks) if trusted else frozenset())
+    placer = _HunkPlacer(document, find_consistently_numbered_hunks(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
             matches.append(placer.place(hunk))
         except EditRefused as error:
-            raise type(error)(f"{_which(patch, number)}: {error.fact}", error.advice) from error
+            raise type(error)(f"{_describe_hunk(patch, number)}: {error.fact}", error.advice) from error
     data = placer.result()
-    if placer.cut_off and not has_blob_id(data, patch.new_blob):
-        raise _cut_off(f"{_which(patch, len(patch.hunks))}: ")
-    return data, _checked(document, patch, data, matches)
+    if placer.is_cut_off and not has_blob_id(data, patch.new_blob):
+        raise _cut_off_error(f"{_describe_hunk(patch, len(patch.hunks))}: ")
+    return data, _check_result(document, patch, data, matches)
 
 
-def _which(patch: FilePatch, number: int) -> str:
+def _describe_hunk(patch: FilePatch, number: int) -> str:
     """Return the description of one of the hunks, numbered from 1."""
     hunk = patch.hunks[number - 1]
     return f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch)"
 
 
-def _cut_off(where: str = "") -> MalformedPatch:
+def _cut_off_error(where: str = "") -> MalformedPatch:
     return MalformedPatch(
         f"{where}The text ends before this hunk does, by the counts in its header.",
         "Give the whole patch, or the right counts.",
     )
 
 
-def _doubts(patch: FilePatch) -> tuple[EditMatch, ...]:
+def _doubtful_matches(patch: FilePatch) -> tuple[EditMatch, ...]:
     """Return the doubts about the hunks of a file that is created or deleted as a whole."""
     return tuple(EditMatch(rung=MatchLevel.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
-def _checked(
+def _check_result(
     document: Document, patch: FilePatch, data: bytes, matches: Sequence[EditMatch]
 ) -> tuple[EditMatch, ...]:
     """Return the matches; the last one is in doubt if the patch text may be cut off in its last hunk or after it.
@@ -321,7 +321,7 @@ def _checked(
     return (*matches[:-1], add_match_doubt(last, doubt))
 
 
-def _created(document: Document, patch: FilePatch) -> bytes:
+def _created_content(document: Document, patch: FilePatch) -> bytes:
     if document.data:
         raise AlreadyApplied(
             f"The patch creates {patch.path}, but the file exists.", "Make a patch against what is there."
@@ -329,12 +329,12 @@ def _created(document: Document, patch: FilePatch) -> bytes:
     lines = [line for hunk in patch.hunks for line in hunk.lines]
     if any(line.operation is not LineOperation.INSERT for line in lines):
         raise MalformedPatch(f"The patch creates {patch.path}, but has lines that are not inserted.")
-    made = 0
+    line_count = 0
     for hunk in patch.hunks:
-        if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
+        if line_count and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, line_count + 1):
             raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
-        made += len(hunk.lines)
-    return encode_surrogateescape(join_script_lines(_joining_none(tuple(lines), at_end=True)))
+        line_count += len(hunk.lines)
+    return encode_surrogateescape(join_script_lines(_drop_inner_endings(tuple(lines), at_end=True)))
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:
@@ -344,8 +344,8 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [strip_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
-    there = [strip_trailing_space(text) for text in Document(document.data, verbatim=True).line_texts]
-    if expected != there:
+    actual = [strip_trailing_space(text) for text in Document(document.data, verbatim=True).line_texts]
+    if expected != actual:
         index = LineIndex(document)
         raise NoMatch(
             f"The patch deletes {patch.path} with another content than it has.",
@@ -353,7 +353,7 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
         )
 
 
-class _Placer:
+class _HunkPlacer:
     """Places the hunks of one file in order.
 
     Args:
@@ -362,54 +362,54 @@ class _Placer:
 
     def __init__(self, document: Document, trusted: frozenset[int]) -> None:
         self._index = LineIndex(document)
-        self._trusted = trusted
-        self._made = LineEdits()
+        self._trusted_hunks = trusted
+        self._edits = LineEdits()
         self._progress = HunkPlacementProgress()
-        self._placed: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
+        self._placed_hunks: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
         """The hunks whose text was found exactly, each with its line in the file."""
-        self._on_made = False
+        self._is_document_edited = False
         """Whether the document already has the changes of earlier hunks."""
-        self.cut_off = False
+        self.is_cut_off = False
         """Whether the last hunk, which has fewer lines than its header states, may be cut off."""
 
     def result(self) -> bytes:
         """Return the bytes with all hunks applied."""
-        return self._made.apply_to(self._index.document)
+        return self._edits.apply_to(self._index.document)
 
     def place(self, hunk: PatchHunk) -> EditMatch:
         """Find the hunk's place and add its changes."""
         try:
-            match = self._place(hunk)
+            match = self._find_place(hunk)
         except (NoMatch, OverlappingEdits, AlreadyApplied) as error:
             block = [line.text for line in hunk.old_side]
-            if not self._made or not (block or _goes_to_end(hunk)):
+            if not self._edits or not (block or _belongs_at_end(hunk)):
                 raise
             later = LineIndex(Document(self.result(), self._index.document.verbatim))
             if block and not find_block_places(later, block, MatchLevel.EXACT):
                 raise error
-            self._index, self._made, self._progress = later, LineEdits(), HunkPlacementProgress()
-            self._trusted, self._on_made = frozenset(), True
-            match = self._place(hunk)
+            self._index, self._edits, self._progress = later, LineEdits(), HunkPlacementProgress()
+            self._trusted_hunks, self._is_document_edited = frozenset(), True
+            match = self._find_place(hunk)
         if not hunk.doubt:
             return match
         return add_match_doubt(match, hunk.doubt)
 
-    def _place(self, hunk: PatchHunk) -> EditMatch:
+    def _find_place(self, hunk: PatchHunk) -> EditMatch:
         block = [line.text for line in hunk.old_side]
-        self.cut_off = hunk.stated_end is not None
+        self.is_cut_off = hunk.stated_end is not None
         if not block:
-            return self._insert(hunk)
-        stated = hunk.new_start if self._on_made else hunk.old_start
-        choice, doubt = self._exact(hunk, block, stated)
+            return self._place_insertion(hunk)
+        stated = hunk.new_start if self._is_document_edited else hunk.old_start
+        choice, doubt = self._choose_exact(hunk, block, stated)
         if choice is not None:
             place = choice.place
-            self._check_not_cut(hunk, place)
-            self.cut_off = self.cut_off and not self._reaches_stated_end(hunk, place, block)
+            self._check_not_cut_off(hunk, place)
+            self.is_cut_off = self.is_cut_off and not self._reaches_stated_end(hunk, place, block)
             script = _with_endings(self._index.document, hunk, place)
-            if (place.start, hunk.lines) in self._placed:
+            if (place.start, hunk.lines) in self._placed_hunks:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
-            self._placed.add((place.start, hunk.lines))
-            self._take(
+            self._placed_hunks.add((place.start, hunk.lines))
+            self._add_edits(
                 make_line_edits(
                     self._index.document, place.start, place.end, list_kept_and_inserted_lines(script, place)
                 )
@@ -418,28 +418,28 @@ class _Placer:
         else:
             script = _without_endings(hunk.lines)
             check_not_already_applied(self._index, [line.text for line in hunk.new_side])
-            tolerant, doubt = filter_places_by_section_heading(
+            tolerant_places, doubt = filter_places_by_section_heading(
                 self._index, hunk, find_tolerant_places(self._index, script, block)
             )
-            if not any(stated is not None and place.start == stated - 1 for place in tolerant):
-                ordered = self._progress.filter_in_order(tolerant, stated)
-                if len(ordered) < len(tolerant):
-                    doubt = "; ".join(filter(None, (doubt, describe_doubt_from_hunk_order(tolerant))))
-                tolerant = ordered
-            resolution = locate_edit_at_single_place(self._index, script, tolerant, stated)
-            self._check_not_cut(hunk, tolerant[0])
-            self._take(resolution.line_edits)
+            if not any(stated is not None and place.start == stated - 1 for place in tolerant_places):
+                ordered = self._progress.filter_in_order(tolerant_places, stated)
+                if len(ordered) < len(tolerant_places):
+                    doubt = "; ".join(filter(None, (doubt, describe_doubt_from_hunk_order(tolerant_places))))
+                tolerant_places = ordered
+            resolution = locate_edit_at_single_place(self._index, script, tolerant_places, stated)
+            self._check_not_cut_off(hunk, tolerant_places[0])
+            self._add_edits(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
         return add_match_doubt(match, doubt) if doubt else match
 
-    def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
+    def _check_not_cut_off(self, hunk: PatchHunk, place: BlockPlace) -> None:
         """Refuse a hunk with too few inserted lines at the end of the file; within a file, kept lines would follow
         them.
         """
         if hunk.lacks_inserted_lines and place.end == len(self._index.texts):
-            raise _cut_off()
+            raise _cut_off_error()
 
     def _reaches_stated_end(self, hunk: PatchHunk, place: BlockPlace, block: Sequence[str]) -> bool:
         """Return whether a hunk that lacks old lines certainly lost the first ones: `git apply --recount` accepts it.
@@ -448,7 +448,11 @@ class _Placer:
         places such a hunk if it has less context above than below, or ends with the file, and does not begin at its
         first line.
         """
-        if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
+        if (
+            self._is_document_edited
+            or hunk.old_start == 1
+            or place.end != (hunk.stated_end or 0) + self._progress.drift
+        ):
             return False
         changed = [at for at, line in enumerate(hunk.lines) if line.operation is not LineOperation.KEEP]
         kept_above, kept_below = changed[0], len(hunk.lines) - 1 - changed[-1]
@@ -456,72 +460,80 @@ class _Placer:
             return False
         return len(find_block_places(self._index, block, MatchLevel.EXACT)) == 1
 
-    def _take(self, changes: Sequence[LineEdit]) -> None:
-        if not self._made.has_no_overlap_with(changes):
+    def _add_edits(self, changes: Sequence[LineEdit]) -> None:
+        if not self._edits.has_no_overlap_with(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
-        self._made.add(changes)
+        self._edits.add(changes)
         if changes:
             self._progress.floor = changes[-1].end
 
-    def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenHunkPlace | None, str]:
+    def _choose_exact(
+        self, hunk: PatchHunk, block: Sequence[str], stated: int | None
+    ) -> tuple[ChosenHunkPlace | None, str]:
         """Return the one exact place, or None if there is none, and a doubt about it."""
         if (
             stated is not None
-            and hunk.source_line in self._trusted
+            and hunk.source_line in self._trusted_hunks
             and is_exact_match_at(self._index, block, stated - 1)
         ):
-            return ChosenHunkPlace(_place_at(stated - 1, block)), ""
+            return ChosenHunkPlace(_exact_place_at(stated - 1, block)), ""
         if (
             stated is not None
             and not hunk.section_headings
-            and count_candidate_places(self._index, block) > _TOO_COMMON
+            and count_candidate_places(self._index, block) > _MAX_SEARCHED_CANDIDATES
         ):
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if is_exact_match_at(self._index, block, start):
-                    return ChosenHunkPlace(_place_at(start, block), MatchLevel.LINE_HINT), ""
-        found = find_block_places(self._index, block, MatchLevel.EXACT)
-        if not found:
+                    return ChosenHunkPlace(_exact_place_at(start, block), MatchLevel.LINE_HINT), ""
+        exact_places = find_block_places(self._index, block, MatchLevel.EXACT)
+        if not exact_places:
             return None, ""
-        fitting, doubt = filter_places_by_section_heading(self._index, hunk, found)
-        choice = choose_exact_place(self._index, fitting, stated, self._progress, self._made)
-        if len(found) == 1 and not (hunk.section_headings or hunk.at_end):
+        fitting_places, doubt = filter_places_by_section_heading(self._index, hunk, exact_places)
+        choice = choose_exact_place(self._index, fitting_places, stated, self._progress, self._edits)
+        if len(exact_places) == 1 and not (hunk.section_headings or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
             doubt = describe_whitespace_ambiguity(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
-    def _insert(self, hunk: PatchHunk) -> EditMatch:
+    def _place_insertion(self, hunk: PatchHunk) -> EditMatch:
         """Place a hunk that only inserts lines and shows no line of the file."""
         document = self._index.document
-        lines = len(document.lines_without_mark)
+        line_count = len(document.lines_without_mark)
         level, note = MatchLevel.EXACT, ""
-        if not lines:
-            at = 0
-        elif hunk.source_line in self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
-            at = hunk.old_start
+        if not line_count:
+            insert_line = 0
+        elif hunk.source_line in self._trusted_hunks and hunk.old_start is not None and hunk.old_start <= line_count:
+            insert_line = hunk.old_start
         elif hunk.at_end:
-            at = lines
+            insert_line = line_count
         elif hunk.section_headings:
-            at = find_section_heading_line(self._index, hunk) + 1
+            insert_line = find_section_heading_line(self._index, hunk) + 1
             level, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
-        elif _goes_to_end(hunk):
-            at = lines
+        elif _belongs_at_end(hunk):
+            insert_line = line_count
             level, note = MatchLevel.DOUBTFUL, "at the end of the file, as the hunk shows no place"
         else:
             raise NoMatch(
                 "It only inserts lines and does not show where.",
                 "Give at least two unchanged lines next to them, each with a space before it.",
             )
-        start = BlockPlace(level, at, at, ())
-        spelled = not lines or hunk.source_line in self._trusted
-        script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
+        start = BlockPlace(level, insert_line, insert_line, ())
+        has_own_endings = not line_count or hunk.source_line in self._trusted_hunks
+        script = (
+            _drop_inner_endings(hunk.lines, at_end=insert_line == line_count)
+            if has_own_endings
+            else _without_endings(hunk.lines)
+        )
         floor = self._progress.floor
-        self._take(make_line_edits(document, at, at, list_kept_and_inserted_lines(script, start)))
-        if at == lines:
+        self._add_edits(
+            make_line_edits(document, insert_line, insert_line, list_kept_and_inserted_lines(script, start))
+        )
+        if insert_line == line_count:
             self._progress.floor = floor
-        return EditMatch(rung=level, line=at + 1, note=note)
+        return EditMatch(rung=level, line=insert_line + 1, note=note)
 
 
-def _goes_to_end(hunk: PatchHunk) -> bool:
+def _belongs_at_end(hunk: PatchHunk) -> bool:
     """Return whether a hunk that shows no line of the file belongs at its end."""
     return hunk.at_end or (hunk.has_no_line_numbers and not hunk.section_headings and hunk.old_start is None)
 
@@ -532,7 +544,7 @@ def add_match_doubt(match: EditMatch, doubt: str) -> EditMatch:
     return EditMatch(rung=level, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 
-def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
+def _exact_place_at(start: int, block: Sequence[str]) -> BlockPlace:
     end = start + len(block)
     return BlockPlace(MatchLevel.EXACT, start, end, tuple(range(start, end)))
 
@@ -544,13 +556,13 @@ def _without_endings(lines: Sequence[EditScriptLine]) -> tuple[EditScriptLine, .
 
 def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tuple[EditScriptLine, ...]:
     """Return the lines with their own endings if the old ones equal the file's, else without endings."""
-    there = document.endings[place.start : place.end]
-    if tuple(line.ending for line in hunk.old_side) != there:
+    file_endings = document.endings[place.start : place.end]
+    if tuple(line.ending for line in hunk.old_side) != file_endings:
         return _without_endings(hunk.lines)
-    return _joining_none(hunk.lines, at_end=place.end == len(document.lines_without_mark))
+    return _drop_inner_endings(hunk.lines, at_end=place.end == len(document.lines_without_mark))
 
 
-def _joining_none(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
+def _drop_inner_endings(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
     """Return the lines; without their endings if a line without newline would be followed by another."""
     last = len(lines) - 1
     if any(line.ending == "" and not at_end for line in lines if line.operation is LineOperation.INSERT) or any(

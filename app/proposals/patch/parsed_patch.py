@@ -138,7 +138,7 @@ def join_script_lines(lines: Sequence[EditScriptLine]) -> str:
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 
 
-SHORTEST_ID = 7
+MIN_BLOB_ID_DIGITS = 7
 """Minimum digits of an id; a shorter one does not identify a content."""
 
 
@@ -151,4 +151,4 @@ def matches_blob_id_prefix(data: bytes, blob_id: str) -> bool:
 
 def has_blob_id(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
-    return len(blob_id) >= SHORTEST_ID and matches_blob_id_prefix(data, blob_id)
+    return len(blob_id) >= MIN_BLOB_ID_DIGITS and matches_blob_id_prefix(data, blob_id)

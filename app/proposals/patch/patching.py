@@ -42,10 +42,10 @@ MAX_PATCH_LINES = 2 * MAX_COMPARED_LINES
 NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
 _ANY_HEADER = re.compile(r"^[^\w\n]*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
 """Any patch has one of these headers; a text without one is refused before it is parsed."""
-_COLOURED = re.compile(r"^(?:\x1b\[[\d;]*m)+(?:diff |--- |@@ )", re.MULTILINE)
-_CONTEXT_DIFF = re.compile(r"^\*\*\* \d+(?:,\d+)? \*\*\*\*")
-_BEGINS = re.compile(r"^\s*\*\*\* (?:Begin Patch|(?:Add|Update|Delete) File: )")
-_HEADERS = ("diff --git ", "--- ", "+++ ", "@@", "*** ")
+_COLOURED_HEADER = re.compile(r"^(?:\x1b\[[\d;]*m)+(?:diff |--- |@@ )", re.MULTILINE)
+_CONTEXT_DIFF_RANGE = re.compile(r"^\*\*\* \d+(?:,\d+)? \*\*\*\*")
+_BEGIN_PATCH_MARKER = re.compile(r"^\s*\*\*\* (?:Begin Patch|(?:Add|Update|Delete) File: )")
+_HEADER_STARTS = ("diff --git ", "--- ", "+++ ", "@@", "*** ")
 
 
 def parse_patch_text(text: str | bytes, *, is_complete: bool = True) -> list[FilePatch]:
@@ -71,7 +71,7 @@ def parse_patch_text(text: str | bytes, *, is_complete: bool = True) -> list[Fil
         )
     if (count := text.count("\n")) > MAX_PATCH_LINES:
         raise UnsupportedPatch(f"The patch has {count:,} lines; the most that is read is {MAX_PATCH_LINES:,}.")
-    if _COLOURED.search(text):
+    if _COLOURED_HEADER.search(text):
         raise MalformedPatch("The patch has a terminal's colours in it. Make it without: `git diff --no-color`.")
     if not _ANY_HEADER.search(text):
         raise MalformedPatch(NO_PATCH)
@@ -81,29 +81,29 @@ def parse_patch_text(text: str | bytes, *, is_complete: bool = True) -> list[Fil
         lines.pop()
     lines = _without_carriage_returns(lines)
     if is_begin_patch_format(lines):
-        begin_scanner = BeginPatchParser(lines, is_complete=is_complete)
-        files = begin_scanner.parse()
-        check_all_changes_parsed(files, _without(lines, begin_scanner.prose), 0)
+        begin_patch_parser = BeginPatchParser(lines, is_complete=is_complete)
+        files = begin_patch_parser.parse()
+        check_all_changes_parsed(files, _blank_lines(lines, begin_patch_parser.prose_lines), 0)
         return files
-    if any(_CONTEXT_DIFF.match(line) for line in lines):
+    if any(_CONTEXT_DIFF_RANGE.match(line) for line in lines):
         raise UnsupportedPatch("This is a context diff. Make a unified diff (`diff -u`, `git diff`).")
-    scanner = UnifiedDiffParser(lines, is_complete=is_complete, open_end=open_end)
-    files = scanner.parse()
-    check_all_changes_parsed(files, _without(lines, scanner.prose), scanner.header_pairs)
+    unified_parser = UnifiedDiffParser(lines, is_complete=is_complete, open_end=open_end)
+    files = unified_parser.parse()
+    check_all_changes_parsed(files, _blank_lines(lines, unified_parser.prose_lines), unified_parser.header_pairs)
     if files and all(file.left_out for file in files):
         names = ", ".join(file.path for file in files[:5])
         raise UnsupportedPatch(f"The patch has nothing but {names}: {files[0].left_out}.")
     return files
 
 
-def _without(lines: Sequence[str], prose: Collection[int]) -> list[str]:
+def _blank_lines(lines: Sequence[str], prose_lines: Collection[int]) -> list[str]:
     """Return the lines; those that a scanner took for text around the patch are blank."""
-    return ["" if at in prose else line for at, line in enumerate(lines)]
+    return ["" if at in prose_lines else line for at, line in enumerate(lines)]
 
 
 def _without_carriage_returns(lines: list[str]) -> list[str]:
     """Return the lines without CRLF endings if all headers have them, so that the whole text was converted."""
-    headers = [line for line in lines if line.startswith(_HEADERS)]
+    headers = [line for line in lines if line.startswith(_HEADER_STARTS)]
     if headers and all(line.endswith("\r") for line in headers):
         return [line.removesuffix("\r") for line in lines]
     return lines
@@ -121,11 +121,11 @@ def check_all_changes_parsed(files: Sequence[FilePatch], lines: Sequence[str], h
     if not files:
         raise MalformedPatch(NO_PATCH)
     marked = list(_marked_lines(lines))
-    for mark, found in (("-", sum(file.removed for file in files)), ("+", sum(file.added for file in files))):
+    for mark, parsed in (("-", sum(file.removed for file in files)), ("+", sum(file.added for file in files))):
         written = sum(line[0] == mark for line in marked) - header_pairs
-        if found < written:
+        if parsed < written:
             raise MalformedPatch(
-                f"Of {written} lines that begin with `{mark}` only {found} belong to a hunk. Nothing was applied."
+                f"Of {written} lines that begin with `{mark}` only {parsed} belong to a hunk. Nothing was applied."
             )
 
 
@@ -138,7 +138,7 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     for at, line in enumerate(lines):
         if (
             line.startswith("diff --git ")
-            or (in_sections and _BEGINS.match(line))
+            or (in_sections and _BEGIN_PATCH_MARKER.match(line))
             or is_file_header_with_hunk(lines, at)
         ):
             inside = True
@@ -148,7 +148,7 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-_SHOWN_FILES = 20
+_MAX_REPORTED_FILES = 20
 """Maximum number of files that a report lists."""
 
 
@@ -199,7 +199,9 @@ def parse_workspace_patch(
         EditRefused: it is not a patch that can be applied.
         UnsafePath: a part names a path that no tool may touch.
     """
-    return _making_room_first(_inside(parse_patch_text(text, is_complete=is_complete), folder, draft))
+    return _order_for_application(
+        _relative_to_workspace(parse_patch_text(text, is_complete=is_complete), folder, draft)
+    )
 
 
 def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
@@ -217,21 +219,22 @@ def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
     draft.prefetch([path for part in parts for path in (part.path, part.old_path) if path])
     deferred: list[tuple[str, bytes, Sequence[EditMatch], int]] = []
     reports: list[EditReport] = []
-    leaves = {part.old_path: index for index, part in enumerate(parts) if part.op is FileOperation.RENAME}
+    rename_index_by_old_path = {
+        part.old_path: index for index, part in enumerate(parts) if part.op is FileOperation.RENAME
+    }
     for index, part in enumerate(parts):
-        if part.op is FileOperation.RENAME and leaves.get(part.path, -1) > index:
-            data, mode = _content(draft, part.old_path)
-            after, found = apply_file_patch(Document(data), part)
+        if part.op is FileOperation.RENAME and rename_index_by_old_path.get(part.path, -1) > index:
+            data, mode = _read_content(draft, part.old_path)
+            after, matches = apply_file_patch(Document(data), part)
             draft.delete(part.old_path)
-            deferred.append((part.path, after, found, _mode(part, mode)))
+            deferred.append((part.path, after, matches, _mode_after_patch(part, mode)))
         else:
             reports += _apply_part(draft, part)
-    for path, after, matches, mode in deferred:
-        reports.append(draft.set_content(path, after, matches, mode))
-    return _joined(reports, left_out)
+    reports += [draft.set_content(*arguments) for arguments in deferred]
+    return _join_reports(reports, left_out)
 
 
-def _inside(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequence[FilePatch]:
+def _relative_to_workspace(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequence[FilePatch]:
     """Return the parts with paths relative to the workspace, if all of them are relative to the top of its
     repository.
     """
@@ -247,85 +250,87 @@ def _inside(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequ
     ]
 
 
-def _making_room_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
+def _order_for_application(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
     """Return the parts in an order in which a file may become a folder, and a folder a file.
 
     Of files that are named once, deletions come first, then renames of files that are in the way of others.
     """
-    named = Counter(path for part in parts for path in (part.path, part.old_path) if path)
-    folders = {folder for path in named for folder in parent_folders(path)}
+    path_counts = Counter(path for part in parts for path in (part.path, part.old_path) if path)
+    folders = {folder for path in path_counts for folder in parent_folders(path)}
 
-    def step(part: FilePatch) -> int:
-        if part.op is FileOperation.DELETE and named[part.path] == 1:
+    def rank(part: FilePatch) -> int:
+        if part.op is FileOperation.DELETE and path_counts[part.path] == 1:
             return 0
-        in_the_way = part.old_path in folders or any(folder in named for folder in parent_folders(part.old_path))
-        return 1 if part.op is FileOperation.RENAME and named[part.old_path] == 1 and in_the_way else 2
+        is_in_the_way = part.old_path in folders or any(
+            folder in path_counts for folder in parent_folders(part.old_path)
+        )
+        return 1 if part.op is FileOperation.RENAME and path_counts[part.old_path] == 1 and is_in_the_way else 2
 
-    return sorted(parts, key=step)
+    return sorted(parts, key=rank)
 
 
 def _apply_part(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
     match part.op:
         case FileOperation.CREATE:
-            return [_create(draft, part)]
+            return [_create_file(draft, part)]
         case FileOperation.DELETE:
-            data, _ = _content(draft, part.path)
+            data, _ = _read_content(draft, part.path)
             _, matches = apply_file_patch(Document(data), part)
             return [draft.delete(part.path, matches)]
         case FileOperation.RENAME:
-            return _rename(draft, part)
+            return _rename_file(draft, part)
         case _:
             if part.is_insert_only and draft.read(part.path).content is None:
-                return [_create(draft, part)]
-            data, mode = _content(draft, part.path, MAX_BYTES if part.hunks else None)
+                return [_create_file(draft, part)]
+            data, mode = _read_content(draft, part.path, MAX_BYTES if part.hunks else None)
             after, matches = apply_file_patch(Document(data), part)
-            wanted = _mode(part, mode)
-            if after == data and wanted == mode:
+            new_mode = _mode_after_patch(part, mode)
+            if after == data and new_mode == mode:
                 raise MalformedPatch(f"The part for {part.path} changes nothing.")
-            return [draft.set_content(part.path, after, matches, wanted)]
+            return [draft.set_content(part.path, after, matches, new_mode)]
 
 
-def _create(draft: PatchTarget, part: FilePatch) -> EditReport:
+def _create_file(draft: PatchTarget, part: FilePatch) -> EditReport:
     if draft.read(part.path).content is not None:
         raise AlreadyApplied(
             f"The patch creates {part.path}, but the file exists.", "Make a patch against what is there."
         )
     as_new = FilePatch(part.path, FileOperation.CREATE, part.hunks, new_mode=part.new_mode)
     after, matches = apply_file_patch(Document(b""), as_new)
-    return draft.set_content(part.path, after, matches, _mode(part, default_file_mode()))
+    return draft.set_content(part.path, after, matches, _mode_after_patch(part, default_file_mode()))
 
 
-def _rename(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
-    data, mode = _content(draft, part.old_path)
+def _rename_file(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
+    data, mode = _read_content(draft, part.old_path)
     after, matches = apply_file_patch(Document(data), part)
     yield draft.rename(part.old_path, part.path)
-    wanted = _mode(part, mode)
-    if after != data or wanted != mode:
-        yield draft.set_content(part.path, after, matches, wanted)
+    new_mode = _mode_after_patch(part, mode)
+    if after != data or new_mode != mode:
+        yield draft.set_content(part.path, after, matches, new_mode)
 
 
-def _content(draft: PatchTarget, path: str, limit: int | None = None) -> tuple[bytes, int]:
+def _read_content(draft: PatchTarget, path: str, limit: int | None = None) -> tuple[bytes, int]:
     """Return the bytes, at most `limit`, and the permission bits of a file that the patch changes."""
     try:
-        found = draft.read_bytes_and_mode(path, limit)
+        content = draft.read_bytes_and_mode(path, limit)
     except OSError as error:
         if limit is not None and error.errno == errno.EFBIG:
             raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
         raise
-    if found is None:
+    if content is None:
         raise EditRefused(f"The patch changes {path}, but there is no such file. Is it made for another folder?")
-    return found
+    return content
 
 
-def _mode(part: FilePatch, mode: int) -> int:
+def _mode_after_patch(part: FilePatch, mode: int) -> int:
     """Return the permission bits after the patch; git only distinguishes whether the file is executable."""
     if part.new_mode is None:
         return mode
-    runnable = (mode & 0o444) >> 2
-    return mode | runnable if part.new_mode & 0o100 else mode & ~0o111
+    executable_bits = (mode & 0o444) >> 2
+    return mode | executable_bits if part.new_mode & 0o100 else mode & ~0o111
 
 
-def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> EditReport:
+def _join_reports(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> EditReport:
     """Return one report for all; a file with several reports is counted once."""
     stats: dict[str, FileStat] = {}
     for stat in (stat for report in reports for stat in report.files):
@@ -337,27 +342,27 @@ def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> Edi
                 removed=earlier.removed + stat.removed,
             )
         stats[stat.path] = stat
-    texts = [f"{part.path} was left out: {part.left_out}" for part in left_out[:_SHOWN_FILES]]
-    if len(left_out) > _SHOWN_FILES:
-        texts.append(f"and {len(left_out) - _SHOWN_FILES} more were left out")
-    texts += [report.text for report in reports[:_SHOWN_FILES]]
-    if len(reports) > _SHOWN_FILES:
-        texts.append(f"and {len(reports) - _SHOWN_FILES} more")
+    texts = [f"{part.path} was left out: {part.left_out}" for part in left_out[:_MAX_REPORTED_FILES]]
+    if len(left_out) > _MAX_REPORTED_FILES:
+        texts.append(f"and {len(left_out) - _MAX_REPORTED_FILES} more were left out")
+    texts += [report.text for report in reports[:_MAX_REPORTED_FILES]]
+    if len(reports) > _MAX_REPORTED_FILES:
+        texts.append(f"and {len(reports) - _MAX_REPORTED_FILES} more")
     added, removed = (sum(getattr(stat, side) for stat in stats.values()) for side in ("added", "removed"))
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
-    without = tuple(part.path for part in left_out)
+    skipped_paths = tuple(part.path for part in left_out)
     return EditReport(
         tuple(stats.values()),
         "\n".join(texts),
-        f"{name} +{added} -{removed}{excluded_binary_files_note(without)}",
-        without,
+        f"{name} +{added} -{removed}{excluded_binary_files_note(skipped_paths)}",
+        skipped_paths,
     )
 
 
-_SECTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
-_MOVE = "*** Move to: "
-_BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-_OPS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": FileOperation.DELETE}
+_FILE_MARKER = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
+_MOVE_MARKER = "*** Move to: "
+_BEGIN_MARKER, _END_MARKER, _END_OF_FILE_MARKER = "*** Begin Patch", "*** End Patch", "*** End of File"
+_OPERATIONS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": FileOperation.DELETE}
 
 
 def is_begin_patch_format(lines: Sequence[str]) -> bool:
@@ -368,7 +373,7 @@ def is_begin_patch_format(lines: Sequence[str]) -> bool:
     if any(line.startswith("diff --git ") for line in lines):
         return False
     for at, line in enumerate(lines):
-        if line.strip() == _BEGIN or _SECTION.match(line):
+        if line.strip() == _BEGIN_MARKER or _FILE_MARKER.match(line):
             return True
         if is_file_header_with_hunk(lines, at):
             return False
@@ -376,7 +381,7 @@ def is_begin_patch_format(lines: Sequence[str]) -> bool:
 
 
 @dataclass
-class _Open:
+class _OpenHunk:
     """The hunk being read."""
 
     line: int
@@ -408,58 +413,57 @@ class BeginPatchParser:
     def __init__(self, lines: Sequence[str], *, is_complete: bool = True) -> None:
         self._lines = [line.removesuffix("\r") for line in lines]
         self._is_complete = is_complete
-        self._padded = False
+        self._has_padded_markers = False
         """Whether a marker with spaces before it was found where it cannot be anything else."""
-        self.prose: set[int] = set()
+        self.prose_lines: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
     def parse(self) -> list[FilePatch]:
         """Return the files of the patch, in order; raises MalformedPatch."""
         files: list[FilePatch] = []
         at = 0
-        begun = ended = False
+        has_begin = has_end = False
         while at < len(self._lines):
             marker = self._lines[at].strip()
-            if section := _SECTION.match(marker):
-                self._padded = self._padded or self._lines[at].startswith(" ")
-                file, at = self._take_file(_OPS[section[1]], section[2].strip(), at + 1)
+            if section := _FILE_MARKER.match(marker):
+                self._has_padded_markers = self._has_padded_markers or self._lines[at].startswith(" ")
+                file, at = self._parse_file(_OPERATIONS[section[1]], section[2].strip(), at + 1)
                 files.append(file)
-                ended = False
+                has_end = False
                 continue
-            begun = begun or marker == _BEGIN
-            ended = ended or marker == _END or (bool(files) and bool(marker))
-            self._pass_over(at, bool(files))
+            has_begin = has_begin or marker == _BEGIN_MARKER
+            has_end = has_end or marker == _END_MARKER or (bool(files) and bool(marker))
+            self._skip_line(at, bool(files))
             at += 1
-        if begun and files and not ended and not self._is_complete:
+        if has_begin and files and not has_end and not self._is_complete:
             raise MalformedPatch(
-                f"The patch breaks off: it has `{_BEGIN}`, but no `{_END}`.", "Give the whole patch."
+                f"The patch breaks off: it has `{_BEGIN_MARKER}`, but no `{_END_MARKER}`.", "Give the whole patch."
             )
         return files
 
-    def _pass_over(self, at: int, begun: bool) -> None:
+    def _skip_line(self, at: int, has_files: bool) -> None:
         line = self._lines[at]
         if is_prose_list_line(line):
-            self.prose.add(at)
-        elif begun and line[:1] in ("+", "-", "@"):
+            self.prose_lines.add(at)
+        elif has_files and line[:1] in ("+", "-", "@"):
             raise MalformedPatch(f"Line {at + 1}: the change {line[:80]!r} belongs to no file. Nothing was applied.")
 
-    def _take_file(self, op: FileOperation, path: str, at: int) -> tuple[FilePatch, int]:
+    def _parse_file(self, op: FileOperation, path: str, at: int) -> tuple[FilePatch, int]:
         if op is FileOperation.DELETE:
             return FilePatch(path, op), at
         if op is FileOperation.CREATE:
-            lines, at = self._added(at)
-            hunks = (PatchHunk(tuple(lines), source_line=at),) if lines else ()
-            return FilePatch(path, op, hunks), at
+            lines, at = self._parse_added_lines(at)
+            return FilePatch(path, op, (PatchHunk(tuple(lines), source_line=at),) if lines else ()), at
         old_path = ""
-        if at < len(self._lines) and self._lines[at].strip().startswith(_MOVE):
-            old_path, path = path, self._lines[at].strip()[len(_MOVE) :].strip()
+        if at < len(self._lines) and self._lines[at].strip().startswith(_MOVE_MARKER):
+            old_path, path = path, self._lines[at].strip()[len(_MOVE_MARKER) :].strip()
             at += 1
-        found, at = self._hunks(at)
-        if not found and not old_path:
+        hunks, at = self._parse_hunks(at)
+        if not hunks and not old_path:
             raise MalformedPatch(f"Line {at}: there is no change for {path}.")
-        return FilePatch(path, FileOperation.RENAME if old_path else FileOperation.EDIT, tuple(found), old_path), at
+        return FilePatch(path, FileOperation.RENAME if old_path else FileOperation.EDIT, tuple(hunks), old_path), at
 
-    def _ends(self, at: int) -> bool:
+    def _is_file_part_end(self, at: int) -> bool:
         """Return whether the part of a file ends before this line."""
         if at >= len(self._lines):
             return True
@@ -468,55 +472,55 @@ class BeginPatchParser:
             return True
         marker = line.strip()
         # With spaces before it, a marker could be a kept line of the file.
-        if marker == _END:
+        if marker == _END_MARKER:
             after = skip_blank_lines(self._lines, at + 1)
             return after == len(self._lines) or not self._lines[after].startswith((" ", "+", "-", "@", "***"))
-        return self._padded and bool(_SECTION.match(marker)) and self._begins_part(at + 1)
+        return self._has_padded_markers and bool(_FILE_MARKER.match(marker)) and self._can_begin_file_part(at + 1)
 
-    def _begins_part(self, at: int) -> bool:
+    def _can_begin_file_part(self, at: int) -> bool:
         """Return whether the line can follow the marker of a file and is not a context line."""
         after = self._lines[at] if at < len(self._lines) else ""
         return after.startswith(("@@", "+")) or after.strip().startswith("*** ")
 
-    def _added(self, at: int) -> tuple[list[EditScriptLine], int]:
+    def _parse_added_lines(self, at: int) -> tuple[list[EditScriptLine], int]:
         lines: list[EditScriptLine] = []
-        blank = 0
-        while not self._ends(at):
+        blank_count = 0
+        while not self._is_file_part_end(at):
             line = self._lines[at]
             if line.startswith("+"):
-                lines += [EditScriptLine(LineOperation.INSERT, "")] * blank
-                blank = 0
+                lines += [EditScriptLine(LineOperation.INSERT, "")] * blank_count
+                blank_count = 0
                 lines.append(EditScriptLine(LineOperation.INSERT, line[1:]))
             elif not line.strip():
-                blank += 1
-            elif line.strip() == _END or _SECTION.match(line.strip()):
+                blank_count += 1
+            elif line.strip() == _END_MARKER or _FILE_MARKER.match(line.strip()):
                 break
             else:
                 raise MalformedPatch(f"Line {at + 1}: every line of an added file begins with `+`: {line[:80]!r}.")
             at += 1
         return lines, at
 
-    def _hunks(self, at: int) -> tuple[list[PatchHunk], int]:
+    def _parse_hunks(self, at: int) -> tuple[list[PatchHunk], int]:
         hunks: list[PatchHunk] = []
-        current: _Open | None = None
+        current: _OpenHunk | None = None
         while at < len(self._lines):
             line = self._lines[at]
-            if line.rstrip() == _END_OF_FILE:
+            if line.rstrip() == _END_OF_FILE_MARKER:
                 if current is not None:
-                    hunks.append(_closed(current, at_end=True))
+                    hunks.append(_build_hunk(current, at_end=True))
                     current = None
-            elif self._ends(at):
+            elif self._is_file_part_end(at):
                 break
             elif line.startswith("@@"):
                 if current is not None and current.lines:
-                    hunks.append(_closed(current))
+                    hunks.append(_build_hunk(current))
                     current = None
-                current = current or _Open(at + 1)
+                current = current or _OpenHunk(at + 1)
                 current.header = parse_hunk_header(line, at)
                 if current.header.section_heading:
                     current.section_headings.append(current.header.section_heading)
             elif not line or line[0] in " +-":
-                current = current or _Open(at + 1)
+                current = current or _OpenHunk(at + 1)
                 mark = line[0] if line else " "
                 current.lines.append(EditScriptLine(LineOperation(mark), line[1:]))
             elif not line.startswith("\\"):
@@ -525,20 +529,20 @@ class BeginPatchParser:
                 )
             at += 1
         if current is not None and current.lines:
-            hunks.append(_closed(current))
+            hunks.append(_build_hunk(current))
         return [hunk for hunk in hunks if hunk.has_changes], at
 
 
-def _closed(current: _Open, *, at_end: bool = False) -> PatchHunk:
-    lines = current.lines
+def _build_hunk(open_hunk: _OpenHunk, *, at_end: bool = False) -> PatchHunk:
+    lines = open_hunk.lines
     while lines and not lines[-1].text and lines[-1].operation is LineOperation.KEEP:
         lines.pop()
     return PatchHunk(
         tuple(lines),
-        current.header.old_start,
-        current.header.new_start,
-        tuple(current.section_headings),
+        open_hunk.header.old_start,
+        open_hunk.header.new_start,
+        tuple(open_hunk.section_headings),
         at_end,
-        current.line,
+        open_hunk.line,
         has_no_line_numbers=True,
     )

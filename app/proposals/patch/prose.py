@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from app.proposals.values.proposal_errors import MalformedPatch
 
-_NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
+_NUMBERED_HEADER = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
 _PLACEHOLDER = re.compile(r"^[-+.,\s\dxXyYnNaAbB…?]*$|^-.*\+.*$")
-_REMAINS = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
+_HEADER_RANGE = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
 """One of the two ranges, in a line that is not a complete header with numbers."""
 _MAX_DIGITS = 12
 
@@ -36,7 +36,7 @@ class HunkHeader:
 def parse_hunk_header(line: str, at: int) -> HunkHeader:
     """Parse a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""
     line = line.rstrip("\r")
-    if numbers := _NUMBERS.match(line):
+    if numbers := _NUMBERED_HEADER.match(line):
         if any(len(digits or "") > _MAX_DIGITS for digits in numbers.groups()[:4]):
             raise MalformedPatch(f"Line {at + 1}: no file has as many lines as this hunk header says.")
         return HunkHeader(
@@ -48,24 +48,24 @@ def parse_hunk_header(line: str, at: int) -> HunkHeader:
     text = line.lstrip("@").removeprefix(" ")
     if text.rstrip().endswith("@@"):
         text = text.rstrip().rstrip("@").rstrip()
-    damaged = _REMAINS.search(line) is not None
+    damaged = _HEADER_RANGE.search(line) is not None
     return HunkHeader(section_heading="" if damaged or _PLACEHOLDER.match(text) else text, damaged=damaged)
 
 
 def is_damaged_hunk_header(text: str) -> bool:
     """Return whether a line without its mark looks like a damaged hunk header."""
-    return _DAMAGED.match(text) is not None
+    return _DAMAGED_HEADER.match(text) is not None
 
 
-_DAMAGED = re.compile(r"@{1,2} ?-\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_DAMAGED_HEADER = re.compile(r"@{1,2} ?-\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
-_SIGNATURE_FOLLOWER = re.compile(r"^\d+(\.\w+)+")
-_MAIL = re.compile(r"^From [0-9a-f]{40,64} ")
-_BULLET = re.compile(r"^[-+] (?:\*\*|[^\s*])")
-_RULE = re.compile(r"^-{2,3}\s*$")
-_NEW_SECTION = re.compile(r"^(?:diff |Index: |Only in |commit |From |={7})")
-_MARKED = ("+", "-")
+_GIT_VERSION = re.compile(r"^\d+(\.\w+)+")
+_FORMAT_PATCH_START = re.compile(r"^From [0-9a-f]{40,64} ")
+_LIST_ITEM = re.compile(r"^[-+] (?:\*\*|[^\s*])")
+_HORIZONTAL_RULE = re.compile(r"^-{2,3}\s*$")
+_FILE_PART_END = re.compile(r"^(?:diff |Index: |Only in |commit |From |={7})")
+_CHANGE_MARKS = ("+", "-")
 
 
 def looks_like_file_header(lines: Sequence[str], at: int) -> bool:
@@ -80,12 +80,12 @@ def is_file_header_with_hunk(lines: Sequence[str], at: int) -> bool:
     after = skip_blank_lines(lines, at + 2)
     if after == len(lines):
         return False
-    return lines[after].startswith("@@") or (after == at + 2 and lines[after][:1] in (*_MARKED, " "))
+    return lines[after].startswith("@@") or (after == at + 2 and lines[after][:1] in (*_CHANGE_MARKS, " "))
 
 
 def is_file_part_end(line: str) -> bool:
     """Return whether the line ends the part of one file."""
-    return bool(_NEW_SECTION.match(line))
+    return bool(_FILE_PART_END.match(line))
 
 
 def is_code_fence(line: str) -> bool:
@@ -98,12 +98,12 @@ def is_mail_signature(lines: Sequence[str], at: int) -> bool:
     if lines[at].rstrip("\r") not in ("-- ", "--"):
         return False
     after = lines[at + 1] if at + 1 < len(lines) else ""
-    return not after or bool(_SIGNATURE_FOLLOWER.match(after))
+    return not after or bool(_GIT_VERSION.match(after))
 
 
 def is_format_patch_start(line: str) -> bool:
     """Return whether the line begins a mail as `git format-patch` writes it."""
-    return bool(_MAIL.match(line))
+    return bool(_FORMAT_PATCH_START.match(line))
 
 
 def is_blank_line(line: str) -> bool:
@@ -124,7 +124,7 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
     A list item is a mark, one space and a word. A removed line that begins with just one space looks like it, so this
     works only after a hunk that is complete by its own counts.
     """
-    found = False
+    has_list = False
     while at < len(lines):
         line = lines[at]
         if is_file_part_end(line) or is_code_fence(line) or is_mail_signature(lines, at):
@@ -132,19 +132,19 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
         if line.startswith("@@") or is_file_header_with_hunk(lines, at):
             break
         if looks_like_file_header(lines, at):
-            found = True
+            has_list = True
             at += 1
-        elif line[:1] in _MARKED:
+        elif line[:1] in _CHANGE_MARKS:
             if not is_prose_list_line(line):
                 return None
-            found = True
+            has_list = True
         at += 1
-    return at if found else None
+    return at if has_list else None
 
 
 def is_prose_list_line(line: str) -> bool:
     """Return whether a line with a change mark can be a list item or a rule in prose."""
-    return bool(_BULLET.match(line) or _RULE.match(line))
+    return bool(_LIST_ITEM.match(line) or _HORIZONTAL_RULE.match(line))
 
 
 def is_no_newline_marker(line: str) -> bool:

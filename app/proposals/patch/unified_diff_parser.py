@@ -23,7 +23,7 @@ from app.proposals.patch.diff_header_names import (
     strip_path_prefixes,
 )
 from app.proposals.patch.parsed_patch import (
-    SHORTEST_ID,
+    MIN_BLOB_ID_DIGITS,
     FilePatch,
     PatchHunk,
     matches_blob_id_prefix,
@@ -48,12 +48,12 @@ from app.proposals.patch.prose import (
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import MalformedPatch, UnsupportedPatch
 
-_INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
-_BINARY = re.compile(r"^Binary files? (.+) and (.+) differ$")
-_EXTENDED = ("similarity index ", "dissimilarity index ")
-_MODE = re.compile(r"[0-7]{6}")
-_MODES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
-NO_DATA = "binary, and the patch does not hold its data"
+_INDEX_LINE = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
+_BINARY_LINE = re.compile(r"^Binary files? (.+) and (.+) differ$")
+_SIMILARITY_LINES = ("similarity index ", "dissimilarity index ")
+_MODE_DIGITS = re.compile(r"[0-7]{6}")
+_MODE_LINES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
+BINARY_WITHOUT_DATA = "binary, and the patch does not hold its data"
 
 
 @dataclass
@@ -72,7 +72,7 @@ class FilePatchBuilder:
     modes: dict[str, int] = field(default_factory=dict)
     old_blob: str = ""
     new_blob: str = ""
-    no_data: bool = False
+    is_binary_without_data: bool = False
     """Whether it says only that the file is binary."""
     hunks: list[PatchHunk] = field(default_factory=list)
 
@@ -106,44 +106,46 @@ class FilePatchBuilder:
     def read_extended_header(self, line: str, at: int) -> bool:
         """Read one of git's extended header lines, line `at` (from 0); return False for any other line."""
         line = line.rstrip("\r")
-        for words in _MODES:
-            if line.startswith(words):
-                self.modes[words.strip()] = _mode(line[len(words) :], at)
+        for prefix in _MODE_LINES:
+            if line.startswith(prefix):
+                self.modes[prefix.strip()] = _parse_mode(line[len(prefix) :], at)
                 return True
-        for words in ("rename from ", "rename to "):
-            if line.startswith(words):
-                self.rename[words.strip()] = parse_rename_path(line[len(words) :])
+        for prefix in ("rename from ", "rename to "):
+            if line.startswith(prefix):
+                self.rename[prefix.strip()] = parse_rename_path(line[len(prefix) :])
                 return True
-        if index := _INDEX.match(line):
+        if index := _INDEX_LINE.match(line):
             self.old_blob, self.new_blob = index[1], index[2]
             if index[3]:
-                _mode(index[3], at)
+                _parse_mode(index[3], at)
             return True
         if line.startswith(("copy from ", "copy to ")):
             raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
         if line.startswith("GIT binary patch"):
             name = strip_path_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
             raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not taken.")
-        return line.startswith(_EXTENDED)
+        return line.startswith(_SIMILARITY_LINES)
 
     def read_binary_line(self, line: str) -> bool:
         """Read a line about a binary difference of the part; return False for any other line."""
         line = line.rstrip("\r")
-        said = _BINARY.match(line) if line.endswith(" differ") else None
-        if said is None:
+        match = _BINARY_LINE.match(line) if line.endswith(" differ") else None
+        if match is None:
             return False
-        self.no_data = True
+        self.is_binary_without_data = True
         if not self.git_names:
-            self.old, self.new = parse_header_name(said[1]), parse_header_name(said[2])
+            self.old, self.new = parse_header_name(match[1]), parse_header_name(match[2])
         return True
 
-    def build(self, known: Collection[PrefixPair]) -> FilePatch:
+    def build(self, known_prefixes: Collection[PrefixPair]) -> FilePatch:
         """Return the FilePatch of the lines read so far. Raises `MalformedPatch`.
 
         Args:
             known: The prefixes in other parts, for a name beside `/dev/null`.
         """
-        old, new = self._renamed() if self.rename else strip_path_prefixes(*self.names, self.git_names, known)
+        old, new = (
+            self._renamed_paths() if self.rename else strip_path_prefixes(*self.names, self.git_names, known_prefixes)
+        )
         if self.old and self.old.missing and not any(hunk.old_side for hunk in self.hunks):
             old = NO_FILE
         elif self.new and self.new.missing and not any(hunk.new_side for hunk in self.hunks):
@@ -159,9 +161,9 @@ class FilePatchBuilder:
         if not path or path == NO_FILE:
             raise MalformedPatch(f"Line {self.line}: the header names no file.")
         if self.has_names and not self.rename:
-            self._check_names(old, new)
-        if self.no_data:
-            return FilePatch(path, op, old_path=old_path, left_out=NO_DATA)
+            self._check_same_file(old, new)
+        if self.is_binary_without_data:
+            return FilePatch(path, op, old_path=old_path, left_out=BINARY_WITHOUT_DATA)
         new_mode = self.modes.get("new mode", self.modes.get("new file mode"))
         self._check_hunks_present(path, op, new_mode)
         return FilePatch(
@@ -176,7 +178,7 @@ class FilePatchBuilder:
             shows_deleted_lines=True,
         )
 
-    def _renamed(self) -> tuple[str, str]:
+    def _renamed_paths(self) -> tuple[str, str]:
         """Return the names of a rename; raise MalformedPatch if they do not fit the `diff --git` line."""
         old, new = self.rename.get("rename from", ""), self.rename.get("rename to", "")
         stated = self.git_names[1] if self.git_names else self.git_text.rstrip("\r")
@@ -186,26 +188,26 @@ class FilePatchBuilder:
             )
         return old, new
 
-    def _check_names(self, old: str, new: str) -> None:
+    def _check_same_file(self, old: str, new: str) -> None:
         """Refuse a header whose lines name different files."""
-        both = {name for name in (old, new) if name != NO_FILE}
+        paths = {name for name in (old, new) if name != NO_FILE}
         if self.git_names:
-            fit = both <= set(strip_path_prefixes(*self.git_names, self.git_names))
+            is_consistent = paths <= set(strip_path_prefixes(*self.git_names, self.git_names))
         else:
             # The lines that a hunk removes or keeps show which of the two files is meant.
-            fit = len(both) == 1 or any(hunk.old_side for hunk in self.hunks)
-        if not fit:
-            raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
+            is_consistent = len(paths) == 1 or any(hunk.old_side for hunk in self.hunks)
+        if not is_consistent:
+            raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(paths))}).")
 
     def _check_hunks_present(self, path: str, op: FileOperation, new_mode: int | None) -> None:
         """Refuse a part without hunks whose header announces a change of content."""
         if self.hunks:
             return
-        if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
+        if op is FileOperation.DELETE and len(self.old_blob) >= MIN_BLOB_ID_DIGITS:
             return  # `git diff -D` omits the deleted lines; `_check_deletion` compares the file by its id.
-        content = self.new_blob if op is FileOperation.CREATE else self.old_blob if op is FileOperation.DELETE else ""
-        promised = not matches_blob_id_prefix(b"", content) if content else self.old_blob != self.new_blob
-        if promised or (op is FileOperation.MODE and new_mode is None):
+        blob = self.new_blob if op is FileOperation.CREATE else self.old_blob if op is FileOperation.DELETE else ""
+        announces_change = not matches_blob_id_prefix(b"", blob) if blob else self.old_blob != self.new_blob
+        if announces_change or (op is FileOperation.MODE and new_mode is None):
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
 
@@ -216,8 +218,8 @@ def build_file_patches(parts: Iterable[FilePatchBuilder]) -> list[FilePatch]:
     return [part.build(known) for part in parts]
 
 
-def _mode(text: str, at: int) -> int:
-    mode = int(text, 8) if _MODE.fullmatch(text) else 0
+def _parse_mode(text: str, at: int) -> int:
+    mode = int(text, 8) if _MODE_DIGITS.fullmatch(text) else 0
     match mode & 0o170000:
         case 0o100000:
             return mode & 0o777
@@ -229,9 +231,9 @@ def _mode(text: str, at: int) -> int:
             raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is no file mode.")
 
 
-_MARKS = ("+", "-")
-_UNCLOSED = "the mail ends without its closing line (`-- `), so the patch may be cut off"
-_LIST_AFTER = "the lines after it were taken for text around the patch"
+_CHANGE_MARKS = ("+", "-")
+_UNCLOSED_MAIL_DOUBT = "the mail ends without its closing line (`-- `), so the patch may be cut off"
+_LIST_AFTER_DOUBT = "the lines after it were taken for text around the patch"
 
 
 class UnifiedDiffParser:
@@ -245,58 +247,58 @@ class UnifiedDiffParser:
     def __init__(self, lines: Sequence[str], *, is_complete: bool = True, open_end: bool = False) -> None:
         self._lines = lines
         self._is_complete = is_complete
-        self._open_end = open_end and not is_complete
+        self._has_open_end = open_end and not is_complete
         self._parts: list[FilePatchBuilder] = []
         self._part: FilePatchBuilder | None = None
-        self._in_changes = False
+        self._expects_changes = False
         """Whether a change mark on a line outside any hunk would be a lost change."""
-        self._fenced = False
+        self._is_in_code_fence = False
         """Whether the patch is in a block of code."""
-        self._stray: int | None = None
+        self._stray_line: int | None = None
         """A line, from 0, since the last hunk that is neither part of the patch nor clearly text around it."""
-        self._in_mail = False
+        self._is_in_mail = False
         """Whether the scanner is in a mail as `git format-patch` writes it."""
-        self._in_message = False
+        self._is_in_message = False
         """Whether the scanner is above the diff of this mail."""
         self.header_pairs = 0
         """Number of `---` lines with their `+++` lines that were taken as headers."""
-        self.prose: set[int] = set()
+        self.prose_lines: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
     def parse(self) -> list[FilePatch]:
         """Return the files of the patch, in order; raises MalformedPatch and UnsupportedPatch."""
         at = 0
         while at < len(self._lines):
-            at = self._take(at)
+            at = self._parse_element(at)
         part = next((part for part in reversed(self._parts) if part.hunks), None)
-        if self._in_mail and not self._is_complete and part:
-            part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED)
+        if self._is_in_mail and not self._is_complete and part:
+            part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED_MAIL_DOUBT)
         return build_file_patches(self._parts)
 
-    def _take(self, at: int) -> int:
+    def _parse_element(self, at: int) -> int:
         """Read the element at a line; return the line where the next one begins."""
         line = self._lines[at]
         if is_format_patch_start(line):
-            self._in_mail = self._in_message = True
-        elif self._in_message and not self._begins_diff(at):
-            if line[:1] in _MARKS:
-                self.prose.add(at)
+            self._is_in_mail = self._is_in_message = True
+        elif self._is_in_message and not self._begins_diff(at):
+            if line[:1] in _CHANGE_MARKS:
+                self.prose_lines.add(at)
             return at + 1
         else:
-            self._in_message = False
+            self._is_in_message = False
         if line.startswith(("diff --cc ", "diff --combined ", "@@@ ")):
             raise UnsupportedPatch(
                 f"Line {at + 1}: this is the combined diff of a merge, which says no single change. "
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin(FilePatchBuilder.from_git_header(at, line[11:]))
+            self._begin_part(FilePatchBuilder.from_git_header(at, line[11:]))
         elif is_file_header_with_hunk(self._lines, at):
-            return self._take_names(at)
+            return self._parse_names(at)
         elif line.startswith("@@"):
-            return self._take_hunk(at, at + 1)
-        elif not self._take_extended(line, at):
-            self._pass_over(at)
+            return self._parse_hunk(at, at + 1)
+        elif not self._parse_extended_header(line, at):
+            self._skip_line(at)
         return at + 1
 
     def _begins_diff(self, at: int) -> bool:
@@ -310,112 +312,118 @@ class UnifiedDiffParser:
         """Return whether a line that belongs to no hunk closes a mail: above git's version, or the last `-- `."""
         if is_mail_signature(self._lines, at):
             return True
-        if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
+        if not self._is_in_mail or self._lines[at].rstrip("\r") != "-- ":
             return False
         later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
         return "-- " not in takewhile(lambda line: not is_format_patch_start(line), later)
 
-    def _begin(self, part: FilePatchBuilder) -> FilePatchBuilder:
+    def _begin_part(self, part: FilePatchBuilder) -> FilePatchBuilder:
         self._parts.append(part)
         self._part = part
-        self._in_changes, self._stray = False, None
+        self._expects_changes, self._stray_line = False, None
         return part
 
-    def _take_names(self, at: int) -> int:
+    def _parse_names(self, at: int) -> int:
         part = self._part
-        if part is None or part.has_names or part.hunks or part.no_data:
-            part = self._begin(FilePatchBuilder(at + 1))
+        if part is None or part.has_names or part.hunks or part.is_binary_without_data:
+            part = self._begin_part(FilePatchBuilder(at + 1))
         part.old, part.new = parse_header_name(self._lines[at][4:]), parse_header_name(self._lines[at + 1][4:])
         self.header_pairs += 1
-        self._in_changes = True
+        self._expects_changes = True
         after = at + 2
         if after < len(self._lines) and self._lines[after].startswith("+++ "):
             raise MalformedPatch(f"Line {after + 1}: a second `+++` line for the same file.")
-        if self._is_body(after) and not looks_like_file_header(self._lines, after):
-            return self._take_hunk(at + 1, after)
+        if self._is_body_line(after) and not looks_like_file_header(self._lines, after):
+            return self._parse_hunk(at + 1, after)
         return after
 
-    def _take_extended(self, line: str, at: int) -> bool:
+    def _parse_extended_header(self, line: str, at: int) -> bool:
         """Read a header line that is neither names nor hunk; return False for any other line."""
         part = self._part
         if part is not None and not part.hunks and part.read_extended_header(line, at):
             return True
         if part is None or part.has_names or part.hunks:
-            alone = FilePatchBuilder(at + 1)
-            if not alone.read_binary_line(line):
+            new_part = FilePatchBuilder(at + 1)
+            if not new_part.read_binary_line(line):
                 return False
-            self._begin(alone)
+            self._begin_part(new_part)
             return True
         return part.read_binary_line(line)
 
-    def _pass_over(self, at: int) -> None:
+    def _skip_line(self, at: int) -> None:
         """Skip a line of text around the patch; raise MalformedPatch if it may be a lost change."""
         line = self._lines[at]
         if is_code_fence(line):
-            self._in_changes = self._in_changes and not self._fenced
-            self._fenced = not self._fenced
+            self._expects_changes = self._expects_changes and not self._is_in_code_fence
+            self._is_in_code_fence = not self._is_in_code_fence
         elif self._closes_mail(at):
             if not is_mail_signature(self._lines, at):
-                self.prose.add(at)
-            self._in_changes, self._part, self._in_mail = False, None, False
+                self.prose_lines.add(at)
+            self._expects_changes, self._part, self._is_in_mail = False, None, False
         elif is_file_part_end(line):
-            self._in_changes, self._part = False, None
-        elif self._in_changes and line[:1] in _MARKS:
-            self._refuse_loose(at)
-        elif self._in_changes and not is_blank_line(line):
-            self._stray = at
+            self._expects_changes, self._part = False, None
+        elif self._expects_changes and line[:1] in _CHANGE_MARKS:
+            self._refuse_loose_change(at)
+        elif self._expects_changes and not is_blank_line(line):
+            self._stray_line = at
         elif looks_like_file_header(self._lines, at):
-            self.prose.update((at, at + 1))
+            self.prose_lines.update((at, at + 1))
         elif is_prose_list_line(line):
-            self.prose.add(at)
+            self.prose_lines.add(at)
 
     def _names_one_file(self, at: int) -> bool:
         old, new = (parse_header_name(self._lines[line][4:]).path for line in (at, at + 1))
         old, new = strip_path_prefixes(old, new, None)
         return old == new or NO_FILE in (old, new)
 
-    def _take_hunk(self, header_at: int, body: int) -> int:
+    def _parse_hunk(self, header_at: int, body: int) -> int:
         part = self._part
         if part is None or not (part.has_names or part.git_names):
             raise MalformedPatch(
                 f"Line {header_at + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
             )
-        if self._stray is not None and part.hunks:
+        if self._stray_line is not None and part.hunks:
             # The stray line may be part of the previous hunk, from a line that was broken in two.
-            doubt = f"line {self._stray + 1} of the patch, which follows it, has no mark"
+            doubt = f"line {self._stray_line + 1} of the patch, which follows it, has no mark"
             part.hunks[-1] = replace(part.hunks[-1], doubt=doubt)
-        self._stray = None
+        self._stray_line = None
         line = self._lines[header_at]
         header = parse_hunk_header(line, header_at) if line.startswith("@@") else HunkHeader()
-        counted = self._counted_end(header, header_at, body)
-        prose_end = None if counted is None else self._list_after(counted)
-        complete = prose_end is not None or (counted is not None and not self._goes_on(counted))
-        end = counted if counted is not None and complete else self._visible_end(body)
-        lines = self._body(body, end)
+        counted = self._find_counted_end(header, header_at, body)
+        prose_end = None if counted is None else self._find_list_end_after(counted)
+        complete = prose_end is not None or (counted is not None and not self._seems_to_continue(counted))
+        end = counted if counted is not None and complete else self._find_visible_end(body)
+        lines = self._parse_body(body, end)
         hunk = PatchHunk(
             lines,
             header.old_start,
             header.new_start,
             section_headings=(header.section_heading,) if header.section_heading else (),
             source_line=header_at + 1,
-            may_end_mid_line=self._open_end
+            may_end_mid_line=self._has_open_end
             and end == len(self._lines)
             and lines[-1:] != ()
             and lines[-1].operation is LineOperation.INSERT,
         )
         if not self._is_complete and skip_blank_lines(self._lines, end) == len(self._lines):
-            hunk = _ending_early(hunk, header, ends_text=end == len(self._lines))
+            hunk = _mark_short_hunk(hunk, header, ends_text=end == len(self._lines))
         if hunk.has_changes:
-            doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
-            part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
+            doubt = (
+                _LIST_AFTER_DOUBT
+                if prose_end is not None
+                else _describe_wrong_counts(hunk, header) or _describe_inner_file_end(hunk)
+            )
+            part.hunks.append(replace(hunk, doubt=doubt or _describe_bad_header(line, header, lines[0].text)))
         elif not lines and skip_blank_lines(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
-        elif said := _miscounted(hunk, header):
-            raise MalformedPatch(f"Line {header_at + 1}: a hunk without a change: {said}. Is the patch damaged?")
-        self._in_changes = True
+        elif wrong_counts := _describe_wrong_counts(hunk, header):
+            raise MalformedPatch(
+                f"Line {header_at + 1}: a hunk without a change: {wrong_counts}. Is the patch damaged?"
+            )
+        self._expects_changes = True
         return end if prose_end is None else prose_end
 
-    def _counted_end(self, header: HunkHeader, header_at: int, at: int) -> int | None:
+    def _find_counted_end(self, header: HunkHeader, header_at: int, at: int) -> int | None:
         """Return the end of the body by its counts; None if these cannot be right.
 
         Raises:
@@ -455,34 +463,34 @@ class UnifiedDiffParser:
 
     def _ends_in_context(self) -> bool:
         """Return whether the text ends in a complete context line."""
-        return not self._open_end and self._lines[-1][:1] in (" ", "")
+        return not self._has_open_end and self._lines[-1][:1] in (" ", "")
 
-    def _goes_on(self, at: int) -> bool:
+    def _seems_to_continue(self, at: int) -> bool:
         """Return whether the line, or the one after empty lines, looks like one more of the body."""
         at = skip_blank_lines(self._lines, at)
         if at == len(self._lines) or looks_like_file_header(self._lines, at) or self._closes_mail(at):
             return False
-        if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._begins_names(at)):
+        if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._is_cut_off_header(at)):
             return False
-        return self._is_body(at)
+        return self._is_body_line(at)
 
-    def _is_body(self, at: int) -> bool:
-        return at < len(self._lines) and self._lines[at][:1] in (*_MARKS, " ")
+    def _is_body_line(self, at: int) -> bool:
+        return at < len(self._lines) and self._lines[at][:1] in (*_CHANGE_MARKS, " ")
 
-    def _begins_names(self, at: int) -> bool:
+    def _is_cut_off_header(self, at: int) -> bool:
         """Return whether the text was cut off inside the mark of a `---` line."""
-        return self._open_end and "--- ".startswith(self._lines[at])
+        return self._has_open_end and "--- ".startswith(self._lines[at])
 
-    def _list_after(self, at: int) -> int | None:
+    def _find_list_end_after(self, at: int) -> int | None:
         """Return the end of text with a list that follows a complete body; None if there is none."""
-        if self._is_body(at):
+        if self._is_body_line(at):
             return None
         end = find_prose_list_end(self._lines, at)
         if end is not None:
-            self.prose.update(line for line in range(at, end) if self._lines[line][:1] in _MARKS)
+            self.prose_lines.update(line for line in range(at, end) if self._lines[line][:1] in _CHANGE_MARKS)
         return end
 
-    def _visible_end(self, at: int) -> int:
+    def _find_visible_end(self, at: int) -> int:
         """Return the end of the body by the form of its lines, without empty lines at the end."""
         end = at
         while at < len(self._lines):
@@ -500,7 +508,7 @@ class UnifiedDiffParser:
             end = at
         return end
 
-    def _body(self, start: int, end: int) -> tuple[EditScriptLine, ...]:
+    def _parse_body(self, start: int, end: int) -> tuple[EditScriptLine, ...]:
         lines: list[EditScriptLine] = []
         for at in range(start, end):
             if is_no_newline_marker(self._lines[at]):
@@ -509,7 +517,7 @@ class UnifiedDiffParser:
             lines.append(parse_script_line(self._lines[at], terminated=terminated))
         return tuple(lines)
 
-    def _refuse_loose(self, at: int) -> None:
+    def _refuse_loose_change(self, at: int) -> None:
         before = self._lines[at - 1] if at else ""
         reason = "belongs to no hunk"
         if before and before[0] not in " +-@\\":
@@ -517,7 +525,7 @@ class UnifiedDiffParser:
         raise MalformedPatch(f"Line {at + 1}: the change {self._lines[at][:80]!r} {reason}. Nothing was applied.")
 
 
-def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
+def _describe_bad_header(line: str, header: HunkHeader, first: str) -> str:
     """Return what is wrong with the line above a hunk; empty for a sound header or a placeholder."""
     if line.startswith("@@"):
         return "the numbers in its `@@` line are damaged" if header.damaged else ""
@@ -526,11 +534,11 @@ def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
     return "no `@@` line stands above it"
 
 
-def _ending_within(hunk: PatchHunk) -> str:
+def _describe_inner_file_end(hunk: PatchHunk) -> str:
     return "a line in its middle is said to end the file" if hunk.has_unterminated_inner_line else ""
 
 
-def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:
+def _mark_short_hunk(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:
     """Return the last hunk, marked if its header states more lines than it has; `ends_text` if no empty line
     follows.
     """
@@ -540,7 +548,7 @@ def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> Pa
     return replace(hunk, lacks_inserted_lines=ends_text and new > old, stated_end=stated_end)
 
 
-def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:
+def _describe_wrong_counts(hunk: PatchHunk, header: HunkHeader) -> str:
     """Return what is wrong with the counts of a header; empty if nothing is."""
     old, new = len(hunk.old_side), len(hunk.new_side)
     if not header.has_numbers or (header.old_count, header.new_count) == (old, new):

@@ -8,19 +8,19 @@ from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
 from app.text.quantities import format_count
 
-_SPEAKERS = {
+_AUTHORS = {
     OriginKind.MODEL: "The model",
     OriginKind.COMMAND: "The model",
     OriginKind.AGENT: "The agent",
     OriginKind.REF: "The commit",
 }
-_COMMAND = "Command: "
-_OF_COMMANDS = (_COMMAND, "Result of: ")
+_COMMAND_PREFIX = "Command: "
+_COMMAND_PREFIXES = (_COMMAND_PREFIX, "Result of: ")
 """Prefixes of the summary of a command's result; the second is from earlier versions."""
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_LINE_END = " ⏎ "
+_LINE_END_GLYPH = " ⏎ "
 """Replaces the line ends of a command in a summary of one line."""
-_IN_LINES = 4
+_MAX_NAMED_LINES = 4
 """Maximum number of lines that a reason names."""
 
 
@@ -33,21 +33,21 @@ def default_proposal_summary(changes: Sequence[FileChange]) -> str:
 
 def default_command_summary(command: str) -> str:
     """Return the summary of a command's changes if the model gives none; white space of the command is preserved."""
-    return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
+    return f"{_COMMAND_PREFIX}{_LINE_ENDS.sub(_LINE_END_GLYPH, command.strip())}"
 
 
 def is_command_summary(summary: str) -> bool:
     """Return whether a summary is a command as it was run, in which white space counts."""
-    return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
+    return summary.startswith(_COMMAND_PREFIXES) and not _LINE_ENDS.search(summary)
 
 
 def format_author_summary(proposal: Proposal) -> str:
     """Return the author's summary with its author, `The model says: …`; empty if there is none."""
     if proposal.origin.kind is OriginKind.COMMAND and is_command_summary(proposal.summary):
         return proposal.summary
-    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", default_proposal_summary(proposal.files)):
+    if proposal.origin.kind not in _AUTHORS or proposal.summary in ("", default_proposal_summary(proposal.files)):
         return ""
-    return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"
+    return f"{_AUTHORS[proposal.origin.kind]} says: {proposal.summary}"
 
 
 def computed_summary(proposal: Proposal) -> str:
@@ -55,44 +55,49 @@ def computed_summary(proposal: Proposal) -> str:
 
     It is empty if it would only repeat the heading of the only file.
     """
-    shown, reasons = proposal.counted_changes, risk_summary_clauses(proposal)
-    if len(shown) == 1 and not reasons:
+    changes, reasons = proposal.counted_changes, risk_summary_clauses(proposal)
+    if len(changes) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
-    counted = (
-        f"{' '.join(counts)} in {format_count(len(shown), 'file')}" if counts else format_count(len(shown), "file")
+    counts_text = (
+        f"{' '.join(counts)} in {format_count(len(changes), 'file')}"
+        if counts
+        else format_count(len(changes), "file")
     )
-    return ", ".join((counted, *reasons))
+    return ", ".join((counts_text, *reasons))
 
 
 def risk_summary_clauses(proposal: Proposal) -> list[str]:
     """Return clauses about risky files of a summary: `removes 2 tests`, `touches .github/`."""
-    return [*_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
+    return [*_reason_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
 
 
-def _clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iterable[str]:
+def _reason_clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iterable[str]:
     """Yield one clause for all reasons of a kind, the gravest kind first."""
     for kind in ReasonKind:
-        found = [reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths]
-        if found:
-            names = tuple(dict.fromkeys(name for reason in found for name in reason.names))
-            count = sum(reason.count for reason in found)
-            yield format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
+        reasons_of_kind = [
+            reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths
+        ]
+        if reasons_of_kind:
+            names = tuple(dict.fromkeys(name for reason in reasons_of_kind for name in reason.names))
+            count = sum(reason.count for reason in reasons_of_kind)
+            yield format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(reasons_of_kind))
 
 
 def format_attention_reason(reason: AttentionReason, change: FileChange) -> str:
     """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
-    words = reason.description
-    lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
-    known = list(dict.fromkeys(line for line in lines if line))
-    if known:
-        more = f" and {len(known) - _IN_LINES} more" if len(known) > _IN_LINES else ""
+    text = reason.description
+    lines = [_present_line_number(place.hunk, place.offset, place.side, change) for place in reason.places]
+    numbers = list(dict.fromkeys(line for line in lines if line))
+    if numbers:
+        more = f" and {len(numbers) - _MAX_NAMED_LINES} more" if len(numbers) > _MAX_NAMED_LINES else ""
         old = "old " if reason.places[0].side == "old" else ""
-        words += f" ({old}{'line' if len(known) == 1 else 'lines'} {', '.join(map(str, known[:_IN_LINES]))}{more})"
-    return f"{words[0].upper()}{words[1:]}."
+        named = ", ".join(map(str, numbers[:_MAX_NAMED_LINES]))
+        text += f" ({old}{'line' if len(numbers) == 1 else 'lines'} {named}{more})"
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _line_of(hunk_id: str, offset: int, side: str, change: FileChange) -> int:
+def _present_line_number(hunk_id: str, offset: int, side: str, change: FileChange) -> int:
     """Return the present number of a line, from 1; 0 if its hunk does not exist any more."""
     for hunk in change.hunks:
         start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)

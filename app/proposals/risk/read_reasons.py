@@ -10,9 +10,9 @@ from app.proposals.values.attention_reason import AttentionReason, HunkLineRefer
 from app.proposals.values.models import FileOperation
 from app.text.line_hash import hash_line
 
-_NEAR = 3
+_NEARBY_LINES = 3
 """Lines above and below a hunk that are near it."""
-_LONG = 8
+_MIN_LONG_CHARACTERS = 8
 """Minimum letters and digits of a line that is hardly in a file by chance."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 
@@ -40,7 +40,7 @@ class FileReadHistory:
         return text in self.texts or (bool(self.line_hashes) and hash_line(text) in self.line_hashes)
 
 
-_NOTHING = FileReadHistory()
+_NOTHING_READ = FileReadHistory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class ReadHistory:
 
     def files_with_unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
         """Return the files in which it found a name and which it neither read nor edits."""
-        found = self.searches.get(name, ())
-        return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
+        paths = self.searches.get(name, ())
+        return [path for path in paths if path not in self.read_paths and path not in edited and not is_prose(path)]
 
 
 def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[AttentionReason]:
@@ -80,16 +80,16 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
         return
     if change.op is FileOperation.DELETE or change.base is None or path not in history.edited or is_prose(path):
         return
-    seen = history.files.get(path, _NOTHING)
+    seen = history.files.get(path, _NOTHING_READ)
     if not seen.is_known:
-        shown = {text for line in file.removed if (text := line.text.strip())}
-        if (file.removed or file.added) and not (shown and shown <= history.user_lines):
+        removed_texts = {text for line in file.removed if (text := line.text.strip())}
+        if (file.removed or file.added) and not (removed_texts and removed_texts <= history.user_lines):
             yield AttentionReason(kind=ReasonKind.UNREAD, path=file.path)
-    elif change.base.sha256 not in seen.versions and (places := list(_changed_since(file, seen))):
+    elif change.base.sha256 not in seen.versions and (places := list(_find_changes_since_read(file, seen))):
         yield AttentionReason(kind=ReasonKind.READ_BEFORE, path=file.path, count=len(places), places=tuple(places))
-    kept = {line.text.strip() for line in file.added}
+    added_texts = {line.text.strip() for line in file.added}
     for line in file.removed if history.searches else ():
-        for name in defined_names(line.text) if line.text.strip() not in kept else ():
+        for name in defined_names(line.text) if line.text.strip() not in added_texts else ():
             if unread := history.files_with_unread_uses(name, edited):
                 names = (name, *unread)
                 yield AttentionReason(
@@ -97,7 +97,7 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
                 )
 
 
-def _changed_since(file: EditedFile, seen: FileReadHistory) -> Iterator[HunkLineReference]:
+def _find_changes_since_read(file: EditedFile, seen: FileReadHistory) -> Iterator[HunkLineReference]:
     """Yield the hunks near lines that came into the file after the model had read it.
 
     A part that the model never read has no line that it saw, and yields nothing.
@@ -105,20 +105,20 @@ def _changed_since(file: EditedFile, seen: FileReadHistory) -> Iterator[HunkLine
     if not any(version for version, _ in seen.pages):
         return
     for hunk in filter(has_changed_lines, file.change.hunks):
-        start, end = max(0, hunk.old_start - _NEAR), hunk.old_start + hunk.old_count + _NEAR
-        near = [text for line in file.old[start:end] if (text := line.strip())]
-        new = [
+        start, end = max(0, hunk.old_start - _NEARBY_LINES), hunk.old_start + hunk.old_count + _NEARBY_LINES
+        nearby = [text for line in file.old[start:end] if (text := line.strip())]
+        unseen = [
             text
-            for text in near
+            for text in nearby
             if not seen.has_shown(text) and not any(part in text for part in seen.written if _is_long(part))
         ]
-        if any(map(_is_long, new)) and any(_is_long(text) for text in near if seen.has_shown(text)):
+        if any(map(_is_long, unseen)) and any(_is_long(text) for text in nearby if seen.has_shown(text)):
             side = "old" if hunk.old_count else "new"
             yield HunkLineReference(hunk=hunk.id, side=side, offset=0)
 
 
 def _is_long(text: str) -> bool:
-    return len(_NOT_LETTERS.sub("", text)) >= _LONG
+    return len(_NOT_LETTERS.sub("", text)) >= _MIN_LONG_CHARACTERS
 
 
 def format_read_history(history: ReadHistory, paths: Sequence[str]) -> list[str]:
@@ -126,19 +126,19 @@ def format_read_history(history: ReadHistory, paths: Sequence[str]) -> list[str]
     lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
     lines += [f"What else it read is unknown: {history.unknown}"] if history.unknown else []
     for path in paths:
-        seen = history.files.get(path, _NOTHING)
+        seen = history.files.get(path, _NOTHING_READ)
         pages = [
             f"{words} at version {version[:12]}" if version else words for version, words in dict.fromkeys(seen.pages)
         ]
-        otherwise = "not read, but searched, written or named in a command" if seen.is_known else "not read"
-        lines.append(f"{path}: {', '.join(pages) or ('unknown' if history.unknown else otherwise)}")
+        unread_text = "not read, but searched, written or named in a command" if seen.is_known else "not read"
+        lines.append(f"{path}: {', '.join(pages) or ('unknown' if history.unknown else unread_text)}")
     others = sorted(history.read_paths.difference(paths))
     lines += [f"Also read: {', '.join(others)}"] if others else []
-    for name, found in history.searches.items():
+    for name, found_paths in history.searches.items():
         unread = (
             []
             if history.unknown
             else [f"not read: {', '.join(history.files_with_unread_uses(name, paths)) or 'none'}"]
         )
-        lines.append("; ".join([f"Searched for {name}: {len(found)} found", *unread]))
+        lines.append("; ".join([f"Searched for {name}: {len(found_paths)} found", *unread]))
     return lines

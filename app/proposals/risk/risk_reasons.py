@@ -27,7 +27,7 @@ from app.proposals.values.models import FileChange, FileOperation, Proposal
 from app.text.deceiving_text import find_deceptive_characters
 from app.workspace.secrets import secret_path_reason
 
-_TEST = PrefilteredPattern(
+_TEST_DEFINITION = PrefilteredPattern(
     r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
     r"|(?<![\w.])(?:it|test)(?:\.each\(.{0,80}\))?\(\s{0,4}[\"'`](?P<js>[^\"'`]{1,120})"
     r"|\b(?:void|fun) (?P<jvm>test\w+|should\w+)\(|^\s*it [\"'](?P<rb>[^\"']{1,120})|\bfn (?P<rs>test_\w+)\(",
@@ -48,13 +48,13 @@ _GUARD = PrefilteredPattern(
     ("throw", "panic(", "panic!(", "bail!(", "return "),
     ("raise",),
 )
-_PASSED_ON = PrefilteredPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
+_ERROR_PASSED_ON = PrefilteredPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
 """Guards that pass on the error of a call."""
-_CALL = PrefilteredPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
-_CALLED = re.compile(r"(\w+)\(")
-_LINES_TO_CALL = 3
+_CALL_WITH_ERROR = PrefilteredPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
+_CALLED_NAME = re.compile(r"(\w+)\(")
+_MAX_LINES_TO_CALL = 3
 """Maximum lines between a call and the line that passes on its error."""
-_SKIP = PrefilteredPattern(
+_SKIPPED_TEST = PrefilteredPattern(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)"
     r"|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
     r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^[^\S\n]*#\[ignore|@(?:Disabled|Ignore)\b",
@@ -88,90 +88,94 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
     """
     if is_prose(file.path):
         return
-    gone = []
+    lost_tests = []
     if is_test(file.path):
-        gone = [
+        lost_tests = [
             (line, name) for line, name in find_changed_tests(file.removed, file.removed_text) if name not in tests
         ]
-        if gone and len(gone) > (new := sum(1 for _ in find_changed_tests(file.added, file.added_text))):
+        if lost_tests and len(lost_tests) > (
+            new_count := sum(1 for _ in find_changed_tests(file.added, file.added_text))
+        ):
             # A renamed test still exists: count each new test as a renamed one.
-            gone = gone[: len(gone) - new] if new else gone
-            yield file.make_reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
+            lost_tests = lost_tests[: len(lost_tests) - new_count] if new_count else lost_tests
+            yield file.make_reason(
+                ReasonKind.TESTS, (line for line, _ in lost_tests), (name for _, name in lost_tests)
+            )
         else:
-            gone = []
-        yield from _skipped(file)
+            lost_tests = []
+        yield from _find_skipped_tests(file)
     if file.change.op is FileOperation.DELETE:
         # The deletion itself is reported; the checks in the file are not.
         return
     if not is_test(file.path) and _GUARD.search(file.removed_text):
-        yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added, _gone_with_their_call(file))
-    if not gone and _ASSERT.search(file.removed_text):
-        yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
+        yield from _find_lost_lines(file, ReasonKind.GUARDS, _GUARD, added, _find_guards_of_removed_calls(file))
+    if not lost_tests and _ASSERT.search(file.removed_text):
+        yield from _find_lost_lines(file, ReasonKind.ASSERTS, _ASSERT, added)
 
 
 def find_changed_tests(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
     """Yield the changed lines on which a test begins, each with the test's name; `text` is all of the lines."""
-    for line in lines if _TEST.search(text) else ():
-        if found := _TEST.search(line.text):
+    for line in lines if _TEST_DEFINITION.search(text) else ():
+        if found := _TEST_DEFINITION.search(line.text):
             yield line, next(name for name in found.groups() if name)
 
 
 def find_test_names(lines: Sequence[str]) -> list[str]:
     """Return the names of the tests that begin on these lines of source."""
-    return [name for line in lines if (found := _TEST.search(line)) for name in found.groups() if name]
+    return [name for line in lines if (found := _TEST_DEFINITION.search(line)) for name in found.groups() if name]
 
 
-def _skipped(file: EditedFile) -> Iterator[AttentionReason]:
-    if not _SKIP.search(file.added_text):
+def _find_skipped_tests(file: EditedFile) -> Iterator[AttentionReason]:
+    if not _SKIPPED_TEST.search(file.added_text):
         return
-    before = sum(1 for line in file.removed if _SKIP.search(line.text))
-    after = [line for line in file.added_code if _SKIP.search(line.text)]
+    before = sum(1 for line in file.removed if _SKIPPED_TEST.search(line.text))
+    after = [line for line in file.added_code if _SKIPPED_TEST.search(line.text)]
     if len(after) > before:
         yield file.make_reason(ReasonKind.SKIPPED, after[before:])
 
 
-def _gone_with_their_call(file: EditedFile) -> set[int]:
+def _find_guards_of_removed_calls(file: EditedFile) -> set[int]:
     """Return the numbers of removed lines that handled the error of a call that is removed too."""
-    calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
+    calls = {line.number: match[1] for line in file.removed_code if (match := _CALL_WITH_ERROR.search(line.text))}
     if not calls:
         return set()
-    near: dict[str, set[str]] = {}
+    called_by_hunk: dict[str, set[str]] = {}
     for line in file.added_code:
-        near.setdefault(line.hunk, set()).update(_CALLED.findall(line.text))
+        called_by_hunk.setdefault(line.hunk, set()).update(_CALLED_NAME.findall(line.text))
     return {
         line.number
         for line in file.removed_code
-        if _PASSED_ON.search(line.text)
-        for number in range(line.number - _LINES_TO_CALL, line.number + 1)
-        if number in calls and calls[number] not in near.get(line.hunk, ())
+        if _ERROR_PASSED_ON.search(line.text)
+        for number in range(line.number - _MAX_LINES_TO_CALL, line.number + 1)
+        if number in calls and calls[number] not in called_by_hunk.get(line.hunk, ())
     }
 
 
-def _fewer(
+def _find_lost_lines(
     file: EditedFile,
     kind: ReasonKind,
     pattern: PrefilteredPattern,
     added: Added,
-    but: Collection[int] = (),
+    ignored_numbers: Collection[int] = (),
 ) -> Iterator[AttentionReason]:
     """Yield a reason for lines of a kind that were removed without a replacement in their hunk, and were not moved.
 
     Lines with the numbers in `but` do not count.
     """
-    removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in but]
-    kept = {line.number for line in file.removed if added.get(line.text.strip())}
+    removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in ignored_numbers]
+    moved_numbers = {line.number for line in file.removed if added.get(line.text.strip())}
     new = file.added_code if pattern.search(file.added_text) else ()
-    in_stead = Counter(line.hunk for line in new if pattern.search(line.text))
-    gone: list[ChangedLine] = []
+    replacements = Counter(line.hunk for line in new if pattern.search(line.text))
+    lost: list[ChangedLine] = []
     for line in removed:
-        if line.number in kept:
+        if line.number in moved_numbers:
             continue
-        if in_stead[line.hunk]:
-            in_stead[line.hunk] -= 1
+        if replacements[line.hunk]:
+            replacements[line.hunk] -= 1
         else:
-            gone.append(line)
-    if gone:
-        yield file.make_reason(kind, gone)
+            lost.append(line)
+    if lost:
+        yield file.make_reason(kind, lost)
 
 
 _WORD = re.compile(r"[\w./\\-]+")
@@ -183,21 +187,21 @@ def find_unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[st
     The tests of a mentioned file and everything in a mentioned folder count as mentioned.
     """
     words = {word.replace("\\", "/").strip("./-").removesuffix("/") for word in _WORD.findall(request)}
-    named = {path for path in paths if _is_named(path, words)}
-    if not named:
+    mentioned = {path for path in paths if _is_mentioned(path, words)}
+    if not mentioned:
         return frozenset()
-    subjects = {tested_name(path) for path in named}
+    tested_names = {tested_name(path) for path in mentioned}
     return frozenset(
-        path for path in paths if path not in named and not (is_test(path) and tested_name(path) in subjects)
+        path for path in paths if path not in mentioned and not (is_test(path) and tested_name(path) in tested_names)
     )
 
 
-def _is_named(path: str, words: Collection[str]) -> bool:
+def _is_mentioned(path: str, words: Collection[str]) -> bool:
     folder, _, name = path.rpartition("/")
     if path.strip("./") in words or name.strip("./-") in words:
         return True
-    above = folder.split("/") if folder else []
-    if any("/".join(above[:depth]) in words for depth in range(1, len(above) + 1)):
+    folders = folder.split("/") if folder else []
+    if any("/".join(folders[:depth]) in words for depth in range(1, len(folders) + 1)):
         return True
     stem = name.partition(".")[0]
     return "_" in stem.strip("_") and stem in words
@@ -207,40 +211,42 @@ _OPERATOR = re.compile(
     r"[=!]==?|<=|>=|(?<![<>=-])[<>](?![<>=])|&&|\|\||!(?=[\w(])|(?<=[\w)\]])\s*[+-]\s*1\b(?!\.)"
     r"|\bis\s+not\b|\bnot\s+in\b|\b(?:is|in|not|and|or)\b"
 )
-_SAME = {"===": "==", "is": "==", "!==": "!=", "isnot": "!=", "&&": "and", "||": "or", "!": "not"}
+_OPERATOR_EQUIVALENTS = {"===": "==", "is": "==", "!==": "!=", "isnot": "!=", "&&": "and", "||": "or", "!": "not"}
 """Operators of one language or style, with their equals in another."""
-_IN_OPERATORS = {
+_OPERATOR_CHARACTERS = {
     code: None for code in range(0x3001) if chr(code).isspace() or chr(code) in "=!<>&|+-1" or chr(code) in "isnotadr"
 }
 """Deletes, by `str.translate`, white space and every character that an operator can have."""
-_BETWEEN = ",;:{}\"'`"
+_NON_OPERATOR_CHARACTERS = ",;:{}\"'`"
 """Characters that are in no operator; an operator on one side of them does not depend on the other side."""
 
 
 def find_changed_operators(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
-    if is_prose(file.path) or not any(_turned(file.removed, file.added)):
+    if is_prose(file.path) or not any(_find_lines_with_changed_operators(file.removed, file.added)):
         return
-    if found := list(_turned(file.removed_code, file.added_code)):
-        yield file.make_reason(ReasonKind.OPERATORS, found)
+    if changed := list(_find_lines_with_changed_operators(file.removed_code, file.added_code)):
+        yield file.make_reason(ReasonKind.OPERATORS, changed)
 
 
-def _turned(removed: Sequence[ChangedLine], added: Sequence[ChangedLine]) -> Iterator[ChangedLine]:
+def _find_lines_with_changed_operators(
+    removed: Sequence[ChangedLine], added: Sequence[ChangedLine]
+) -> Iterator[ChangedLine]:
     """Yield the added lines that differ from a removed one of their hunk only in operators."""
-    before: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
-    removed, added = _comparable(removed, added)
+    operators_by_text: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
+    removed, added = _keep_comparable_lines(removed, added)
     for line in removed:
-        rest, operators = _apart(line)
-        before.setdefault(rest, Counter())[operators] += 1
+        text, operators = _split_operators(line)
+        operators_by_text.setdefault(text, Counter())[operators] += 1
     for line in added:
-        rest, operators = _apart(line)
-        if (others := before.get(rest)) and operators not in others:
-            others.subtract([next(iter(others))])
-            before[rest] = +others
+        text, operators = _split_operators(line)
+        if (removed_operators := operators_by_text.get(text)) and operators not in removed_operators:
+            removed_operators.subtract([next(iter(removed_operators))])
+            operators_by_text[text] = +removed_operators
             yield line
 
 
-def _comparable(
+def _keep_comparable_lines(
     removed: Sequence[ChangedLine], added: Sequence[ChangedLine]
 ) -> tuple[Sequence[ChangedLine], Sequence[ChangedLine]]:
     """Return the lines that may differ only in operators: without the characters of operators they are equal.
@@ -250,93 +256,97 @@ def _comparable(
     if not removed or not added:
         return (), ()
     if len(removed) == len(added) == 1:
-        one, other = _differing(removed[0].text, added[0].text)
-        removed, added = [removed[0]._replace(text=one)], [added[0]._replace(text=other)]
-    old, new = ([(line.hunk, line.text.translate(_IN_OPERATORS)) for line in side] for side in (removed, added))
-    both = set(old) & set(new)
+        old_text, new_text = _cut_common_ends(removed[0].text, added[0].text)
+        removed, added = [removed[0]._replace(text=old_text)], [added[0]._replace(text=new_text)]
+    old, new = (
+        [(line.hunk, line.text.translate(_OPERATOR_CHARACTERS)) for line in side] for side in (removed, added)
+    )
+    common = set(old) & set(new)
     return (
-        [line for line, key in zip(removed, old, strict=True) if key in both],
-        [line for line, key in zip(added, new, strict=True) if key in both],
+        [line for line, key in zip(removed, old, strict=True) if key in common],
+        [line for line, key in zip(added, new, strict=True) if key in common],
     )
 
 
-def _differing(old: str, new: str) -> tuple[str, str]:
+def _cut_common_ends(old: str, new: str) -> tuple[str, str]:
     """Return both texts without their common beginning and end, cut only where no operator is split."""
     head, tail = common_prefix_and_suffix(old, new)
-    start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
-    ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
+    start = max(0, *(old.rfind(mark, 0, head) for mark in _NON_OPERATOR_CHARACTERS))
+    ends = [at for mark in _NON_OPERATOR_CHARACTERS if (at := old.find(mark, len(old) - tail)) >= 0]
     left = len(old) - min(ends) - 1 if ends else 0
     return old[start : len(old) - left], new[start : len(new) - left]
 
 
-def _apart(line: ChangedLine) -> tuple[tuple[str, str], tuple[str, ...]]:
+def _split_operators(line: ChangedLine) -> tuple[tuple[str, str], tuple[str, ...]]:
     """Return the hunk and text of a line without its operators, and the operators in one style."""
     operators = tuple("".join(found.split()) for found in _OPERATOR.findall(line.text))
-    rest = "".join(_OPERATOR.sub("", line.text).split())
-    return (line.hunk, rest), tuple(_SAME.get(one, one) for one in operators)
+    text = "".join(_OPERATOR.sub("", line.text).split())
+    return (line.hunk, text), tuple(_OPERATOR_EQUIVALENTS.get(operator, operator) for operator in operators)
 
 
-_CANDIDATE = PrefilteredPattern(
+_HANDLER_CANDIDATE = PrefilteredPattern(
     r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}",
     ("except", "catch", "rescue", "suppress(", "pass", "nil"),
     ("}",),
 )
 _EXCEPT = re.compile(r"^\s*except\b[^:]{0,200}:\s*(?P<body>pass|\.\.\.)?\s*$")
 _SUPPRESS = PrefilteredPattern(r"\bsuppress\((?:Base)?Exception\)", ("suppress(",))
-_NOTHING = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")
+_EMPTY_STATEMENT = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")
 _EMPTY_CATCH = PrefilteredPattern(r"\bcatch\b[^{}]{0,200}\{\s*\}", ("catch",))
-_OPEN = PrefilteredPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {"))
+_OPEN_HANDLER = PrefilteredPattern(
+    r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {")
+)
 _RESCUE = re.compile(r"^\s*rescue\b")
-_END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
-_LONGEST = 4
+_HANDLER_END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
+_MAX_EMPTY_HANDLER_LINES = 4
 """Maximum lines of an empty handler, with comments."""
 
 
 def find_swallowed_errors(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for exception handlers that are new or emptied and contain nothing but comments."""
-    if not _CANDIDATE.search(file.added_text):
+    if not _HANDLER_CANDIDATE.search(file.added_text):
         return
     code, added = file.new_code, {line.number: line for line in file.added}
-    starts = sorted({max(0, number - above) for number in added for above in range(_LONGEST)})
-    found = []
+    starts = sorted({max(0, number - above) for number in added for above in range(_MAX_EMPTY_HANDLER_LINES)})
+    swallowed = []
     for first in starts:
-        last = _end_of_empty(file.path, code, first)
+        last = _find_end_of_empty_handler(file.path, code, first)
         lines = [] if last is None else [added[number] for number in range(first, last + 1) if number in added]
-        found += lines[:1]
-    if found:
-        yield file.make_reason(ReasonKind.SWALLOWED, found)
+        swallowed += lines[:1]
+    if swallowed:
+        yield file.make_reason(ReasonKind.SWALLOWED, swallowed)
 
 
-def _end_of_empty(path: str, code: Sequence[str], first: int) -> int | None:
+def _find_end_of_empty_handler(path: str, code: Sequence[str], first: int) -> int | None:
     """Return the last line of the handler that begins on a line, if it is empty; None otherwise."""
     text = code[first]
-    filled = (at for at in range(first + 1, min(first + _LONGEST, len(code))) if code[at].strip())
-    body = next(filled, None)
+    code_lines = (at for at in range(first + 1, min(first + _MAX_EMPTY_HANDLER_LINES, len(code))) if code[at].strip())
+    body = next(code_lines, None)
     if path.endswith((".py", ".pyi")):
         if _SUPPRESS.search(text):
             return first
-        found = _EXCEPT.match(text)
-        if found is None:
+        match = _EXCEPT.match(text)
+        if match is None:
             return None
-        return first if found["body"] else body if body is not None and _is_all(code, body) else None
+        return first if match["body"] else body if body is not None and _is_whole_body(code, body) else None
     following = "" if body is None else code[body]
     if path.endswith(".rb"):
-        return body if _RESCUE.match(text) and _END.match(following) else None
+        return body if _RESCUE.match(text) and _HANDLER_END.match(following) else None
     if _EMPTY_CATCH.search(text):
         return first
-    return body if _OPEN.search(text) and following.lstrip().startswith("}") else None
+    return body if _OPEN_HANDLER.search(text) and following.lstrip().startswith("}") else None
 
 
-def _is_all(code: Sequence[str], line: int) -> bool:
+def _is_whole_body(code: Sequence[str], line: int) -> bool:
     """Return whether a handler in Python contains only this line, which does nothing."""
-    found = _NOTHING.match(code[line])
-    if found is None:
+    match = _EMPTY_STATEMENT.match(code[line])
+    if match is None:
         return False
     after = next((code[at] for at in range(line + 1, len(code)) if code[at].strip()), "")
-    return len(after) - len(after.lstrip()) < len(found["indent"]) or not after
+    return len(after) - len(after.lstrip()) < len(match["indent"]) or not after
 
 
-_KNOWN = {
+_SECRET_PATTERNS = {
     "an AWS key": PrefilteredPattern(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
     "a GitHub token": PrefilteredPattern(
         r"\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_[A-Za-z0-9_]{40}",
@@ -352,50 +362,54 @@ _KNOWN = {
         r"(?<=[a-z]{2})://[^\s:/@\"'<>{}$]{1,60}:[^\s:/@\"'<>{}$]{6,60}@[\w.]", ("://",)
     ),
 }
-_ASSIGNED = PrefilteredPattern(
+_ASSIGNED_SECRET = PrefilteredPattern(
     r"(?ai:passwo?r?d|secret|token|api_?key|access_?key|private_?key)"
     r"[\"']?\s{0,3}[:=]\s{0,3}[\"']([^\"'\s]{12,120})[\"']",
     ("passw", "secret", "token", "api", "access", "private"),
     ignore_case=True,
 )
-_STANDS_IN = re.compile(r"(?i)example|placeholder|change|dummy|your|xxx|test|fake|\.\.\.|[<>{}$%()]")
-_LONGEST_URL = 1_000
-_URL = re.compile(rf"://[^\s\"'`]{{0,{_LONGEST_URL}}}")
+_PLACEHOLDER = re.compile(r"(?i)example|placeholder|change|dummy|your|xxx|test|fake|\.\.\.|[<>{}$%()]")
+_MAX_URL_CHARACTERS = 1_000
+_URL = re.compile(rf"://[^\s\"'`]{{0,{_MAX_URL_CHARACTERS}}}")
 """A URL from `://` on."""
 
 
 def find_secrets(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for added lines that contain text in the form of a secret."""
-    patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
-    known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
-    if known:
-        yield file.make_reason(ReasonKind.SECRET, (line for line, _ in known), (name for _, name in known))
-    elif not is_test(file.path) and not is_prose(file.path) and _ASSIGNED.search(file.added_text):
-        found = [line for line in file.added if any(_is_random(match[1]) for match in _ASSIGNED.finditer(line.text))]
+    patterns = {name: pattern for name, pattern in _SECRET_PATTERNS.items() if pattern.search(file.added_text)}
+    secrets = [(line, name) for line in file.added if patterns for name in _find_secret_kinds(line, patterns)]
+    if secrets:
+        yield file.make_reason(ReasonKind.SECRET, (line for line, _ in secrets), (name for _, name in secrets))
+    elif not is_test(file.path) and not is_prose(file.path) and _ASSIGNED_SECRET.search(file.added_text):
+        found = [
+            line
+            for line in file.added
+            if any(_looks_random(match[1]) for match in _ASSIGNED_SECRET.finditer(line.text))
+        ]
         if found:
             yield file.make_reason(ReasonKind.SECRET, found)
 
 
-def _known(line: ChangedLine, patterns: Mapping[str, PrefilteredPattern]) -> Iterator[str]:
+def _find_secret_kinds(line: ChangedLine, patterns: Mapping[str, PrefilteredPattern]) -> Iterator[str]:
     for name, pattern in patterns.items():
-        if any(not _stands_in(match) for match in pattern.finditer(line.text)):
+        if any(not _is_in_example_url(match) for match in pattern.finditer(line.text)):
             yield name
 
 
-def _stands_in(match: re.Match[str]) -> bool:
+def _is_in_example_url(match: re.Match[str]) -> bool:
     """Return whether the URL around a secret is an example, or has a placeholder."""
-    at = match.string.rfind("://", max(0, match.start() - _LONGEST_URL), match.end())
+    at = match.string.rfind("://", max(0, match.start() - _MAX_URL_CHARACTERS), match.end())
     url = _URL.match(match.string, at) if at >= 0 else None
-    return url is not None and url.end() > match.start() and _STANDS_IN.search(url[0]) is not None
+    return url is not None and url.end() > match.start() and _PLACEHOLDER.search(url[0]) is not None
 
 
-def _is_random(text: str) -> bool:
+def _looks_random(text: str) -> bool:
     """Return whether a text looks random: letters and digits mixed, without a placeholder."""
-    digits = sum(each.isdigit() for each in text)
-    return 2 <= digits < len(text) - 3 and _STANDS_IN.search(text) is None
+    digits = sum(character.isdigit() for character in text)
+    return 2 <= digits < len(text) - 3 and _PLACEHOLDER.search(text) is None
 
 
-_FAMILIES = {
+_LANGUAGE_ENDINGS = {
     "python": (".py", ".pyi", ".pyx"),
     "script": (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx", ".vue", ".svelte"),
     "go": (".go",),
@@ -406,7 +420,7 @@ _FAMILIES = {
     "c": (".c", ".h", ".cc", ".cpp", ".hpp", ".m"),
     "shell": (".sh", ".bash", ".zsh", "Dockerfile", "Makefile"),
 }
-_EXECUTES = {
+_EXECUTING_CALLS = {
     "python": PrefilteredPattern(
         r"(?<![\w.])(?:eval|exec|__import__)\(|\bos\.(?:system|popen|exec\w+|spawn\w+)\("
         r"|\bsubprocess\.\w+\(|(?<![\w.])Popen\(|\bcreate_subprocess_\w+\(|\b(?:c?[Pp]ickle|marshal)\.loads?\("
@@ -463,7 +477,7 @@ _EXECUTES = {
         ("eval ", "|", "chmod ", "rm -"),
     ),
 }
-_NETWORK = {
+_NETWORK_CALLS = {
     "python": PrefilteredPattern(
         r"\brequests\.(?:get|post|put|patch|delete|head|request|Session)\(|(?<!\w)url(?:open|retrieve)\("
         r"|\bhttpx\d?\.(?:\w*Client|get|post|put|patch|delete|request|stream)\(|\baiohttp\.ClientSession\("
@@ -518,7 +532,7 @@ _NETWORK = {
     ),
     "shell": PrefilteredPattern(r"(?<![\w./-])(?:curl|wget|nc|scp|ssh) ", ("curl ", "wget ", "nc ", "scp ", "ssh ")),
 }
-_UNVERIFIED = PrefilteredPattern(
+_UNVERIFIED_CONNECTION = PrefilteredPattern(
     r"\bverify ?= ?False\b|\bInsecureSkipVerify: ?true\b|\brejectUnauthorized: ?false\b|\bCERT_NONE\b"
     r"|\bcheck_hostname ?= ?False\b|\b_create_unverified_context\b|\bVERIFY_NONE\b|\bNODE_TLS_REJECT_UNAUTHORIZED\b"
     r"|\bdanger_accept_invalid_certs\(true\)|\bStrictHostKeyChecking[= ]no\b|\bAutoAddPolicy\b",
@@ -528,13 +542,13 @@ _UNVERIFIED = PrefilteredPattern(
         *("StrictHostKeyChecking", "AutoAddPolicy"),
     ),
 )
-_INSTALLS = PrefilteredPattern(
+_INSTALL_SCRIPT = PrefilteredPattern(
     r'"(?:pre|post)?install" ?:|"prepare" ?:', ('"install"', '"preinstall"', '"postinstall"', '"prepare"')
 )
 """Scripts that a package manager runs automatically."""
-_DEFINED = re.compile(r"\b(?:def|function|func|fn)\s$")
+_DEFINITION_BEFORE = re.compile(r"\b(?:def|function|func|fn)\s$")
 
-_KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
+_CALLS_BY_KIND = ((ReasonKind.EXECUTES, _EXECUTING_CALLS), (ReasonKind.NETWORK, _NETWORK_CALLS))
 
 
 def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
@@ -544,23 +558,23 @@ def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
     """
     if is_prose(file.path):
         return
-    if _UNVERIFIED.search(file.added_text):
+    if _UNVERIFIED_CONNECTION.search(file.added_text):
         # Outside tests, search strings too: they have options of commands and names of environment variables.
         lines = (file.removed_code, file.added_code) if is_test(file.path) else (file.removed, file.added)
-        yield from _more(file, ReasonKind.UNVERIFIED, _UNVERIFIED, *lines)
-    if file.path.endswith("package.json") and _INSTALLS.search(file.added_text):
-        yield from _more(file, ReasonKind.EXECUTES, _INSTALLS, file.removed, file.added)
-    family = next((name for name, endings in _FAMILIES.items() if file.path.endswith(endings)), "")
-    if not family or is_test(file.path):
+        yield from _find_added_calls(file, ReasonKind.UNVERIFIED, _UNVERIFIED_CONNECTION, *lines)
+    if file.path.endswith("package.json") and _INSTALL_SCRIPT.search(file.added_text):
+        yield from _find_added_calls(file, ReasonKind.EXECUTES, _INSTALL_SCRIPT, file.removed, file.added)
+    language = next((name for name, endings in _LANGUAGE_ENDINGS.items() if file.path.endswith(endings)), "")
+    if not language or is_test(file.path):
         return
-    for kind, patterns in _KINDS:
-        pattern = patterns[family]
+    for kind, patterns in _CALLS_BY_KIND:
+        pattern = patterns[language]
         if pattern.search(file.added_text):
             before = file.removed_code if pattern.search(file.removed_text) else ()
-            yield from _more(file, kind, pattern, before, file.added_code)
+            yield from _find_added_calls(file, kind, pattern, before, file.added_code)
 
 
-def _more(
+def _find_added_calls(
     file: EditedFile,
     kind: ReasonKind,
     pattern: PrefilteredPattern,
@@ -568,26 +582,26 @@ def _more(
     after: Sequence[ChangedLine],
 ) -> Iterator[AttentionReason]:
     """Yield a reason for the calls in added lines that do not replace a removed one."""
-    known = Counter(name for line in before for name in _named(pattern, line.text))
+    removed_counts = Counter(name for line in before for name in _find_call_names(pattern, line.text))
     found: list[tuple[ChangedLine, str]] = []
     for line in after:
-        for name in _named(pattern, line.text):
-            if known[name]:
-                known[name] -= 1
+        for name in _find_call_names(pattern, line.text):
+            if removed_counts[name]:
+                removed_counts[name] -= 1
             else:
                 found.append((line, name))
     if found:
         yield file.make_reason(kind, (line for line, _ in found), (name for _, name in found))
 
 
-def _named(pattern: PrefilteredPattern, text: str) -> Iterator[str]:
+def _find_call_names(pattern: PrefilteredPattern, text: str) -> Iterator[str]:
     for match in pattern.finditer(text):
-        if not _DEFINED.search(text[max(0, match.start() - 12) : match.start()]):
+        if not _DEFINITION_BEFORE.search(text[max(0, match.start() - 12) : match.start()]):
             yield match[0].strip('| (":').replace('" :', "").strip()
 
 
-_EXECUTABLE = 0o111
-_SPECIAL = 0o7000
+_EXECUTABLE_BITS = 0o111
+_SPECIAL_MODE_BITS = 0o7000
 
 
 def add_risk_reasons(
@@ -600,15 +614,19 @@ def add_risk_reasons(
         history: What its author had read; None to keep the earlier reasons from that.
     """
     budget = LexingBudget()
-    files = [_edited(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
-    known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
-    unasked = find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
+    files = [_load_edited_file(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
+    known_unmentioned = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
+    unmentioned = (
+        find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known_unmentioned)
+    )
     paths = {change.path for change in proposal.files}
     if history is not None:
-        by_reading = [one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)]
+        read_reasons = [
+            one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)
+        ]
     else:
-        by_reading = [one for one in proposal.reasons if one.kind.is_from_read_history and one.path in paths]
-    reasons = (*find_risk_reasons(files, unasked), *by_reading)
+        read_reasons = [one for one in proposal.reasons if one.kind.is_from_read_history and one.path in paths]
+    reasons = (*find_risk_reasons(files, unmentioned), *read_reasons)
     return proposal.model_copy(
         update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
     )
@@ -620,25 +638,25 @@ def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] 
     tests = frozenset(name for file in files for _, name in find_changed_tests(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in iterate_cooperatively(files):
-        last = _stands_last(file)
-        yield from last
-        yield from _of_file(file, paths)
-        if file.path in unmentioned and not last:
+        reasons_to_read_last = _find_reasons_to_read_last(file)
+        yield from reasons_to_read_last
+        yield from _find_file_reasons(file, paths)
+        if file.path in unmentioned and not reasons_to_read_last:
             yield AttentionReason(kind=ReasonKind.UNASKED, path=file.path)
         if manifest_of_lock_file(file.path) is None:
             yield from find_secrets(file)
-        if not last:
-            yield from _of_code(file, added, tests)
+        if not reasons_to_read_last:
+            yield from _find_code_reasons(file, added, tests)
 
 
-def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
+def _find_code_reasons(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
     yield from find_new_risky_calls(file)
     yield from find_swallowed_errors(file)
     yield from find_removed_safeguards(file, added, tests)
     yield from find_changed_operators(file)
 
 
-def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReason]:
+def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReason]:
     """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
@@ -649,8 +667,8 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReas
         yield AttentionReason(kind=ReasonKind.DELETED, path=path)
     if change.is_inexact:
         yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
-    if more := _rights(change):
-        yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(more,))
+    if permissions := _describe_gained_permissions(change):
+        yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(permissions,))
     if automation := automation_config_root(path) or (
         automation_config_root(change.old_path) if change.old_path else ""
     ):
@@ -664,7 +682,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReas
             yield AttentionReason(kind=ReasonKind.UNLOCKED, path=path, names=(path.rpartition("/")[2],))
 
 
-def _stands_last(file: EditedFile) -> list[AttentionReason]:
+def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:
     """Return the reasons why a file is read last; empty for most."""
     if manifest_of_lock_file(file.path) is not None:
         return [AttentionReason(kind=ReasonKind.LOCK, path=file.path)]
@@ -672,19 +690,19 @@ def _stands_last(file: EditedFile) -> list[AttentionReason]:
     return [AttentionReason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
 
 
-def _rights(change: FileChange) -> str:
+def _describe_gained_permissions(change: FileChange) -> str:
     """Return the permissions that a file gains, as text; empty if there are none."""
     if change.result is None or change.involves_link:
         return "a link" if change.involves_link and change.result is not None else ""
     new = change.result.mode & ~(change.base.mode if change.base else 0)
-    if new & _SPECIAL:
+    if new & _SPECIAL_MODE_BITS:
         return "run with other rights"
-    if new & _EXECUTABLE and change.base is not None:
+    if new & _EXECUTABLE_BITS and change.base is not None:
         return "executable"
     return "writable by all" if new & 0o002 else ""
 
 
-def _edited(contents: ContentStore, change: FileChange, budget: LexingBudget) -> EditedFile:
+def _load_edited_file(contents: ContentStore, change: FileChange, budget: LexingBudget) -> EditedFile:
     if change.binary or change.involves_link:
         return EditedFile(change, (), (), budget)
     old, new = (Document(contents.get(version)).line_texts for version in (change.base, change.result))

@@ -28,8 +28,8 @@ def find_gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) 
     old_counts, new_counts = Counter(old), Counter(new)
     if not any(count == 1 and new_counts.get(line) == 1 for line, count in old_counts.items()):
         return None
-    gaps = _gaps_in_order(old, new, old_counts, new_counts)
-    return _gaps_with_moves(old, new, old_counts, new_counts) if gaps is None else gaps
+    gaps = _find_gaps_without_moves(old, new, old_counts, new_counts)
+    return _find_gaps_with_moves(old, new, old_counts, new_counts) if gaps is None else gaps
 
 
 def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
@@ -37,16 +37,16 @@ def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_star
     limit = min(len(old) - old_start, len(new) - new_start)
     length, step = 0, 1
 
-    def goes_on() -> bool:
-        at, other = old_start + length, new_start + length
-        return length + step <= limit and old[at : at + step] == new[other : other + step]
+    def is_next_step_equal() -> bool:
+        old_at, new_at = old_start + length, new_start + length
+        return length + step <= limit and old[old_at : old_at + step] == new[new_at : new_at + step]
 
-    while goes_on():
+    while is_next_step_equal():
         length += step
         step *= 2
     while step > 1:
         step //= 2
-        if goes_on():
+        if is_next_step_equal():
             length += step
     return length
 
@@ -63,7 +63,7 @@ def trim_gap(old: Sequence[Hashable], new: Sequence[Hashable], gap: Gap) -> Gap:
     return old_start, old_end, new_start, new_end
 
 
-def _gaps_in_order(
+def _find_gaps_without_moves(
     old: Sequence[Hashable],
     new: Sequence[Hashable],
     old_counts: Mapping[Hashable, int],
@@ -91,7 +91,7 @@ def _gaps_in_order(
         old_at, new_at = old_end, new_end
 
 
-def _gaps_with_moves(
+def _find_gaps_with_moves(
     old: Sequence[Hashable],
     new: Sequence[Hashable],
     old_counts: Mapping[Hashable, int],
@@ -104,22 +104,22 @@ def _gaps_with_moves(
     ]
     gaps: list[Gap] = []
     old_at = new_at = 0
-    for old_anchor, new_anchor in [*_longest_increasing(pairs), (len(old), len(new))]:
+    for old_anchor, new_anchor in [*_find_longest_increasing(pairs), (len(old), len(new))]:
         if old_anchor > old_at or new_anchor > new_at:
             gaps.append((old_at, old_anchor, new_at, new_anchor))
         old_at, new_at = old_anchor + 1, new_anchor + 1
     return gaps
 
 
-def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest run of pairs, in order of the first numbers, whose second numbers grow (patience
     sorting)."""
     tops: list[int] = []
     top_pairs: list[int] = []
-    before: list[int] = []
+    predecessors: list[int] = []
     for index, (_, position) in enumerate(pairs):
         pile = len(tops) if not tops or position > tops[-1] else bisect_left(tops, position)
-        before.append(top_pairs[pile - 1] if pile else -1)
+        predecessors.append(top_pairs[pile - 1] if pile else -1)
         if pile == len(tops):
             tops.append(position)
             top_pairs.append(index)
@@ -130,7 +130,7 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     index = top_pairs[-1]
     while index >= 0:
         result.append(pairs[index])
-        index = before[index]
+        index = predecessors[index]
     result.reverse()
     return result
 
@@ -142,10 +142,10 @@ def compact_change_groups(
 
     A group is stored as the number of unchanged lines before it, which is equal on both sides, and its length.
     """
-    old_groups = _groups(old_changed)
-    new_groups = _groups(new_changed)
-    old_groups = _compacted(old, old_groups, {key for key, _ in new_groups})
-    new_groups = _compacted(new, new_groups, {key for key, _ in old_groups})
+    old_groups = _group_flags(old_changed)
+    new_groups = _group_flags(new_changed)
+    old_groups = _slide_groups(old, old_groups, {key for key, _ in new_groups})
+    new_groups = _slide_groups(new, new_groups, {key for key, _ in old_groups})
     deleted, inserted = dict(old_groups), dict(new_groups)
     removed_before = added_before = 0
     for key in sorted(deleted.keys() | inserted.keys()):
@@ -156,7 +156,7 @@ def compact_change_groups(
         added_before += added
 
 
-def _groups(flags: bytearray) -> list[tuple[int, int]]:
+def _group_flags(flags: bytearray) -> list[tuple[int, int]]:
     groups = []
     changed_before = 0
     start = flags.find(1)
@@ -170,45 +170,47 @@ def _groups(flags: bytearray) -> list[tuple[int, int]]:
     return groups
 
 
-def _compacted(lines: Sequence[Hashable], groups: list[tuple[int, int]], other: set[int]) -> list[tuple[int, int]]:
+def _slide_groups(
+    lines: Sequence[Hashable], groups: list[tuple[int, int]], other_keys: set[int]
+) -> list[tuple[int, int]]:
     """Return the groups of one side after sliding; `other` has the keys of the other side's groups."""
-    done: list[tuple[int, int]] = []
+    slid: list[tuple[int, int]] = []
     changed_before = 0
-    waiting = groups[::-1]
-    while waiting:
-        key, length = waiting.pop()
+    remaining = groups[::-1]
+    while remaining:
+        key, length = remaining.pop()
         while True:
             size = length
             start = key + changed_before
             while start and lines[start - 1] == lines[start + length - 1]:
                 start -= 1
                 key -= 1
-                if done and done[-1][0] == key:
-                    length += done[-1][1]
-                    changed_before -= done[-1][1]
-                    start -= done.pop()[1]
-            highest = key
-            beside = key if key in other else -1
+                if slid and slid[-1][0] == key:
+                    length += slid[-1][1]
+                    changed_before -= slid[-1][1]
+                    start -= slid.pop()[1]
+            first_key = key
+            key_beside_other = key if key in other_keys else -1
             while start + length < len(lines) and lines[start] == lines[start + length]:
                 start += 1
                 key += 1
-                if waiting and waiting[-1][0] == key:
-                    length += waiting.pop()[1]
-                if key in other:
-                    beside = key
+                if remaining and remaining[-1][0] == key:
+                    length += remaining.pop()[1]
+                if key in other_keys:
+                    key_beside_other = key
             if length == size:
                 break
-        if highest < key and beside >= 0:
-            key = beside
-        done.append((key, length))
+        if first_key < key and key_beside_other >= 0:
+            key = key_beside_other
+        slid.append((key, length))
         changed_before += length
-    return done
+    return slid
 
 
 _UNREACHED = 1 << 60
-_HOPELESS, _FAIR, _FREQUENT = 0, 1, 2
-_KEEP = bytes([0, 1, 1]) + bytes(253)
-_WINDOW = 100
+_UNMATCHED, _COMPARABLE, _FREQUENT = 0, 1, 2
+_KEEP_BY_KIND = bytes([0, 1, 1]) + bytes(253)
+_WINDOW_LINES = 100
 """Number of lines that are examined before and after a frequent line."""
 
 
@@ -240,7 +242,7 @@ def mark_changed_lines(
         if old_start == old_end or new_start == new_end or budget.is_spent:
             split = None
         else:
-            split = _middle(old, new, box, forward, backward, budget)
+            split = _find_middle(old, new, box, forward, backward, budget)
         if split is None:
             old_changed[old_start:old_end] = b"\1" * (old_end - old_start)
             new_changed[new_start:new_end] = b"\1" * (new_end - new_start)
@@ -250,7 +252,7 @@ def mark_changed_lines(
         stack.append((old_start, old_middle, new_start, new_middle))
 
 
-def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
+def _find_middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
     old: Sequence[int],
     new: Sequence[int],
     box: Gap,
@@ -329,31 +331,31 @@ def flag_comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int],
     dropped lines: a match would tie a block to an unrelated place (the idea is xdiff's).
     """
     counts = [other_counts.get(line, 0) for line in lines]
-    kinds = bytearray([_HOPELESS if not count else _FREQUENT if count >= limit else _FAIR for count in counts])
-    keep = bytearray(kinds.translate(_KEEP))
-    if _HOPELESS not in kinds:
+    kinds = bytearray([_UNMATCHED if not count else _FREQUENT if count >= limit else _COMPARABLE for count in counts])
+    keep = bytearray(kinds.translate(_KEEP_BY_KIND))
+    if _UNMATCHED not in kinds:
         return keep
     index = kinds.find(_FREQUENT)
     while index >= 0:
-        if _adrift(kinds, index):
+        if _is_among_unmatched(kinds, index):
             keep[index] = 0
         index = kinds.find(_FREQUENT, index + 1)
     return keep
 
 
-def _adrift(kinds: bytearray, index: int) -> bool:
+def _is_among_unmatched(kinds: bytearray, index: int) -> bool:
     """Return whether a frequent line is between lines without a match, with few frequent ones among them."""
-    hopeless = 0
+    unmatched = 0
     frequent = 2
-    for around in (kinds[max(index - _WINDOW, 0) : index][::-1], kinds[index + 1 : index + _WINDOW + 1]):
-        end = around.find(_FAIR)
-        near = around if end < 0 else around[:end]
-        found = near.count(_HOPELESS)
-        if not found:
+    for around in (kinds[max(index - _WINDOW_LINES, 0) : index][::-1], kinds[index + 1 : index + _WINDOW_LINES + 1]):
+        end = around.find(_COMPARABLE)
+        neighbours = around if end < 0 else around[:end]
+        unmatched_nearby = neighbours.count(_UNMATCHED)
+        if not unmatched_nearby:
             return False
-        hopeless += found
-        frequent += near.count(_FREQUENT)
-    return frequent * 4 < frequent + hopeless
+        unmatched += unmatched_nearby
+        frequent += neighbours.count(_FREQUENT)
+    return frequent * 4 < frequent + unmatched
 
 
 TOTAL_STEPS = 3_000_000
@@ -397,20 +399,20 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
     if not isinstance(new, list):
         new = list(new)
     head = count_equal_lines(old, new, 0, 0)
-    tail = _common_suffix(old, new, head)
+    tail = _count_common_suffix(old, new, head)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     old_flags, new_flags = bytearray(len(old_middle)), bytearray(len(new_middle))
     if not old_middle or not new_middle:
         old_flags, new_flags = bytearray(b"\1" * len(old_middle)), bytearray(b"\1" * len(new_middle))
-    elif anchored or not _unanchored(old_middle, new_middle, old_flags, new_flags, (old, new)):
+    elif anchored or not _diff_unanchored(old_middle, new_middle, old_flags, new_flags, (old, new)):
         old_flags, new_flags = bytearray(len(old_middle)), bytearray(len(new_middle))
-        _anchored(old_middle, new_middle, old_flags, new_flags)
+        _diff_anchored(old_middle, new_middle, old_flags, new_flags)
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
     return [LineChange(*group) for group in compact_change_groups(old, new, old_changed, new_changed)]
 
 
-def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
+def _count_common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
     low, high = 0, min(len(old), len(new)) - head
     while low < high:
         middle = (low + high + 1) // 2
@@ -421,30 +423,30 @@ def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
     return low
 
 
-def _unanchored(
+def _diff_unanchored(
     old: list[Hashable],
     new: list[Hashable],
     old_flags: bytearray,
     new_flags: bytearray,
-    whole: tuple[list[Hashable], list[Hashable]],
+    whole_files: tuple[list[Hashable], list[Hashable]],
 ) -> bool:
     """Set the flags by one shortest script for the whole; return False if the budget was not enough.
 
     Lines are counted in the whole files, with the trimmed ends: the number of occurrences decides whether a line is
     worth comparing.
     """
-    old_ids, new_ids, numbers = _numbered(old, new)
-    old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole)
+    old_ids, new_ids, numbers = _number_lines(old, new)
+    old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole_files)
     budget = DiffStepBudget(UNANCHORED_STEPS)
-    _script(
-        (old_ids, flag_comparable_lines(old_ids, new_counts, _often(len(whole[0]))), old_flags),
-        (new_ids, flag_comparable_lines(new_ids, old_counts, _often(len(whole[1]))), new_flags),
+    _mark_shortest_script(
+        (old_ids, flag_comparable_lines(old_ids, new_counts, _frequent_count(len(whole_files[0]))), old_flags),
+        (new_ids, flag_comparable_lines(new_ids, old_counts, _frequent_count(len(whole_files[1]))), new_flags),
         budget,
     )
     return not budget.is_spent
 
 
-def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list[int], dict[Hashable, int]]:
+def _number_lines(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list[int], dict[Hashable, int]]:
     """Return the lines of both sides as numbers, equal lines with equal numbers, and the number of each line."""
     numbers: dict[Hashable, int] = {}
     old_ids = [numbers.setdefault(line, len(numbers)) for line in old]
@@ -452,18 +454,20 @@ def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list
     return old_ids, new_ids, numbers
 
 
-def _often(lines: int) -> int:
+def _frequent_count(lines: int) -> int:
     """Return the number of occurrences from which a line is frequent: about the square root of the number of lines,
     as a power of two (as in xdiff).
     """
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 
 
-_Side = tuple[list[int], bytearray, bytearray]
+_ScriptSide = tuple[list[int], bytearray, bytearray]
 """Numbers of the lines, flags of those to compare, and the flags to set."""
 
 
-def _script(old: _Side, new: _Side, budget: DiffStepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
+def _mark_shortest_script(
+    old: _ScriptSide, new: _ScriptSide, budget: DiffStepBudget, old_offset: int = 0, new_offset: int = 0
+) -> None:
     """Flag the lines that a shortest script changes; lines not worth comparing count as changed."""
     old_ids, old_keep, old_flags = old
     new_ids, new_keep, new_flags = new
@@ -482,7 +486,7 @@ def _script(old: _Side, new: _Side, budget: DiffStepBudget, old_offset: int = 0,
             flags[offset + index] = is_changed
 
 
-def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, new_flags: bytearray) -> None:
+def _diff_anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, new_flags: bytearray) -> None:
     """Cut at anchors, repeat that in each gap, and compare the parts without anchors."""
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
@@ -493,14 +497,14 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
             old_flags[old_start:old_end] = b"\1" * len(old_gap)
             new_flags[new_start:new_end] = b"\1" * len(new_gap)
             continue
-        inner = find_gaps_between_anchors(old_gap, new_gap)
-        if inner is not None:
-            gaps.extend((old_start + a, old_start + b, new_start + c, new_start + d) for a, b, c, d in inner)
+        inner_gaps = find_gaps_between_anchors(old_gap, new_gap)
+        if inner_gaps is not None:
+            gaps.extend((old_start + a, old_start + b, new_start + c, new_start + d) for a, b, c, d in inner_gaps)
             continue
-        old_ids, new_ids, _ = _numbered(old_gap, new_gap)
+        old_ids, new_ids, _ = _number_lines(old_gap, new_gap)
         gap_budget = DiffStepBudget(min(GAP_STEPS, budget))
-        allowed = gap_budget.steps
+        gap_steps = gap_budget.steps
         old_side = (old_ids, flag_comparable_lines(old_ids, Counter(new_ids), 1024), old_flags)
         new_side = (new_ids, flag_comparable_lines(new_ids, Counter(old_ids), 1024), new_flags)
-        _script(old_side, new_side, gap_budget, old_start, new_start)
-        budget -= allowed - gap_budget.steps
+        _mark_shortest_script(old_side, new_side, gap_budget, old_start, new_start)
+        budget -= gap_steps - gap_budget.steps

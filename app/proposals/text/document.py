@@ -24,11 +24,11 @@ BOM = "\ufeff"
 
 Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "bytes"]
 
-_UTF8_MARK = b"\xef\xbb\xbf"
-_UTF16_MARKS: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-WIDE_MARKS = tuple(_UTF16_MARKS)
+_UTF8_BOM = b"\xef\xbb\xbf"
+_UTF16_ENCODINGS_BY_BOM: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+WIDE_MARKS = tuple(_UTF16_ENCODINGS_BY_BOM)
 """Beginnings of files whose bytes may be UTF-16."""
-_UTF32_LE_MARK = b"\xff\xfe\x00\x00"
+_UTF32_LE_BOM = b"\xff\xfe\x00\x00"
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -76,8 +76,8 @@ class Document:
     def encoding(self) -> Encoding:
         """Return the encoding of the bytes; `bytes` when no strict decoding fits."""
         head = self.data[:4]
-        if head != _UTF32_LE_MARK and head[:2] in _UTF16_MARKS:
-            encoding = _UTF16_MARKS[head[:2]]
+        if head != _UTF32_LE_BOM and head[:2] in _UTF16_ENCODINGS_BY_BOM:
+            encoding = _UTF16_ENCODINGS_BY_BOM[head[:2]]
             try:
                 self.data[2:].decode(encoding)
             except UnicodeDecodeError:
@@ -87,7 +87,7 @@ class Document:
             self.data.decode("utf-8")
         except UnicodeDecodeError:
             return "bytes"
-        return "utf-8-sig" if head[:3] == _UTF8_MARK and not self.verbatim else "utf-8"
+        return "utf-8-sig" if head[:3] == _UTF8_BOM and not self.verbatim else "utf-8"
 
     @property
     def is_utf16(self) -> bool:
@@ -110,7 +110,7 @@ class Document:
         """Return the byte order mark that is not text; empty if there is none."""
         if self.is_utf16:
             return self.data[:2]
-        return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
+        return _UTF8_BOM if self.encoding == "utf-8-sig" else b""
 
     @cached_property
     def lines_without_mark(self) -> tuple[bytes, ...]:
@@ -161,11 +161,11 @@ class Document:
         """Return the ending of each line: `\\n`, `\\r\\n`, or empty for a last line without newline."""
         if self.is_utf16:
             pieces = self._text_with_returns.split("\n")
-            marks = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
-            return tuple([*marks, ""] if len(self.lines) > len(marks) else marks)
+            endings = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
+            return tuple([*endings, ""] if len(self.lines) > len(endings) else endings)
         if b"\r\n" not in self.data:
-            full = self.data.count(b"\n")
-            return ("\n",) * full + ("",) * (len(self.lines) - full)
+            terminated_count = self.data.count(b"\n")
+            return ("\n",) * terminated_count + ("",) * (len(self.lines) - terminated_count)
         return tuple(
             "\r\n" if line.endswith(b"\r\n") else "\n" if line.endswith(b"\n") else "" for line in self.lines
         )
@@ -232,15 +232,15 @@ class Document:
             if self.is_utf16:
                 return text.encode(self.encoding)
             if self.encoding == "bytes" and not self.verbatim and not text.isascii():
-                self._check_spelled(text)
+                self._check_characters_known(text)
             return encode_surrogateescape(text)
         except UnicodeEncodeError as error:
             raise NotEditable(
                 f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't hold."
             ) from error
 
-    def _check_spelled(self, text: str) -> None:
-        known = self._foreign_characters
+    def _check_characters_known(self, text: str) -> None:
+        known = self._non_ascii_characters
         for character in text:
             if not character.isascii() and character not in known and not "\udc80" <= character <= "\udcff":
                 raise NotEditable(
@@ -249,7 +249,7 @@ class Document:
                 )
 
     @cached_property
-    def _foreign_characters(self) -> frozenset[str]:
+    def _non_ascii_characters(self) -> frozenset[str]:
         return frozenset(character for character in set(self.text) if not character.isascii())
 
     def encode_ending(self, ending: str) -> bytes:
@@ -281,9 +281,9 @@ def display_lines_for_diff(old: Document, new: Document) -> tuple[tuple[str, ...
     styles = {ending for document in (old, new) for ending, count in document.eol_counts.items() if count}
     show_returns = len(styles) > 1
     sides = [old.display_lines(show_returns=show_returns), new.display_lines(show_returns=show_returns)]
-    marked = [document.encoding not in ("utf-8", "bytes") for document in (old, new)]
-    if marked[0] != marked[1] and old.data and new.data:
-        index = marked.index(True)
+    has_mark = [document.encoding not in ("utf-8", "bytes") for document in (old, new)]
+    if has_mark[0] != has_mark[1] and old.data and new.data:
+        index = has_mark.index(True)
         first, *rest = sides[index] or ("",)
         sides[index] = (BOM + first, *rest)
     return sides[0], sides[1]

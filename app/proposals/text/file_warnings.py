@@ -12,7 +12,7 @@ from app.proposals.values.pending_paths import format_proposal_ids
 if TYPE_CHECKING:
     from app.text.deceiving_text import DeceptiveTextFindings
 
-_RUNG_WORDS = {
+_LEVEL_DESCRIPTIONS = {
     MatchLevel.EXACT: "exactly",
     MatchLevel.TRAILING_SPACE: "ignoring trailing spaces",
     MatchLevel.INDENTATION: "ignoring indentation",
@@ -25,13 +25,13 @@ _RUNG_WORDS = {
 _SPECIAL_BITS = ((stat.S_ISUID, "setuid"), (stat.S_ISGID, "setgid"), (stat.S_ISVTX, "sticky"))
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
-_INSPECTED_LINES = 1_000
+_MAX_INSPECTED_LINES = 1_000
 """Maximum lines that are inspected at once."""
 
 
-def describe_match_level(rung: MatchLevel) -> str:
+def describe_match_level(level: MatchLevel) -> str:
     """Return a matching level in words that follow `found`: `exactly`, `ignoring indentation`."""
-    return _RUNG_WORDS[rung]
+    return _LEVEL_DESCRIPTIONS[level]
 
 
 def format_size(size: int) -> str:
@@ -74,7 +74,7 @@ def describe_file_cautions(change: FileChange) -> Iterator[str]:
         yield "The file was deleted." if change.on_disk else "The file is deleted."
     if change.name_problem:
         yield change.name_problem
-    yield from _mode_words(change)
+    yield from _describe_mode_cautions(change)
     for match in change.matches:
         if match.rung is MatchLevel.DOUBTFUL:
             yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
@@ -92,8 +92,8 @@ def describe_file_cautions(change: FileChange) -> Iterator[str]:
 def describe_proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Yield the cautions of all files, including deceptive text, each with its path."""
     for change in proposal.files:
-        for words in (*change.warnings, *describe_file_cautions(change)):
-            yield change.path, words
+        for caution in (*change.warnings, *describe_file_cautions(change)):
+            yield change.path, caution
 
 
 def describe_mode_change(change: FileChange) -> str:
@@ -101,14 +101,14 @@ def describe_mode_change(change: FileChange) -> str:
     base, result = change.base, change.result
     if change.involves_link:
         return "symbolic link"
-    if result is None or (base is not None and base.mode == result.mode and not _special(result)):
+    if result is None or (base is not None and base.mode == result.mode and not _describe_special_bits(result)):
         return ""
     if base is None or base.mode == result.mode:
-        return f"mode {result.mode:o}" if base or result.mode & _EXECUTABLE or _special(result) else ""
+        return f"mode {result.mode:o}" if base or result.mode & _EXECUTABLE or _describe_special_bits(result) else ""
     return f"mode {base.mode:o} → {result.mode:o}"
 
 
-def _mode_words(change: FileChange) -> Iterator[str]:
+def _describe_mode_cautions(change: FileChange) -> Iterator[str]:
     base, result = change.base, change.result
     if result is None:
         return
@@ -122,16 +122,16 @@ def _mode_words(change: FileChange) -> Iterator[str]:
         if result.mode & _EXECUTABLE:
             yield f"The new file can be executed: its mode is {result.mode:o}."
     elif base.mode != result.mode:
-        more = ", which lets it be executed" if result.mode & _EXECUTABLE & ~base.mode else ""
-        part = ", with whichever hunk is approved" if change.hunks and not change.on_disk else ""
+        effect = ", which lets it be executed" if result.mode & _EXECUTABLE & ~base.mode else ""
+        condition = ", with whichever hunk is approved" if change.hunks and not change.on_disk else ""
         verb = "changed" if change.on_disk else "changes"
-        yield f"Mode {verb} from {base.mode:o} to {result.mode:o}{more}{part}."
-    if special := _special(result):
-        stays = "stays" if base is not None and _special(base) == special else "becomes"
-        yield f"The file {stays} {special} (mode {result.mode:o})."
+        yield f"Mode {verb} from {base.mode:o} to {result.mode:o}{effect}{condition}."
+    if special_bits := _describe_special_bits(result):
+        verb = "stays" if base is not None and _describe_special_bits(base) == special_bits else "becomes"
+        yield f"The file {verb} {special_bits} (mode {result.mode:o})."
 
 
-def _special(version: FileVersion) -> str:
+def _describe_special_bits(version: FileVersion) -> str:
     return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
 
 
@@ -142,16 +142,18 @@ def describe_deceptive_text(
     # Imported here: opening a session imports this module, but inspects no text.
     from app.text.deceiving_text import merge_deceptive_text_findings
 
-    found = merge_deceptive_text_findings(_inspected(path, result, hunks))
-    return (f"{found}. {found.worst_effect}",) if found else (), found.harmless_remarks
+    findings = merge_deceptive_text_findings(_inspect_changed_text(path, result, hunks))
+    return (f"{findings}. {findings.worst_effect}",) if findings else (), findings.harmless_remarks
 
 
-def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveTextFindings]":
+def _inspect_changed_text(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveTextFindings]":
     """Yield the findings of a few lines at a time, so that other threads can run in between."""
     from app.text.deceiving_text import find_deceptive_characters
 
     yield find_deceptive_characters(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
-        for start in iterate_cooperatively(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield find_deceptive_characters("\n".join(result.line_texts[start : min(last, start + _INSPECTED_LINES)]))
+        for start in iterate_cooperatively(range(hunk.new_start, last, _MAX_INSPECTED_LINES)):
+            yield find_deceptive_characters(
+                "\n".join(result.line_texts[start : min(last, start + _MAX_INSPECTED_LINES)])
+            )

@@ -53,27 +53,27 @@ def compare_contents(
         changes: The line changes from `base` to `result`, if they are known already.
     """
     old, new = split_document_lines(base), split_document_lines(result)
-    known = {hunk.id: hunk for hunk in previous}
-    cut = _cut_hunks(previous, state)
-    used: Counter[tuple[bytes, bytes]] = Counter()
-    found: list[Hunk] = []
-    fresh = False
+    earlier_hunks = {hunk.id: hunk for hunk in previous}
+    split_parts = _group_split_parts(previous, state)
+    content_counts: Counter[tuple[bytes, bytes]] = Counter()
+    hunks: list[Hunk] = []
+    has_new_hunk = False
     for change in diff_lines(old, new) if changes is None else changes:
         removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
         content = (b"".join(removed), b"".join(added))
-        identity = compute_hunk_id(path, *content, used[content])
-        while (earlier := known.get(identity)) and earlier.state is not state:
-            used[content] += 1
-            identity = compute_hunk_id(path, *content, used[content])
-        used[content] += 1
-        parts = _placed(cut.get(identity, ()), change)
+        identity = compute_hunk_id(path, *content, content_counts[content])
+        while (earlier := earlier_hunks.get(identity)) and earlier.state is not state:
+            content_counts[content] += 1
+            identity = compute_hunk_id(path, *content, content_counts[content])
+        content_counts[content] += 1
+        parts = _move_parts(split_parts.get(identity, ()), change)
         # A hunk before it may equal one of the parts, and may have taken its id.
-        if parts and all(part.id in known for part in parts):
-            found += parts
+        if parts and all(part.id in earlier_hunks for part in parts):
+            hunks += parts
             for part in parts:
-                del known[part.id]
+                del earlier_hunks[part.id]
             continue
-        found.append(
+        hunks.append(
             Hunk(
                 id=identity,
                 number=earlier.number if earlier else next_number,
@@ -87,37 +87,37 @@ def compare_contents(
         )
         if earlier is None:
             next_number += 1
-            fresh = True
+            has_new_hunk = True
         else:
-            del known[identity]
+            del earlier_hunks[identity]
     # If a hunk vanished and no new one appeared, it is on disk already; otherwise a new one absorbed it.
-    marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
-    shifts = _Shifts(found)
-    placed = [*found, *(shifts.mark(hunk, len(old), len(new)) for hunk in marks)]
+    marks = [hunk for hunk in earlier_hunks.values() if hunk.state is not state or not has_new_hunk]
+    shifts = _LineShifts(hunks)
+    placed = [*hunks, *(shifts.move_mark(hunk, len(old), len(new)) for hunk in marks)]
     return FileComparison(
-        tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else found),
-        sum(hunk.new_count for hunk in found),
-        sum(hunk.old_count for hunk in found),
+        tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else hunks),
+        sum(hunk.new_count for hunk in hunks),
+        sum(hunk.old_count for hunk in hunks),
     )
 
 
-def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]:
+def _group_split_parts(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]:
     """Return the parts of each hunk that the user has split, by the hunk's id."""
-    cut: dict[str, list[Hunk]] = {}
+    parts_by_hunk: dict[str, list[Hunk]] = {}
     for hunk in hunks:
         if hunk.part_of and hunk.state is state and has_changed_lines(hunk):
-            cut.setdefault(hunk.part_of, []).append(hunk)
-    return cut
+            parts_by_hunk.setdefault(hunk.part_of, []).append(hunk)
+    return parts_by_hunk
 
 
-def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
+def _move_parts(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
     """Return the parts of a hunk at its present place; empty if some of them do not exist any more."""
     removed, added = sum(part.old_count for part in parts), sum(part.new_count for part in parts)
     if not parts or (removed, added) != (change.removed, change.added):
         return []
-    by_old, by_new = change.old_start - parts[0].old_start, change.new_start - parts[0].new_start
+    old_shift, new_shift = change.old_start - parts[0].old_start, change.new_start - parts[0].new_start
     return [
-        part.model_copy(update={"old_start": part.old_start + by_old, "new_start": part.new_start + by_new})
+        part.model_copy(update={"old_start": part.old_start + old_shift, "new_start": part.new_start + new_shift})
         for part in parts
     ]
 
@@ -135,8 +135,8 @@ def apply_hunks_to_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chos
     """Return the lines of `base` with only the chosen hunks applied."""
     lines: list[bytes] = []
     position = 0
-    in_order = sorted(filter(has_changed_lines, hunks), key=lambda hunk: hunk.old_start)
-    for hunk in in_order:
+    sorted_hunks = sorted(filter(has_changed_lines, hunks), key=lambda hunk: hunk.old_start)
+    for hunk in sorted_hunks:
         lines += base[position : hunk.old_start]
         position = hunk.old_start + hunk.old_count
         if hunk.id in chosen:
@@ -144,10 +144,10 @@ def apply_hunks_to_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chos
         else:
             lines += base[hunk.old_start : position]
     lines += base[position:]
-    return _terminated(lines) if any(hunk.part_of for hunk in in_order) else lines
+    return _terminate_inner_lines(lines) if any(hunk.part_of for hunk in sorted_hunks) else lines
 
 
-def _terminated(lines: list[bytes]) -> list[bytes]:
+def _terminate_inner_lines(lines: list[bytes]) -> list[bytes]:
     """Return the lines with an ending added to one that ended its file and now precedes others."""
     ending = b"\r\n" if any(line.endswith(b"\r\n") for line in lines[:1]) else b"\n"
     last = len(lines) - 1
@@ -158,7 +158,7 @@ def format_hunk_header(hunk: Hunk) -> str:
     """Return the hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the
     line before it).
     """
-    return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
+    return f"@@ -{_format_range(hunk.old_start, hunk.old_count)} +{_format_range(hunk.new_start, hunk.new_count)} @@"
 
 
 def set_state_of_pending_hunks(
@@ -178,7 +178,7 @@ def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: Hu
 
     Applied hunks are part of the base from then on; denied ones are not part of the result.
     """
-    found: list[Hunk] = []
+    marked: list[Hunk] = []
     shift = 0
     for hunk in sorted(hunks, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)):
         update: dict[str, object] = {"old_start": hunk.old_start + shift}
@@ -187,16 +187,16 @@ def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: Hu
         if hunk.id in chosen:
             shift += hunk.new_count - hunk.old_count
             update |= {"old_count": 0, "new_count": 0, "state": state}
-        found.append(hunk.model_copy(update=update))
-    return tuple(found)
+        marked.append(hunk.model_copy(update=update))
+    return tuple(marked)
 
 
-def _range(start: int, count: int) -> str:
+def _format_range(start: int, count: int) -> str:
     first = start + 1 if count else start
     return str(first) if count == 1 else f"{first},{count}"
 
 
-class _Shifts:
+class _LineShifts:
     """Distance between the lines of base and result at any place."""
 
     def __init__(self, found: Sequence[Hunk]) -> None:
@@ -204,7 +204,7 @@ class _Shifts:
         self._new = [hunk.new_start for hunk in found]
         self._total = [0, *accumulate(hunk.new_count - hunk.old_count for hunk in found)]
 
-    def mark(self, hunk: Hunk, old_length: int, new_length: int) -> Hunk:
+    def move_mark(self, hunk: Hunk, old_length: int, new_length: int) -> Hunk:
         """Return the hunk without lines, as a mark at its place.
 
         A denied hunk is not in the result, so its place in the base is known. Any other hunk is in both sides now, so

@@ -15,34 +15,34 @@ class LineSpan:
     end: int
 
 
-def find_lines_unlike_every_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+def find_lines_unlike_every_version(version_changes: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
     """Return the lines that differ from every known version.
 
     Args:
-        known: For each version, the changes from it to the text, in order.
+        version_changes: For each version, the changes from it to the text, in order.
     """
-    if not known:
+    if not version_changes:
         return ()
-    spans = [LineSpan(change.new_start, change.new_end) for change in known[0]]
-    for changes in known[1:]:
-        spans = _in_both(spans, [LineSpan(change.new_start, change.new_end) for change in changes])
+    spans = [LineSpan(change.new_start, change.new_end) for change in version_changes[0]]
+    for changes in version_changes[1:]:
+        spans = _intersect_spans(spans, [LineSpan(change.new_start, change.new_end) for change in changes])
     return tuple(spans)
 
 
-def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
+def _intersect_spans(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
     """Return the overlap of two lists of spans; a position of removed lines is in each span that it touches."""
-    found: list[LineSpan] = []
-    one = other = 0
-    while one < len(ours) and other < len(theirs):
-        mine, their = ours[one], theirs[other]
-        start, end = max(mine.start, their.start), min(mine.end, their.end)
-        if start < end or (start == end and (mine.start == mine.end or their.start == their.end)):
-            found.append(LineSpan(start, end))
-        if mine.end < their.end:
-            one += 1
+    overlaps: list[LineSpan] = []
+    our_index = their_index = 0
+    while our_index < len(ours) and their_index < len(theirs):
+        our_span, their_span = ours[our_index], theirs[their_index]
+        start, end = max(our_span.start, their_span.start), min(our_span.end, their_span.end)
+        if start < end or (start == end and (our_span.start == our_span.end or their_span.start == their_span.end)):
+            overlaps.append(LineSpan(start, end))
+        if our_span.end < their_span.end:
+            our_index += 1
         else:
-            other += 1
-    return found
+            their_index += 1
+    return overlaps
 
 
 MAX_CHARACTERS = 2_000
@@ -62,24 +62,24 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     """
     head, tail = common_prefix_and_suffix(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
-        return _whole(old_line, head, tail), _whole(new_line, head, tail)
-    head, tail = _at_boundaries(old_line, new_line, head, tail)
+        return _range_between_ends(old_line, head, tail), _range_between_ends(new_line, head, tail)
+    head, tail = _shrink_to_word_boundaries(old_line, new_line, head, tail)
     old_tokens = _TOKEN.findall(old_line[head : len(old_line) - tail])
     new_tokens = _TOKEN.findall(new_line[head : len(new_line) - tail])
     changes = diff_lines(old_tokens, new_tokens, anchored=False)
     return (
-        _ranges(old_line, head, old_tokens, [(change.old_start, change.old_end) for change in changes]),
-        _ranges(new_line, head, new_tokens, [(change.new_start, change.new_end) for change in changes]),
+        _character_ranges(old_line, head, old_tokens, [(change.old_start, change.old_end) for change in changes]),
+        _character_ranges(new_line, head, new_tokens, [(change.new_start, change.new_end) for change in changes]),
     )
 
 
 def common_prefix_and_suffix(old: str, new: str) -> tuple[int, int]:
     """Return the length of the common start of two texts, and that of the common end of the rest."""
-    head = _equal_start(old, new)
-    return head, _equal_start(old[head:][::-1], new[head:][::-1])
+    head = _count_equal_start(old, new)
+    return head, _count_equal_start(old[head:][::-1], new[head:][::-1])
 
 
-def _equal_start(old: str, new: str) -> int:
+def _count_equal_start(old: str, new: str) -> int:
     low, high = 0, min(len(old), len(new))
     while low < high:
         # Compare halves as slices: a line can have millions of characters.
@@ -91,7 +91,7 @@ def _equal_start(old: str, new: str) -> int:
     return low
 
 
-def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
+def _shrink_to_word_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
     """Shrink the equal ends until neither cuts a word on either side."""
     while head and any(is_inside_word(line, head) for line in (old, new)):
         head -= 1
@@ -102,18 +102,18 @@ def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
 
 def is_inside_word(line: str, at: int) -> bool:
     """Return whether an offset is between two characters of one word."""
-    return 0 < at < len(line) and _is_word(line[at - 1]) and _is_word(line[at])
+    return 0 < at < len(line) and _is_word_character(line[at - 1]) and _is_word_character(line[at])
 
 
-def _is_word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _whole(line: str, head: int, tail: int) -> Ranges:
+def _range_between_ends(line: str, head: int, tail: int) -> Ranges:
     return [(head, len(line) - tail)] if head < len(line) - tail else []
 
 
-def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
+def _character_ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
     starts = [offset]
     for token in tokens:
         starts.append(starts[-1] + len(token))
@@ -137,21 +137,21 @@ def common_subsequence_length(first: str, second: str) -> int:
     masks: dict[str, int] = {}
     for index, character in enumerate(first):
         masks[character] = masks.get(character, 0) | 1 << index
-    everything = (1 << len(first)) - 1
-    row = everything
+    all_bits = (1 << len(first)) - 1
+    row = all_bits
     for character in second:
         matched = row & masks.get(character, 0)
-        row = ((row + matched) | (row - matched)) & everything
+        row = ((row + matched) | (row - matched)) & all_bits
     return len(first) - row.bit_count()
 
 
-def are_similar_lines(first: str, second: str, least: float) -> bool:
-    """Return whether the similarity of two lines (twice the common length over both lengths) is at least `least`."""
+def are_similar_lines(first: str, second: str, min_similarity: float) -> bool:
+    """Return whether two lines are similar: whether twice their common length over both lengths is large enough."""
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
-    if 2 * min(len(first), len(second)) < least * total:
+    if 2 * min(len(first), len(second)) < min_similarity * total:
         return False
-    return 2 * common_subsequence_length(first, second) >= least * total
+    return 2 * common_subsequence_length(first, second) >= min_similarity * total
 
 
 Pair = tuple[int | None, int | None]
@@ -160,7 +160,7 @@ Pair = tuple[int | None, int | None]
 ALIGN_LIMIT = 900
 """Maximum comparisons for one hunk; beyond it, lines are paired in order."""
 
-_SIMILAR = 0.4
+_MIN_SIMILARITY = 0.4
 """Minimum share of common words with which two lines count as one changed line."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -178,12 +178,14 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     (a longest common subsequence, weighted by similarity); the lines between two pairs share rows.
     """
     if is_paired_line_by_line(len(old), len(new)):
-        return _in_order(0, len(old), 0, len(new))
-    anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
+        return _pair_in_order(0, len(old), 0, len(new))
+    anchors = _find_similar_pairs(
+        [set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new]
+    )
     pairs: list[Pair] = []
     from_old = from_new = 0
     for at_old, at_new in [*anchors, (len(old), len(new))]:
-        pairs += _in_order(from_old, at_old, from_new, at_new)
+        pairs += _pair_in_order(from_old, at_old, from_new, at_new)
         if at_old < len(old):
             pairs.append((at_old, at_new))
         from_old, from_new = at_old + 1, at_new + 1
@@ -192,7 +194,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 
 def are_versions_of_one_line(old: str, new: str) -> bool:
     """Return whether two lines count as one changed line."""
-    return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
+    return _word_similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
 
 
 def differ_only_in_space(old: str, new: str) -> bool:
@@ -200,7 +202,7 @@ def differ_only_in_space(old: str, new: str) -> bool:
     return old != new and "".join(old.split()) == "".join(new.split())
 
 
-def _in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pair]:
+def _pair_in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pair]:
     rows = max(to_old - from_old, to_new - from_new)
     return [
         (
@@ -211,19 +213,21 @@ def _in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pa
     ]
 
 
-def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
+def _find_similar_pairs(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
     """Return the chain of similar lines with the greatest sum of similarities."""
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
-    alike = [[_similarity(left, right) for right in new] for left in old]
+    similarities = [[_word_similarity(left, right) for right in new] for left in old]
     for row in range(len(old) - 1, -1, -1):
         for column in range(len(new) - 1, -1, -1):
-            without = max(best[row + 1][column], best[row][column + 1])
-            likeness = alike[row][column]
-            best[row][column] = max(likeness + best[row + 1][column + 1], without) if likeness else without
+            best_without = max(best[row + 1][column], best[row][column + 1])
+            similarity = similarities[row][column]
+            best[row][column] = (
+                max(similarity + best[row + 1][column + 1], best_without) if similarity else best_without
+            )
     chain: list[tuple[int, int]] = []
     row = column = 0
     while row < len(old) and column < len(new):
-        if alike[row][column] and best[row][column] == alike[row][column] + best[row + 1][column + 1]:
+        if similarities[row][column] and best[row][column] == similarities[row][column] + best[row + 1][column + 1]:
             chain.append((row, column))
             row, column = row + 1, column + 1
         elif best[row + 1][column] >= best[row][column + 1]:
@@ -233,11 +237,11 @@ def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
     return chain
 
 
-def _similarity(left: set[str], right: set[str]) -> float:
+def _word_similarity(left: set[str], right: set[str]) -> float:
     """Return the share of common words (Jaccard index); 0 below the threshold."""
     smaller, larger = sorted((len(left), len(right)))
-    if smaller < _SIMILAR * larger or not larger:
+    if smaller < _MIN_SIMILARITY * larger or not larger:
         return 0.0
     common = len(left & right)
-    share = common / (smaller + larger - common)
-    return share if share >= _SIMILAR else 0.0
+    similarity = common / (smaller + larger - common)
+    return similarity if similarity >= _MIN_SIMILARITY else 0.0

@@ -32,7 +32,7 @@ class LineEdits:
     """Edits of one document, in order of place, without overlaps."""
 
     def __init__(self) -> None:
-        self._places: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int]] = []
         self._edits: list[LineEdit] = []
 
     def __bool__(self) -> bool:
@@ -41,14 +41,14 @@ class LineEdits:
     def has_no_overlap_with(self, changes: Iterable[LineEdit]) -> bool:
         """Return whether none of these edits overlaps one in the list."""
         for change in changes:
-            at = bisect_right(self._places, (change.start, change.end))
+            at = bisect_right(self._ranges, (change.start, change.end))
             if any(change.overlaps(neighbour) for neighbour in self._edits[max(at - 1, 0) : at + 1]):
                 return False
         return True
 
     def has_changes_within(self, start: int, end: int) -> bool:
         """Return whether an edit changes a line from `start` to `end` or inserts one between them."""
-        at = bisect_right(self._places, (start, end))
+        at = bisect_right(self._ranges, (start, end))
         around = self._edits[max(at - 1, 0) : at + 1]
         return any(edit.start < end and start < edit.end for edit in around)
 
@@ -56,20 +56,20 @@ class LineEdits:
         """Add edits; of two insertions at one place, the later one comes second."""
         for change in changes:
             place = (change.start, change.end)
-            at = bisect_right(self._places, place)
-            self._places.insert(at, place)
+            at = bisect_right(self._ranges, place)
+            self._ranges.insert(at, place)
             self._edits.insert(at, change)
 
     def apply_to(self, document: Document) -> bytes:
         """Return the bytes of the document with all edits applied."""
-        bodies = document.lines_without_mark
+        lines = document.lines_without_mark
         pieces = [document.byte_order_mark]
         at = 0
         for edit in self._edits:
-            pieces += bodies[at : edit.start]
+            pieces += lines[at : edit.start]
             pieces += edit.lines
             at = edit.end
-        pieces += bodies[at:]
+        pieces += lines[at:]
         return b"".join(pieces)
 
 
@@ -104,34 +104,34 @@ def diff_kept_and_inserted_lines(
 
 def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
     """Return the smallest runs of lines to replace so that `start` to `end` reads as `parts`."""
-    result = []
+    edits = []
     at = start
-    waiting: list[InsertedLine] = []
+    new_lines: list[InsertedLine] = []
     for part in [*parts, end]:
         if isinstance(part, InsertedLine):
-            waiting.append(part)
+            new_lines.append(part)
             continue
-        if at < part or waiting:
-            result.append(_line_edit(document, at, part, waiting))
-            waiting = []
+        if at < part or new_lines:
+            edits.append(_make_line_edit(document, at, part, new_lines))
+            new_lines = []
         at = part + 1
-    return result
+    return edits
 
 
-def _line_edit(document: Document, start: int, end: int, new: Sequence[InsertedLine]) -> LineEdit:
-    open_end = end == len(document.lines_without_mark) and not document.has_final_newline
-    endings = [_ending(document, start, end, index, line) for index, line in enumerate(new)]
+def _make_line_edit(document: Document, start: int, end: int, new: Sequence[InsertedLine]) -> LineEdit:
+    is_open_end = end == len(document.lines_without_mark) and not document.has_final_newline
+    endings = [_choose_ending(document, start, end, index, line) for index, line in enumerate(new)]
     lines = [document.encode_text(line.text) for line in new]
-    if open_end and new and new[-1].ending is None:
+    if is_open_end and new and new[-1].ending is None:
         endings[-1] = ""
     encoded = tuple(line + document.encode_ending(ending) for line, ending in zip(lines, endings, strict=True))
-    if open_end and new and start == end and start:
+    if is_open_end and new and start == end and start:
         last = document.lines_without_mark[start - 1] + document.encode_ending(document.ending_for_line(start - 1))
         return LineEdit(start - 1, end, (last, *encoded))
     return LineEdit(start, end, encoded)
 
 
-def _ending(document: Document, start: int, end: int, index: int, line: InsertedLine) -> str:
+def _choose_ending(document: Document, start: int, end: int, index: int, line: InsertedLine) -> str:
     if line.ending is not None:
         return line.ending
     return document.ending_for_line(min(start + index, end - 1) if start < end else start)
@@ -181,7 +181,7 @@ def merge_lines(
     merged: list[Line] = []
     conflicts: list[MergeConflict[Line]] = []
     at = our_shift = their_shift = 0
-    for start, end, our_part, their_part in _regions(ours_changes, theirs_changes):
+    for start, end, our_part, their_part in _find_regions(ours_changes, theirs_changes):
         merged += base[at:start]
         at = end
         our_start, their_start = start + our_shift, start + their_shift
@@ -189,8 +189,8 @@ def merge_lines(
         their_shift += sum(change.added - change.removed for change in their_part)
         our_lines = list(ours[our_start : end + our_shift])
         their_lines = list(theirs[their_start : end + their_shift])
-        conflict = our_part and their_part and our_lines != their_lines
-        if conflict:
+        is_conflict = our_part and their_part and our_lines != their_lines
+        if is_conflict:
             conflicts.append(
                 MergeConflict(
                     base_start=start,
@@ -202,12 +202,12 @@ def merge_lines(
                     theirs=tuple(their_lines),
                 )
             )
-        merged += our_lines if our_part and not (conflict and favour_theirs) else their_lines
+        merged += our_lines if our_part and not (is_conflict and favour_theirs) else their_lines
     merged += base[at:]
     return MergeResult(tuple(merged), tuple(conflicts), tuple(ours_changes), tuple(theirs_changes))
 
 
-def _regions(
+def _find_regions(
     ours: Sequence[LineChange], theirs: Sequence[LineChange]
 ) -> Iterator[tuple[int, int, list[LineChange], list[LineChange]]]:
     """Yield ranges of the base with changes that touch or overlap each other, and the changes of each side in
@@ -220,15 +220,15 @@ def _regions(
             changes[at].old_start for changes, at in ((ours, our_next), (theirs, their_next)) if at < len(changes)
         )
         end = start
-        grown = True
-        while grown:
-            grown = False
+        has_grown = True
+        while has_grown:
+            has_grown = False
             while our_next < len(ours) and ours[our_next].old_start <= end:
                 end = max(end, ours[our_next].old_end)
                 our_next += 1
-                grown = True
+                has_grown = True
             while their_next < len(theirs) and theirs[their_next].old_start <= end:
                 end = max(end, theirs[their_next].old_end)
                 their_next += 1
-                grown = True
+                has_grown = True
         yield start, end, list(ours[our_first:our_next]), list(theirs[their_first:their_next])

@@ -191,12 +191,12 @@ def test_a_pull_request_by_its_address(
 
 
 def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root: Path) -> None:
-    from app.git.remotes import _of_page
+    from app.git.remotes import _parse_page_address
 
     git(root, "remote", "add", "up", "git@example.org:o/r.git")
     with BorrowedRepository(root) as borrowed:
-        ours = _of_page(borrowed, "https://example.org/o/r/pull/3")
-        other = _of_page(borrowed, "https://example.org/o/other/commit/" + "a" * 40)
+        ours = _parse_page_address(borrowed, "https://example.org/o/r/pull/3")
+        other = _parse_page_address(borrowed, "https://example.org/o/other/commit/" + "a" * 40)
     assert ours is not None and (ours.url, ours.reference) == ("git@example.org:o/r.git", "refs/pull/3/head")
     assert other is not None and other.url == "https://example.org/o/other.git" and not other.whole
 
