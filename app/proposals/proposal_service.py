@@ -142,9 +142,9 @@ class ProposalService:
         from app.proposals.files.overlay import read_pending_files
 
         paths = PendingPaths()
-        for each in self.pending():
-            if int(each.id[1:]) < int(proposal_id[1:]):
-                paths.add_proposal(each)
+        for proposal in self.pending():
+            if int(proposal.id[1:]) < int(proposal_id[1:]):
+                paths.add_proposal(proposal)
         return read_pending_files(ContentStore(self._store), paths.loaded_paths())
 
     def draft_versions_to_check(self, draft: "Draft") -> "VersionsToCheck":
@@ -160,7 +160,7 @@ class ProposalService:
         from app.proposals.stack.draft import Draft
 
         reserve = self._store.reserve_proposal_id
-        return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
+        return Draft(session_id, self._workspace, self._contents, self._draft_overlay, reserve, proposal_id)
 
     def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
         """Stage a draft as a pending proposal on top of the others.
@@ -233,14 +233,15 @@ class ProposalService:
         self._proposals.check_not_in_use()
         for change in changes:
             self._workspace.check_folder_entry(change.path)
-        left = UnsignedChanges(tuple(changes))
+        unsigned = UnsignedChanges(tuple(changes))
         if not include_approved:
-            left = exclude_approved_hunks(self._store, self._contents, changes, None if on_disk else self._view())
-            if changes and not left.changes:
-                raise NothingToStage(explain_all_excluded(left.left_out))
+            overlay = None if on_disk else self._draft_overlay()
+            unsigned = exclude_approved_hunks(self._store, self._contents, changes, overlay)
+            if changes and not unsigned.changes:
+                raise NothingToStage(explain_all_excluded(unsigned.left_out))
         draft = self.new_draft("")
         draft.origin = origin
-        draft.add_changes(left.changes)
+        draft.add_changes(unsigned.changes)
         with self._proposals.lock_for_writing():
             return stage_draft(
                 self._proposals,
@@ -248,7 +249,7 @@ class ProposalService:
                 draft,
                 summary=summary,
                 without=without,
-                left_out=left.left_out,
+                left_out=unsigned.left_out,
                 on_disk=on_disk,
             )
 
@@ -266,7 +267,7 @@ class ProposalService:
         from app.proposals.decide.conflicts import replace_result_text
 
         with self._proposals.lock_for_writing():
-            proposal = self._as_seen(proposal_id, revision, "edit")
+            proposal = self._get_as_shown(proposal_id, revision, "edit")
             proposal = replace_result_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
             self._proposals.rebase_pending(proposal_paths(proposal))
@@ -382,9 +383,9 @@ class ProposalService:
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
                 raise ChangedSinceShown(f"{proposal.id} has changed since it was shown; look at it again.")
-            cut, parts = hunk_splitting.split_hunks(self._contents, proposal, lines)
-            if cut is not proposal:
-                self._proposals.save(cut)
+            split, parts = hunk_splitting.split_hunks(self._contents, proposal, lines)
+            if split is not proposal:
+                self._proposals.save(split)
             return parts
 
     # Deciding
@@ -419,30 +420,30 @@ class ProposalService:
         from app.proposals.decide import decision_outcomes, reopening
 
         with self._proposals.lock_for_writing():
-            proposal = self._as_seen(proposal_id, revision, "approve")
+            proposal = self._get_as_shown(proposal_id, revision, "approve")
             choice = decision_outcomes.make_decision_scope(proposal, hunks)
             if proposal.on_disk:
                 outcome = reopening.plan_keep_on_disk(self._contents, proposal, choice)
             else:
                 records = self._proposals.journal_records(proposal)
-                started = reopening.versions_without_proposal(self._contents, proposal, records)
+                start_versions = reopening.versions_without_proposal(self._contents, proposal, records)
                 outcome = decision_outcomes.plan_approval(
-                    self._contents, self._proposals.filesystem, proposal, choice, started
+                    self._contents, self._proposals.filesystem, proposal, choice, start_versions
                 )
                 self._permit(decision_outcomes.to_path_changes(self._contents, outcome.transitions))
             after = with_state(outcome.proposal, compute_state(outcome.proposal))
-            word = "partly_approved" if after.state.is_pending else "approved"
+            decision = "partly_approved" if after.state.is_pending else "approved"
             after = after.with_decision(
-                word, outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images
+                decision, outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images
             )
             self._proposals.apply_decision("apply", proposal, after, outcome.transitions)
             changed = self._proposals.rebase_others(proposal)
-            facts: tuple[HunkOutcome, ...] = ()
+            hunk_outcomes: tuple[HunkOutcome, ...] = ()
             with suppress(Exception):
-                facts = decision_outcomes.describe_hunk_outcomes(
+                hunk_outcomes = decision_outcomes.describe_hunk_outcomes(
                     self._contents, self._proposals.filesystem, proposal, choice, choice.hunks
                 )
-            return DecisionResult(after, tuple(outcome.files), facts, changed)
+            return DecisionResult(after, tuple(outcome.files), hunk_outcomes, changed)
 
     def deny(
         self,
@@ -462,7 +463,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.on_disk:
-                proposal = self._as_seen(proposal_id, revision, "deny")
+                proposal = self._get_as_shown(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
     def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
@@ -528,7 +529,7 @@ class ProposalService:
 
     # Helpers
 
-    def _view(self) -> Overlay:
+    def _draft_overlay(self) -> Overlay:
         """Return the overlay for drafts, over the present disk."""
         return Overlay(self._reader, self._contents, self._stacks.pending_paths())
 
@@ -539,7 +540,7 @@ class ProposalService:
         overlay = Overlay(self._reader, self._contents)
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
-    def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
+    def _get_as_shown(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
         """Return a pending proposal re-based onto the present files; raise ChangedSinceShown if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
@@ -547,7 +548,7 @@ class ProposalService:
             raise ChangedSinceShown(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
 
-    def _stale_words(self, proposal: Proposal) -> str:
+    def _explain_stale(self, proposal: Proposal) -> str:
         """Return why a stale proposal could not be approved, for the model."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
@@ -580,9 +581,9 @@ class ProposalService:
         if state.is_pending and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
         after = with_state(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
-        said = "\n".join(filter(None, (proposal.feedback, feedback)))
-        after = after.model_copy(update={"feedback": said})
-        stale = self._stale_words(proposal)
+        all_feedback = "\n".join(filter(None, (proposal.feedback, feedback)))
+        after = after.model_copy(update={"feedback": all_feedback})
+        stale = self._explain_stale(proposal)
         after = after.with_decision(
             "denied", outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images, stale
         )
@@ -591,7 +592,7 @@ class ProposalService:
         else:
             self._proposals.save(after)
         changed = self._proposals.rebase_others(proposal)
-        facts = decision_outcomes.describe_hunk_outcomes(
+        hunk_outcomes = decision_outcomes.describe_hunk_outcomes(
             self._contents, self._proposals.filesystem, proposal, choice, ()
         )
-        return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)
+        return DecisionResult(self.get(proposal.id), tuple(outcome.files), hunk_outcomes, changed)

@@ -86,7 +86,7 @@ def test_staging_ones_own_git_diff_works(signoff: Run, workspace: Path) -> None:
     diff = git(workspace, "diff").decode()
     assert "It is on disk already" in signoff("stage", "-", stdin=diff).stdout
     again = signoff("stage", stdin=diff)
-    assert again.returncode == 3 and "P1 already waits" in again.stderr
+    assert again.returncode == 3 and "P1 is already pending" in again.stderr
     signoff("deny", "P1")
     assert git(workspace, "diff") == b""
     assert "It is on disk" not in signoff("stage", stdin=diff).stdout

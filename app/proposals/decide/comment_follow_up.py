@@ -29,8 +29,8 @@ def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> lis
     contents = ContentStore(store)
     changes: list[FileChange] = []
     number = 1
-    for path in dict.fromkeys((*_paths(old), *_paths(new))):
-        before, after = _result(old, path, new), _result(new, path, old)
+    for path in dict.fromkeys((*_file_paths(old), *_file_paths(new))):
+        before, after = _version_after(old, path, new), _version_after(new, path, old)
         if before == after:
             continue
         change = make_file_change(contents, path, before, after, next_number=number)
@@ -39,12 +39,12 @@ def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> lis
     return [make_file_diff(contents, change) for change in changes]
 
 
-def _paths(proposal: Proposal) -> list[str]:
+def _file_paths(proposal: Proposal) -> list[str]:
     """Return the paths of files that exist before or after the proposal."""
     return [path for change in proposal.files for path in (change.old_path, change.path) if path]
 
 
-def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:
+def _version_after(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:
     """Return the file at the path after the proposal is written."""
     for change in proposal.files:
         if change.path == path:
@@ -85,31 +85,31 @@ def compare_commented_lines(
     if new is None or old is None:
         return (CommentedLineChange.UNKNOWN,) * len(comments)
     contents = ContentStore(store)
-    return tuple(_answer(contents, old, new, comment) for comment in comments)
+    return tuple(_compare_line(contents, old, new, comment) for comment in comments)
 
 
-def _answer(contents: ContentStore, old: Proposal, new: Proposal, comment: LineComment) -> CommentedLineChange:
-    before = _change(old, comment.path)
-    after = _change(new, comment.path)
+def _compare_line(contents: ContentStore, old: Proposal, new: Proposal, comment: LineComment) -> CommentedLineChange:
+    before = _find_change(old, comment.path)
+    after = _find_change(new, comment.path)
     if before is None:
         return CommentedLineChange.UNKNOWN
     if after is None:
         return CommentedLineChange.GONE
     line = comment.line - 1
     if comment.side == "old":
-        return _of_removed(contents, before, after, line)
+        return _compare_removed(contents, before, after, line)
     for version in (before.result, *(part.before for part in reversed(before.denied))):
-        texts = _texts(contents, version)
+        texts = _line_texts(contents, version)
         if line < len(texts) and _is_quoted(texts[line], comment):
-            return _of_text(texts, _texts(contents, after.result), line)
+            return _compare_text(texts, _line_texts(contents, after.result), line)
     return CommentedLineChange.UNKNOWN
 
 
-def _change(proposal: Proposal, path: str) -> FileChange | None:
+def _find_change(proposal: Proposal, path: str) -> FileChange | None:
     return next((change for change in proposal.files if path in (change.path, change.old_path)), None)
 
 
-def _texts(contents: ContentStore, version: FileVersion | None) -> Sequence[str]:
+def _line_texts(contents: ContentStore, version: FileVersion | None) -> Sequence[str]:
     document = Document(contents.get(version))
     return () if document.is_binary else document.line_texts
 
@@ -119,17 +119,17 @@ def _is_quoted(text: str, comment: LineComment) -> bool:
     return not comment.quote or any(quoted[1:] == text for quoted in comment.quote.split("\n"))
 
 
-def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentedLineChange:
+def _compare_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentedLineChange:
     """Return the follow-up for a line from one text to the next."""
-    beside = False
+    is_beside = False
     for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:
             return CommentedLineChange.CHANGED
-        beside = beside or change.old_end == line or change.old_start == line + 1
-    return CommentedLineChange.BESIDE if beside else CommentedLineChange.SAME
+        is_beside = is_beside or change.old_end == line or change.old_start == line + 1
+    return CommentedLineChange.BESIDE if is_beside else CommentedLineChange.SAME
 
 
-def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentedLineChange:
+def _compare_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentedLineChange:
     """Return the follow-up for a line that the version before removes: is it still removed, and for the same text?"""
     if before.base != after.base:
         return CommentedLineChange.UNKNOWN
@@ -138,7 +138,7 @@ def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, l
         return CommentedLineChange.UNKNOWN
     if second is None or (first.old_start, first.old_count) != (second.old_start, second.old_count):
         return CommentedLineChange.CHANGED
-    same = _put_in(contents, before, first) == _put_in(contents, after, second)
+    same = _inserted_lines(contents, before, first) == _inserted_lines(contents, after, second)
     return CommentedLineChange.SAME if same else CommentedLineChange.CHANGED
 
 
@@ -146,5 +146,5 @@ def _hunk_at(change: FileChange, line: int) -> Hunk | None:
     return next((hunk for hunk in change.hunks if hunk.old_start <= line < hunk.old_start + hunk.old_count), None)
 
 
-def _put_in(contents: ContentStore, change: FileChange, hunk: Hunk) -> Sequence[str]:
-    return _texts(contents, change.result)[hunk.new_start : hunk.new_start + hunk.new_count]
+def _inserted_lines(contents: ContentStore, change: FileChange, hunk: Hunk) -> Sequence[str]:
+    return _line_texts(contents, change.result)[hunk.new_start : hunk.new_start + hunk.new_count]

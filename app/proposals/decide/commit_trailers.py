@@ -15,9 +15,9 @@ from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import is_secret_variable
 
-_SUBJECT = 72
+_LINE_WIDTH = 72
 """Maximum characters of a line of a commit message."""
-_SECONDS = 60.0
+_GIT_TIMEOUT_SECONDS = 60.0
 """Timeout of git, including the hooks of the repository."""
 
 
@@ -37,9 +37,11 @@ def written_paths(proposal: Proposal) -> list[str]:
 def make_commit_message(proposal: Proposal) -> str:
     """Return the summary as a commit message: a subject; if it had to be shortened, the whole summary below it."""
     summary = " ".join(proposal.summary.split())
-    if len(summary) <= _SUBJECT:
+    if len(summary) <= _LINE_WIDTH:
         return summary
-    return "\n".join((textwrap.shorten(summary, _SUBJECT, placeholder="…"), "", *textwrap.wrap(summary, _SUBJECT)))
+    return "\n".join(
+        (textwrap.shorten(summary, _LINE_WIDTH, placeholder="…"), "", *textwrap.wrap(summary, _LINE_WIDTH))
+    )
 
 
 def commit_proposal(
@@ -69,15 +71,15 @@ def commit_proposal(
     present = [name for name in names if os.path.lexists(root / name)]
     if present:
         git("add", "--intent-to-add", "--", *present)
-    known = set(git("ls-files", "-z", "--", *names).split("\0"))
-    tracked = [name for name in names if name in known]
+    tracked_names = set(git("ls-files", "-z", "--", *names).split("\0"))
+    tracked = [name for name in names if name in tracked_names]
     if not tracked:
         raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
     git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
     return git("rev-parse", "HEAD").strip()
 
 
-_FOR_HOOKS = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
+_HOOK_VARIABLES = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
 """Variables that hooks need to find this record and the signing agent; their values only look like secrets."""
 
 
@@ -85,17 +87,19 @@ def _git(root: Path, *arguments: str) -> str:
     """Return git's output, with paths taken literally; raise CommitFailed if git fails."""
     # The repository's hooks run, as the user wants, but they do not get API keys.
     environment = {
-        name: value for name, value in os.environ.items() if name in _FOR_HOOKS or not is_secret_variable(name, value)
+        name: value
+        for name, value in os.environ.items()
+        if name in _HOOK_VARIABLES or not is_secret_variable(name, value)
     }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             # Do not run the file system monitor that the repository configures.
             ["git", "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
             env={**environment, **settings},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=_GIT_TIMEOUT_SECONDS,
             check=False,
         )
     except FileNotFoundError as error:
@@ -107,17 +111,17 @@ def _git(root: Path, *arguments: str) -> str:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise CommitFailed(
-            f"Git took longer than {_SECONDS:.0f} s; the files are written, commit them yourself."
+            f"Git took longer than {_GIT_TIMEOUT_SECONDS:.0f} s; the files are written, commit them yourself."
         ) from error
-    output = done.stdout.decode("utf-8", "surrogateescape")
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip() or output.strip()
-        first = said.splitlines()[0] if said else f"exit code {done.returncode}"
+    output = result.stdout.decode("utf-8", "surrogateescape")
+    if result.returncode:
+        message = result.stderr.decode("utf-8", "replace").strip() or output.strip()
+        first = message.splitlines()[0] if message else f"exit code {result.returncode}"
         raise CommitFailed(f"Git would not commit ({first}); the files are written, commit them yourself.")
     return output
 
 
-_AGENTS = {
+_AGENT_IDS = {
     "claude": "claude-code",
     "copilot": "copilot-cli",
     "gemini": "gemini-cli",
@@ -131,9 +135,9 @@ def make_trailers(entry: DecisionRecordEntry) -> list[str]:
     hunks, assisted = entry.hunks, agent_and_model(entry.origin)
     facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
-    what = f" ({', '.join(facts)})" if facts else ""
-    said = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
-    return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
+    counts = f" ({', '.join(facts)})" if facts else ""
+    assisted_line = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
+    return [*assisted_line, f"Reviewed-in: signoff {entry.proposal}{counts}"]
 
 
 def agent_and_model(origin: ProposalOrigin) -> tuple[str, str] | None:
@@ -142,13 +146,13 @@ def agent_and_model(origin: ProposalOrigin) -> tuple[str, str] | None:
         case OriginKind.MODEL | OriginKind.COMMAND:
             agent = "signoff"
         case OriginKind.AGENT:
-            agent = _AGENTS.get(origin.agent, origin.agent) or "agent"
+            agent = _AGENT_IDS.get(origin.agent, origin.agent) or "agent"
         case _:
             return None
-    return _word(agent), _word(origin.model)
+    return _to_single_word(agent), _to_single_word(origin.model)
 
 
-def _word(text: str) -> str:
+def _to_single_word(text: str) -> str:
     """Return the text as one word: a name from a server must not add a line or a trailer."""
     return "-".join("".join(character if character.isprintable() else " " for character in text).split())
 
@@ -167,14 +171,14 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
     Args:
         blob: Id of the git blob of the present content.
     """
-    steps: list[FileDecision] = []
-    wanted = blob
+    decisions: list[FileDecision] = []
+    wanted_blob = blob
     for entry in reversed(entries):
-        found = next((file for file in entry.files if file.path == path), None)
-        if entry.has_written and found is not None and found.result == wanted != found.base:
-            steps.insert(0, FileDecision(entry, found))
-            wanted = found.base
-    return steps
+        recorded = next((file for file in entry.files if file.path == path), None)
+        if entry.has_written and recorded is not None and recorded.result == wanted_blob != recorded.base:
+            decisions.insert(0, FileDecision(entry, recorded))
+            wanted_blob = recorded.base
+    return decisions
 
 
 def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[DecisionRecordEntry | None]:
@@ -185,17 +189,17 @@ def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes])
         contents: Returns a content by its SHA-256; raises KeyError if it is not stored any more.
     """
     lines = _lines(steps[0].file.base_sha256, contents)
-    brought: list[DecisionRecordEntry | None] = [None] * len(lines)
+    authors: list[DecisionRecordEntry | None] = [None] * len(lines)
     for step in steps:
-        new = _lines(step.file.result_sha256, contents)
-        after: list[DecisionRecordEntry | None] = []
+        new_lines = _lines(step.file.result_sha256, contents)
+        new_authors: list[DecisionRecordEntry | None] = []
         at = 0
-        for change in diff_lines(lines, new):
-            after += brought[at : change.old_start]
-            after += [step.entry] * (change.new_end - change.new_start)
+        for change in diff_lines(lines, new_lines):
+            new_authors += authors[at : change.old_start]
+            new_authors += [step.entry] * (change.new_end - change.new_start)
             at = change.old_end
-        lines, brought = new, after + brought[at:]
-    return brought
+        lines, authors = new_lines, new_authors + authors[at:]
+    return authors
 
 
 def format_ranges(numbers: Iterable[int]) -> str:

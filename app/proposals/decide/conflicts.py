@@ -58,13 +58,13 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
     return add_risk_reasons(contents, after) if proposal.order else after
 
 
-_MARKER = 7
+_MARKER_CHARACTERS = 7
 """Length of a conflict marker, as in git; longer if a line of the file looks like one."""
-_FACT_FILES = 5
-_FACT_REGIONS = 5
-_FACT_LINES = 12
+_MAX_QUOTED_FILES = 5
+_MAX_QUOTED_REGIONS = 5
+_MAX_QUOTED_LINES = 12
 """Maximum files, regions of each file, and lines of each region that a denial quotes to the model."""
-_FACT_CONTEXT = 2
+_QUOTED_CONTEXT_LINES = 2
 
 
 class ConflictSide(StrEnum):
@@ -155,45 +155,45 @@ class FileConflict:
     def unresolved_blocks(self, text: str) -> "list[ConflictMarkerBlock]":
         """Return the conflicts that are still between markers in a text, in order."""
         first, second, third, last = self._markers()
-        found: list[ConflictMarkerBlock] = []
+        blocks: list[ConflictMarkerBlock] = []
         start = base = proposed = -1
         lines = text.split("\n")
-        for at, line in enumerate(lines):
+        for number, line in enumerate(lines):
             if line == first:
-                start, base, proposed = at, -1, -1
+                start, base, proposed = number, -1, -1
             elif line == second and start >= 0 and base < 0:
-                base = at
+                base = number
             elif line == third and base >= 0 and proposed < 0:
-                proposed = at
+                proposed = number
             elif line == last and proposed >= 0:
                 region = ConflictRegion(
                     start + 1,
                     tuple(lines[base + 1 : proposed]),
                     tuple(lines[start + 1 : base]),
-                    tuple(lines[proposed + 1 : at]),
+                    tuple(lines[proposed + 1 : number]),
                 )
-                found.append(ConflictMarkerBlock(start, base, proposed, at, region))
+                blocks.append(ConflictMarkerBlock(start, base, proposed, number, region))
                 start = base = proposed = -1
-        return found
+        return blocks
 
     def find_stray_marker(self, text: str) -> int:
         """Return the first line, from 0, that is a marker; -1 if there is none. The line `=======` alone does not
         count.
         """
         first, second, _, last = self._markers()
-        return next((at for at, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
+        return next((number for number, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
 
     def _markers(self) -> tuple[str, str, str, str]:
-        size, known = _MARKER, {line for part in self.parts for line in _lines_in(part)}
+        size, lines = _MARKER_CHARACTERS, {line for part in self.parts for line in _lines_in(part)}
         while True:
-            found = (
+            markers = (
                 f"{'<' * size} {self.labels.disk}",
                 f"{'|' * size} {self.labels.base}",
                 "=" * size,
                 f"{'>' * size} {self.labels.proposed}",
             )
-            if known.isdisjoint(found):
-                return found
+            if lines.isdisjoint(markers):
+                return markers
             size += 1
 
 
@@ -210,7 +210,7 @@ class ConflictMarkerBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _MergeVersions:
     """A change and the versions to merge for it."""
 
     change: FileChange
@@ -239,22 +239,24 @@ def load_file_conflict(
         ChangedSinceShown: the whole proposal fits.
         InvalidUserText: the conflict cannot be resolved by hand; the message says why.
     """
-    found = find_conflicts(overlay, proposal)
-    if not found and unsaved is None:
+    conflicts = find_conflicts(overlay, proposal)
+    if not conflicts and unsaved is None:
         raise ChangedSinceShown(f"{proposal.id} fits again: nothing of it is in conflict any more.")
-    paths = sorted(found, key=lambda each: each != path)
+    paths = sorted(conflicts, key=lambda file_path: file_path != path)
     if unsaved is not None:
         paths = [path]
-    refused: InvalidUserText | None = None
-    for each in paths:
-        stuck = found.get(each) or RebaseConflict(f"{each} changed while you were editing it")
+    first_error: InvalidUserText | None = None
+    for file_path in paths:
+        conflict = conflicts.get(file_path) or RebaseConflict(f"{file_path} changed while you were editing it")
         try:
-            sides = _sides(overlay, proposal, each)
-            return _conflict(overlay, proposal, sides, stuck.reason, unsaved, len(set(found) - {each}))
+            sides = _find_merge_versions(overlay, proposal, file_path)
+            return _make_conflict(
+                overlay, proposal, sides, conflict.reason, unsaved, len(set(conflicts) - {file_path})
+            )
         except InvalidUserText as error:
-            refused = refused or error
-    assert refused is not None
-    raise refused
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
 
 
 def resolve_conflict(
@@ -272,7 +274,7 @@ def resolve_conflict(
         InvalidUserText: the text cannot be encoded, the conflict cannot be resolved by hand, or nothing is left of
             the proposal.
     """
-    sides = _sides(overlay, proposal, path)
+    sides = _find_merge_versions(overlay, proposal, path)
     change, current = sides.change, sides.current
     if not is_same_version(current, seen):
         raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
@@ -285,16 +287,16 @@ def resolve_conflict(
             assert sides.base and current and result
             result = result.model_copy(update={"mode": merge_mode(sides.base, current, result)})
     else:
-        result = _written(overlay, sides, answer)
-    left_as_it_is = is_same_version(result, current) and not sides.moves
+        result = _resolved_version(overlay, sides, answer)
+    is_unchanged = is_same_version(result, current) and not sides.moves
     others = [each for each in proposal.files if is_undecided(each) and each is not change]
-    if left_as_it_is and all(each.already_applied for each in others):
+    if is_unchanged and all(each.already_applied for each in others):
         raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
-    facts = {
+    update = {
         "old_path": old_path,
-        "op": FileOperation.EDIT if left_as_it_is else file_operation(old_path, current, result),
+        "op": FileOperation.EDIT if is_unchanged else file_operation(old_path, current, result),
         "base": current,
         "result": result,
         "origin_base": current,
@@ -302,11 +304,11 @@ def resolve_conflict(
         "edited": True,
         "rebased": False,
         "conflicts": (),
-        "already_applied": left_as_it_is,
+        "already_applied": is_unchanged,
         "stacked_on": overlay.pending_proposals_at(sides.source),
     }
     after = recompute_hunks(
-        overlay.contents, change.model_copy(update=facts), next_number=next_hunk_number(proposal.files)
+        overlay.contents, change.model_copy(update=update), next_number=next_hunk_number(proposal.files)
     )
     if after == change:
         return proposal
@@ -320,20 +322,20 @@ def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
 
     Empty if the whole proposal fits. Files that look like secrets are not quoted.
     """
-    found = find_conflicts(overlay, proposal)
+    conflicts = find_conflicts(overlay, proposal)
     lines = []
-    for path, stuck in list(found.items())[:_FACT_FILES]:
-        lines.append(f"{proposal.id} was stale and could not be approved: {stuck.reason}.")
-        lines += _quoted(overlay, proposal, path, stuck)
-    if len(found) > _FACT_FILES:
-        lines.append(f"So were {len(found) - _FACT_FILES} more of its files.")
+    for path, conflict in list(conflicts.items())[:_MAX_QUOTED_FILES]:
+        lines.append(f"{proposal.id} was stale and could not be approved: {conflict.reason}.")
+        lines += _quote_file(overlay, proposal, path, conflict)
+    if len(conflicts) > _MAX_QUOTED_FILES:
+        lines.append(f"So were {len(conflicts) - _MAX_QUOTED_FILES} more of its files.")
     return "\n".join(lines)
 
 
-def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConflict) -> Iterator[str]:
+def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict: RebaseConflict) -> Iterator[str]:
     try:
-        sides = _sides(overlay, proposal, path)
-        conflict = _conflict(overlay, proposal, sides, stuck.reason, None, 0)
+        sides = _find_merge_versions(overlay, proposal, path)
+        conflict = _make_conflict(overlay, proposal, sides, rebase_conflict.reason, None, 0)
     except InvalidUserText:
         return
     data = overlay.content(sides.source) or b""
@@ -341,17 +343,17 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
         return
     lines = split_text(conflict.disk_text)
     regions = conflict.regions if lines else ()
-    for region in regions[:_FACT_REGIONS]:
-        first = max(region.line - 1 - _FACT_CONTEXT, 0)
-        end = region.line - 1 + len(region.disk) + _FACT_CONTEXT
-        shown = range(first, min(end, len(lines), first + _FACT_LINES))
+    for region in regions[:_MAX_QUOTED_REGIONS]:
+        first = max(region.line - 1 - _QUOTED_CONTEXT_LINES, 0)
+        end = region.line - 1 + len(region.disk) + _QUOTED_CONTEXT_LINES
+        shown = range(first, min(end, len(lines), first + _MAX_QUOTED_LINES))
         yield f"  {sides.source} reads there now:"
         yield from (f"    {number + 1}\t{lines[number]}" for number in shown)
-    if len(regions) > _FACT_REGIONS:
-        yield f"  The same holds for {len(regions) - _FACT_REGIONS} more places in it."
+    if len(regions) > _MAX_QUOTED_REGIONS:
+        yield f"  The same holds for {len(regions) - _MAX_QUOTED_REGIONS} more places in it."
 
 
-def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
+def _find_merge_versions(overlay: Overlay, proposal: Proposal, path: str) -> _MergeVersions:
     """Return the versions to merge; raise InvalidUserText if they cannot be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
@@ -378,55 +380,57 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
         raise InvalidUserText(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
     if current is None and (obstacle := overlay.find_creation_obstacle(path, removed_paths(proposal))):
         raise InvalidUserText(f"{path} can't be made: {obstacle}; move that away, or deny this.")
-    return _Sides(change, change.origin_base, current, change.origin_result, moves)
+    return _MergeVersions(change, change.origin_base, current, change.origin_result, moves)
 
 
-def _conflict(
-    overlay: Overlay, proposal: Proposal, sides: _Sides, reason: str, unsaved: UnsavedEdit | None, others: int
+def _make_conflict(
+    overlay: Overlay, proposal: Proposal, sides: _MergeVersions, reason: str, unsaved: UnsavedEdit | None, others: int
 ) -> FileConflict:
     contents, current = overlay.contents, sides.current
     disk = Document(overlay.content(sides.source) or b"")
     base, proposed = Document(contents.get(sides.base)), Document(contents.get(sides.proposed))
-    texts = _as_text(sides.base, base), _as_text(current, disk), _as_text(sides.proposed, proposed)
+    texts = _text_lines(sides.base, base), _text_lines(current, disk), _text_lines(sides.proposed, proposed)
     mergeable = None not in texts[1:] and (sides.base is None or texts[0] is not None)
-    below = overlay.pending_proposals_at(sides.source)
-    where = f"with {', '.join(below)}, still pending" if below else "on disk now"
+    older_ids = overlay.pending_proposals_at(sides.source)
+    where = f"with {', '.join(older_ids)}, still pending" if older_ids else "on disk now"
     labels = ConflictMarkerLabels(where, "before", f"proposed in {proposal.id}")
     if unsaved is not None:
         labels = replace(labels, base="when you began", proposed="your text")
-        texts = (_lines_of(unsaved.original_text), texts[1], _lines_of(unsaved.text))
+        texts = (_screen_lines(unsaved.original_text), texts[1], _screen_lines(unsaved.text))
         mergeable = texts[1] is not None
     text = disk.text if texts[1] is not None else ""
     if not mergeable:
         labels = ConflictMarkerLabels(
-            f"{labels.disk}: {_kind_words(current, disk)}",
+            f"{labels.disk}: {_describe_kind(current, disk)}",
             labels.base,
-            labels.proposed if unsaved else f"{labels.proposed}: {_kind_words(sides.proposed, proposed)}",
+            labels.proposed if unsaved else f"{labels.proposed}: {_describe_kind(sides.proposed, proposed)}",
         )
-        region = ConflictRegion(1, *(each or () for each in texts))
+        region = ConflictRegion(1, *(lines or () for lines in texts))
         parts: tuple[tuple[str, ...] | ConflictRegion, ...] = (region,)
         ends = unsaved.text.endswith("\n") if unsaved else proposed.has_final_newline
         return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, True, labels, others)
-    old, ours, theirs = (each or () for each in texts)
-    known = sides.base is not None or unsaved is not None
-    parts = tuple(_merged_parts(old, ours, theirs) if known else _differing_parts(ours, theirs))
-    was = (unsaved.original_text.endswith("\n") or not unsaved.original_text) if unsaved else base.has_final_newline
-    wanted = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.has_final_newline
-    ends = wanted if known and was == disk.has_final_newline else disk.has_final_newline
+    old, ours, theirs = (lines or () for lines in texts)
+    has_base = sides.base is not None or unsaved is not None
+    parts = tuple(_merged_parts(old, ours, theirs) if has_base else _differing_parts(ours, theirs))
+    had_newline = (
+        (unsaved.original_text.endswith("\n") or not unsaved.original_text) if unsaved else base.has_final_newline
+    )
+    wants_newline = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.has_final_newline
+    ends = wants_newline if has_base and had_newline == disk.has_final_newline else disk.has_final_newline
     return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, False, labels, others)
 
 
-def _as_text(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:
+def _text_lines(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:
     """Return the lines of a version; None if there is no file or it is not text."""
     return None if version is None or version.is_link or document.is_binary else document.line_texts
 
 
-def _lines_of(text: str) -> tuple[str, ...]:
+def _screen_lines(text: str) -> tuple[str, ...]:
     """Return the lines of a text from the screen, without a byte order mark."""
     return tuple(split_text(text.removeprefix(BOM)))
 
 
-def _kind_words(version: FileVersion | None, document: Document) -> str:
+def _describe_kind(version: FileVersion | None, document: Document) -> str:
     """Return a description of a side that can only be taken as a whole."""
     if version is None:
         return "no file"
@@ -440,14 +444,14 @@ def _merged_parts(
     base: Sequence[str], disk: Sequence[str], proposed: Sequence[str]
 ) -> Iterator[tuple[str, ...] | ConflictRegion]:
     merged = merge_lines(base, disk, proposed)
-    at = 0
-    for each in merged.conflicts:
-        if each.merged_start > at:
-            yield merged.lines[at : each.merged_start]
-        yield ConflictRegion(each.ours_start + 1, each.base, each.ours, each.theirs)
-        at = each.merged_start + len(each.ours)
-    if at < len(merged.lines):
-        yield merged.lines[at:]
+    end = 0
+    for conflict in merged.conflicts:
+        if conflict.merged_start > end:
+            yield merged.lines[end : conflict.merged_start]
+        yield ConflictRegion(conflict.ours_start + 1, conflict.base, conflict.ours, conflict.theirs)
+        end = conflict.merged_start + len(conflict.ours)
+    if end < len(merged.lines):
+        yield merged.lines[end:]
 
 
 def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
@@ -463,7 +467,7 @@ def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[t
         yield tuple(disk[at:])
 
 
-def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
+def _resolved_version(overlay: Overlay, sides: _MergeVersions, text: str) -> FileVersion:
     """Return the version with the user's text: encoded as the present file, or as the proposal where only that
     changed.
     """
@@ -471,21 +475,21 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
     proposed = Document(contents.get(sides.proposed))
     base, current = sides.base, sides.current
     if current is None or current.is_link:
-        written, mode = proposed, sides.proposed.mode if sides.proposed else 0o644
+        style, mode = proposed, sides.proposed.mode if sides.proposed else 0o644
     else:
-        written = Document(overlay.content(sides.source) or b"")
+        style = Document(overlay.content(sides.source) or b"")
         if base is not None and sides.proposed is not None:
-            written = _restyled(Document(contents.get(base)), written, proposed)
+            style = _with_proposed_style(Document(contents.get(base)), style, proposed)
             mode = merge_mode(base, current, sides.proposed)
         else:
             mode = current.mode | (sides.proposed.mode & 0o111 if sides.proposed else 0)
     try:
-        return contents.add(encode_new_content(written, text), mode)
+        return contents.add(encode_new_content(style, text), mode)
     except EditRefused as error:
         raise InvalidUserText(f"{sides.change.path} was not changed: {error.fact}") from error
 
 
-def _restyled(base: Document, disk: Document, proposed: Document) -> Document:
+def _with_proposed_style(base: Document, disk: Document, proposed: Document) -> Document:
     """Return the file on disk with the line endings and byte order mark of the proposal, if only the proposal changed
     them.
     """

@@ -26,9 +26,9 @@ from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.secrets import secret_reason
 
-_CONTEXT = 3
+_CONTEXT_LINES = 3
 """Lines around a hunk that must be the same on disk as in the shown diff."""
-_EXCERPT_LINES = 40
+_MAX_EXCERPT_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,14 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
         UnknownHunk: a name is unknown or decided already, or none is given.
     """
     pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    bare = {change.path for change in proposal.files if is_undecided(change) and not pending_hunks(change)}
+    whole_files = {change.path for change in proposal.files if is_undecided(change) and not pending_hunks(change)}
     if wanted is None:
-        hunks, paths = set(pending), set(bare)
+        hunks, paths = set(pending), set(whole_files)
     else:
         hunks, paths = set(), set()
         by_number = {str(hunk.number): hunk.id for hunk in proposal.hunks}
         files = {change.path: change for change in proposal.files}
+        choices = _list_choices(pending.values(), whole_files)
         for name in wanted:
             if name in pending:
                 hunks.add(name)
@@ -94,14 +95,14 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
                 hunks.add(by_number[name])
             elif name in files and is_undecided(files[name]):
                 hunks |= {hunk.id for hunk in pending_hunks(files[name])}
-                paths |= {name} & bare
+                paths |= {name} & whole_files
             else:
-                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values(), bare)}.")
+                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {choices}.")
         if not hunks and not paths:
-            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
-    everything = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
-    rest = len(hunks) == len(pending) and paths == bare
-    return DecisionScope(frozenset(hunks), frozenset(paths), everything and rest)
+            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {choices}.")
+    is_whole = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
+    is_rest = len(hunks) == len(pending) and paths == whole_files
+    return DecisionScope(frozenset(hunks), frozenset(paths), is_whole and is_rest)
 
 
 def decide_each_file(
@@ -143,22 +144,22 @@ def plan_approval(
         StackedProposal: an older proposal has to be decided first.
     """
 
-    def land(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def approve_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         chosen = approved_content(contents, change, choice)
         base, result = change.base, chosen
         if change.stacked_on:
-            base, result = _on_disk(contents, filesystem, proposal, change, chosen)
+            base, result = _versions_on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
-        outcome.files.append(_stat(contents, change, base, result, number))
+        outcome.files.append(_count_file_lines(contents, change, base, result, number))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
-            landed = change.model_copy(
+            approved = change.model_copy(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
-            as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
-            return landed if as_shown else make_fully_decided_change(contents, landed, hunks, number)
-        left = change.model_copy(
+            is_as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
+            return approved if is_as_shown else make_fully_decided_change(contents, approved, hunks, number)
+        remaining = change.model_copy(
             update={
                 "base": chosen,
                 "origin_base": chosen,
@@ -168,9 +169,9 @@ def plan_approval(
                 "rebased": False,
             }
         )
-        return decide_hunks(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
+        return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return decide_each_file(proposal, choice, land)
+    return decide_each_file(proposal, choice, approve_file)
 
 
 def plan_denial(
@@ -178,7 +179,7 @@ def plan_denial(
 ) -> DecisionOutcome:
     """Return the proposal without the chosen part; nothing is written."""
 
-    def drop(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def deny_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
         outcome.files.append(
             FileStat(
@@ -192,18 +193,18 @@ def plan_denial(
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
-            left = change.model_copy(
+            remaining = change.model_copy(
                 update={
                     "op": file_operation(change.old_path, change.base, result),
                     "result": result,
                     "origin_base": change.base,
                     "origin_result": result,
-                    "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
+                    "denied": (*change.denied, _make_denied_hunks(proposal, change, result, choice)),
                 }
             )
-            return decide_hunks(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
+            return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
-            landed = change.model_copy(
+            approved = change.model_copy(
                 update={
                     "base": starts.get(change.path, change.base),
                     "result": change.base,
@@ -211,12 +212,12 @@ def plan_denial(
                     "conflicts": (),
                 }
             )
-            return make_fully_decided_change(contents, landed, hunks, number)
-        part = _denied_part(proposal, change, change.result, choice)
-        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
+            return make_fully_decided_change(contents, approved, hunks, number)
+        denied_hunks = _make_denied_hunks(proposal, change, change.result, choice)
+        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, denied_hunks)}
         return change.model_copy(update=update)
 
-    return decide_each_file(proposal, choice, drop)
+    return decide_each_file(proposal, choice, deny_file)
 
 
 def describe_hunk_outcomes(
@@ -231,7 +232,7 @@ def describe_hunk_outcomes(
         return ()
     facts: list[HunkOutcome] = []
     for change in filter(is_undecided, before.files):
-        now = _quotable(filesystem, change)
+        now = _read_quotable(filesystem, change)
         shift = 0
         for hunk in pending_hunks(change):
             is_landed = hunk.id in landed
@@ -245,7 +246,7 @@ def describe_hunk_outcomes(
                     header=format_hunk_header(hunk),
                     landed=is_landed,
                     reason=reason,
-                    excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),
+                    excerpt="" if now is None else _quote_lines(now, hunk.old_start + shift, count),
                 )
             )
             if is_there:
@@ -264,7 +265,7 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
-def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
+def _list_choices(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     """Return the choices: hunks by number, files without hunks by path."""
     names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
@@ -275,7 +276,7 @@ def approved_content(contents: ContentStore, change: FileChange, choice: Decisio
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
 
-def _denied_part(
+def _make_denied_hunks(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
 ) -> DeniedHunks:
     """Return the data to make the denied hunks pending again later; `result` is the version without them."""
@@ -292,7 +293,7 @@ def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[s
     return contents.add(b"".join(apply_hunks_to_lines(base, result, pending, chosen)), mode)
 
 
-def _on_disk(
+def _versions_on_disk(
     contents: ContentStore,
     filesystem: Filesystem,
     proposal: Proposal,
@@ -304,7 +305,7 @@ def _on_disk(
     Raises:
         StackedProposal: the hunks, with their context as shown, do not fit the file on disk.
     """
-    first = StackedProposal(
+    refusal = StackedProposal(
         f"{proposal.id} builds on {format_proposal_ids(change.stacked_on)} in {change.old_path or change.path}; "
         f"decide {change.stacked_on[0]} first."
     )
@@ -313,23 +314,23 @@ def _on_disk(
     if is_same_version(current, change.base):
         return current, written
     if disk is None or change.base is None or written is None or change.old_path or change.binary:
-        raise first
+        raise refusal
     base, wanted = contents.get(change.base), contents.get(written)
-    merged, how = merge_bytes(base, disk.data, wanted)
-    if how.conflicts or _in_context(base, wanted) != _in_context(disk.data, merged):
-        raise first
+    merged, merge = merge_bytes(base, disk.data, wanted)
+    if merge.conflicts or _changes_with_context(base, wanted) != _changes_with_context(disk.data, merged):
+        raise refusal
     contents.add(disk.data, disk.version.mode)
     return disk.version, contents.add(merged, merge_mode(change.base, disk.version, written))
 
 
-def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
+def _changes_with_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
     before, after = split_document_lines(old), split_document_lines(new)
     return [
         (
-            before[max(change.old_start - _CONTEXT, 0) : change.old_start],
+            before[max(change.old_start - _CONTEXT_LINES, 0) : change.old_start],
             before[change.old_start : change.old_end],
             after[change.new_start : change.new_end],
-            before[change.old_end : change.old_end + _CONTEXT],
+            before[change.old_end : change.old_end + _CONTEXT_LINES],
         )
         for change in diff_lines(before, after)
     ]
@@ -337,12 +338,12 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
 
 def to_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
     """Yield transitions with the bytes of both versions."""
-    for one in transitions:
+    for transition in transitions:
         before, after = (
             None if version is None else FileOrLink(contents.get(version), version.mode)
-            for version in (one.before, one.after)
+            for version in (transition.before, transition.after)
         )
-        yield PathChange(one.path, before, after)
+        yield PathChange(transition.path, before, after)
 
 
 def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[PathTransition]:
@@ -353,7 +354,7 @@ def _transitions(change: FileChange, base: FileVersion | None, result: FileVersi
     return [] if is_same_version(base, result) else [PathTransition(change.path, base, result)]
 
 
-def _stat(
+def _count_file_lines(
     contents: ContentStore, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
 ) -> FileStat:
     if is_same_version(base, change.base) and is_same_version(result, change.result):
@@ -371,7 +372,7 @@ def make_fully_decided_change(
     return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 
-def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
+def _read_quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
     """Return the file for quotes to the model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)
@@ -380,14 +381,14 @@ def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
     return None
 
 
-def _excerpt(document: Document, start: int, count: int) -> str:
+def _quote_lines(document: Document, start: int, count: int) -> str:
     """Return the numbered lines around a place; undecodable bytes are escaped (`\\udce9`), because records are
     UTF-8.
     """
     if document.is_binary:
         return ""
     texts = document.line_texts
-    first = max(start - _CONTEXT, 0)
-    last = min(start + count + _CONTEXT, len(texts), first + _EXCERPT_LINES)
+    first = max(start - _CONTEXT_LINES, 0)
+    last = min(start + count + _CONTEXT_LINES, len(texts), first + _MAX_EXCERPT_LINES)
     excerpt = "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))
     return excerpt.encode(errors="backslashreplace").decode()

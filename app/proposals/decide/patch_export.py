@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 CONTEXT_LINES = 3
 
 _NO_NEWLINE_NOTE = b"\n\\ No newline at end of file\n"
-_REGULAR = 0o100000
-_LINK = 0o120000
-_BINARY_CHUNK = 52
+_REGULAR_FILE_MODE = 0o100000
+_LINK_MODE = 0o120000
+_BINARY_CHUNK_BYTES = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,50 +62,50 @@ class PatchFile:
 
 def render_diff(files: Sequence[PatchFile]) -> bytes:
     """Return one diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
-    return b"".join(b"".join(_file_lines(file)) for file in files)
+    return b"".join(b"".join(_render_file(file)) for file in files)
 
 
 def split_type_change(file: PatchFile) -> Sequence[PatchFile]:
     """Return the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
-    gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
-    return gone, replace(file, old=None, old_path="", changes=None)
+    deletion = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
+    return deletion, replace(file, old=None, old_path="", changes=None)
 
 
-def _file_lines(file: PatchFile) -> Iterator[bytes]:
+def _render_file(file: PatchFile) -> Iterator[bytes]:
     old_path = file.old_path or file.path
     old, new = file.old or b"", file.new or b""
     old_mode, new_mode = _git_mode(file.old_mode), _git_mode(file.new_mode)
     renamed = bool(file.old_path) and file.old_path != file.path
-    extended: list[bytes] = []
+    headers: list[bytes] = []
     if file.old is None:
-        extended.append(b"new file mode %o\n" % new_mode)
+        headers.append(b"new file mode %o\n" % new_mode)
     elif file.new is None:
-        extended.append(b"deleted file mode %o\n" % old_mode)
+        headers.append(b"deleted file mode %o\n" % old_mode)
     elif old_mode != new_mode:
-        extended += [b"old mode %o\n" % old_mode, b"new mode %o\n" % new_mode]
+        headers += [b"old mode %o\n" % old_mode, b"new mode %o\n" % new_mode]
     binary = any(_is_binary(data) for data in (old, new))
     old_lines, new_lines = ([], []) if binary else (split_lines(old), split_lines(new))
     changes = [] if binary else file.changes if file.changes is not None else diff_lines(old_lines, new_lines)
     if renamed:
-        extended.append(b"similarity index %d%%\n" % _similarity(old, new, old_lines, changes))
-        extended += [b"rename from " + _name(old_path) + b"\n", b"rename to " + _name(file.path) + b"\n"]
+        headers.append(b"similarity index %d%%\n" % _similarity_percent(old, new, old_lines, changes))
+        headers += [b"rename from " + _quote(old_path) + b"\n", b"rename to " + _quote(file.path) + b"\n"]
     content_changes = old != new or file.old is None or file.new is None
-    if not extended and not content_changes:
+    if not headers and not content_changes:
         return
-    yield b"diff --git " + _name(f"a/{old_path}") + b" " + _name(f"b/{file.path}") + b"\n"
-    yield from extended
+    yield b"diff --git " + _quote(f"a/{old_path}") + b" " + _quote(f"b/{file.path}") + b"\n"
+    yield from headers
     if content_changes:
         mode = b" %o" % old_mode if file.old is not None and file.new is not None and old_mode == new_mode else b""
-        yield b"index " + _blob(file.old) + b".." + _blob(file.new) + mode + b"\n"
+        yield b"index " + _blob_id(file.old) + b".." + _blob_id(file.new) + mode + b"\n"
     if binary and old != new:
-        yield from _binary(old, new)
+        yield from _render_binary(old, new)
     elif changes:
-        yield _header(b"--- ", NO_FILE if file.old is None else f"a/{old_path}")
-        yield _header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
+        yield _path_header(b"--- ", NO_FILE if file.old is None else f"a/{old_path}")
+        yield _path_header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
         for group in group_changes(changes):
-            yield from _hunk(old_lines, new_lines, group)
+            yield from _render_hunk(old_lines, new_lines, group)
 
 
 def has_hunks(file: PatchFile) -> bool:
@@ -128,48 +128,48 @@ def group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
     return groups
 
 
-def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[LineChange]) -> Iterator[bytes]:
+def _render_hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[LineChange]) -> Iterator[bytes]:
     before = min(CONTEXT_LINES, group[0].old_start)
     after = min(CONTEXT_LINES, len(old) - group[-1].old_end)
     old_start, old_end = group[0].old_start - before, group[-1].old_end + after
     new_start, new_end = group[0].new_start - before, group[-1].new_end + after
-    yield f"@@ -{_range(old_start, old_end)} +{_range(new_start, new_end)} @@\n".encode("ascii")
+    yield f"@@ -{_hunk_range(old_start, old_end)} +{_hunk_range(new_start, new_end)} @@\n".encode("ascii")
     at = old_start
     for change in group:
-        yield from (_line(b" ", line) for line in old[at : change.old_start])
-        yield from (_line(b"-", line) for line in old[change.old_start : change.old_end])
-        yield from (_line(b"+", line) for line in new[change.new_start : change.new_end])
+        yield from (_diff_line(b" ", line) for line in old[at : change.old_start])
+        yield from (_diff_line(b"-", line) for line in old[change.old_start : change.old_end])
+        yield from (_diff_line(b"+", line) for line in new[change.new_start : change.new_end])
         at = change.old_end
-    yield from (_line(b" ", line) for line in old[at:old_end])
+    yield from (_diff_line(b" ", line) for line in old[at:old_end])
 
 
-def _range(start: int, end: int) -> str:
+def _hunk_range(start: int, end: int) -> str:
     count = end - start
     if not count:
         return f"{start},0"
     return f"{start + 1}" if count == 1 else f"{start + 1},{count}"
 
 
-def _line(mark: bytes, line: bytes) -> bytes:
+def _diff_line(mark: bytes, line: bytes) -> bytes:
     return mark + line if line.endswith(b"\n") else mark + line + _NO_NEWLINE_NOTE
 
 
-def _name(path: str) -> bytes:
+def _quote(path: str) -> bytes:
     return encode_surrogateescape(quote_git_path(path))
 
 
-def _header(mark: bytes, path: str) -> bytes:
+def _path_header(mark: bytes, path: str) -> bytes:
     """Return a `---` or `+++` line; a tab follows a name with a space, so that readers find no timestamp in the
     name.
     """
-    name = _name(path)
+    name = _quote(path)
     return mark + name + (b"\t\n" if b" " in name and not name.startswith(b'"') else b"\n")
 
 
 def _git_mode(mode: int) -> int:
     if stat.S_ISLNK(mode):
-        return _LINK
-    return _REGULAR | (0o755 if mode & 0o100 else 0o644)
+        return _LINK_MODE
+    return _REGULAR_FILE_MODE | (0o755 if mode & 0o100 else 0o644)
 
 
 def _is_binary(data: bytes) -> bool:
@@ -177,26 +177,26 @@ def _is_binary(data: bytes) -> bool:
     return document.is_binary or document.is_utf16
 
 
-def _blob(data: bytes | None) -> bytes:
+def _blob_id(data: bytes | None) -> bytes:
     if data is None:
         return b"0" * 40
     return git_blob_id(data).encode("ascii")
 
 
-def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:
+def _similarity_percent(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:
     if old == new:
         return 100
     removed = sum(len(line) for change in changes for line in old_lines[change.old_start : change.old_end])
     return max(0, 99 * (len(old) - removed) // max(len(old), len(new), 1)) if old_lines else 50
 
 
-def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
+def _render_binary(old: bytes, new: bytes) -> Iterator[bytes]:
     yield b"GIT binary patch\n"
     for data in (new, old):
         yield b"literal %d\n" % len(data)
         packed = zlib.compress(data)
-        for at in range(0, len(packed), _BINARY_CHUNK):
-            chunk = packed[at : at + _BINARY_CHUNK]
+        for at in range(0, len(packed), _BINARY_CHUNK_BYTES):
+            chunk = packed[at : at + _BINARY_CHUNK_BYTES]
             size = len(chunk)
             yield bytes([size + 64 if size <= 26 else size - 26 + 96]) + base64.b85encode(chunk, pad=True) + b"\n"
         yield b"\n"
@@ -204,7 +204,7 @@ def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
 
 MAX_CHECKED_PATCH_CHARACTERS = 1_000_000
 """Maximum characters of a patch that is read back as a check, in some tenths of a second; a longer one is not."""
-_NO_NEWLINE = "\\"
+_NO_NEWLINE_TYPE = "\\"
 
 
 def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
@@ -216,51 +216,53 @@ def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
 
     try:
         # As in the contents, only \n ends a line.
-        read = [part for part in PatchSet(io.StringIO(text, newline="\n")) if len(part)]
+        parts = [part for part in PatchSet(io.StringIO(text, newline="\n")) if len(part)]
     except UnidiffParseError as error:
         raise UnexportablePatch(
             f"The patch does not read back ({error}); `show --json` has the same change."
         ) from error
     written = [file for file in files if has_hunks(file)]
-    if len(read) != len(written):
+    if len(parts) != len(written):
         raise UnexportablePatch(
-            f"The patch has {len(written)} files but reads back as {len(read)}; `show --json` has the same change."
+            f"The patch has {len(written)} files but reads back as {len(parts)}; `show --json` has the same change."
         )
-    for file, part in zip(written, read, strict=True):
-        if "".join(_patched(_lines(file.old), part)) != decode_surrogateescape(file.new or b""):
+    for file, part in zip(written, parts, strict=True):
+        if "".join(_apply_read_file(_text_lines(file.old), part)) != decode_surrogateescape(file.new or b""):
             raise UnexportablePatch(
                 f"The patch of {file.path} reads back as another; `show --json` has the same change."
             )
 
 
-def _lines(data: bytes | None) -> list[str]:
+def _text_lines(data: bytes | None) -> list[str]:
     return [decode_surrogateescape(line) for line in split_lines(data or b"")]
 
 
-def _patched(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
+def _apply_read_file(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
     """Yield the lines that a reader of `part` gets; wrong ones where its hunks do not fit."""
     at = 0
     for hunk in part:
         start = hunk.source_start - 1 if hunk.source_length else hunk.source_start
         yield from old[at:start]
-        removed, added = _sides(hunk)
+        removed, added = _hunk_sides(hunk)
         at = start + len(removed)
         yield from added if removed == old[start:at] else ["\0"]
     yield from old[at:]
 
 
-def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
+def _hunk_sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
     """Return the lines before and after, with endings; `\\ No newline` removes the ending of the line above it."""
     before: list[str] = []
     after: list[str] = []
-    above: list[list[str]] = []
+    last_sides: list[list[str]] = []
     for line in hunk:
-        if line.line_type == _NO_NEWLINE:
-            for side in above:
+        if line.line_type == _NO_NEWLINE_TYPE:
+            for side in last_sides:
                 side[-1] = side[-1].removesuffix("\n")
             continue
-        above = [side for side, stands in ((before, not line.is_added), (after, not line.is_removed)) if stands]
-        for side in above:
+        last_sides = [
+            side for side, has_line in ((before, not line.is_added), (after, not line.is_removed)) if has_line
+        ]
+        for side in last_sides:
             side.append(line.value)
     return before, after
 
@@ -273,7 +275,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     Raises:
         UnexportablePatch: another program would read the patch differently.
     """
-    files = [part for change in _shown(proposal) for part in split_type_change(_file_content(contents, change))]
+    files = [part for change in _exported(proposal) for part in split_type_change(_patch_file(contents, change))]
     text = decode_surrogateescape(render_diff(files))
     check_patch_roundtrip(text, files)
     return text
@@ -281,17 +283,17 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
 
 def export_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
     """Return the pending changes by path with all bytes; a moved file is a deletion and a creation."""
-    found: list[PathChange] = []
-    for change in _shown(proposal):
+    changes: list[PathChange] = []
+    for change in _exported(proposal):
         before, after = (
             None if version is None else FileOrLink(contents.get(version), version.mode)
             for version in (change.base, change.result)
         )
         if change.old_path:
-            found.append(PathChange(change.old_path, before, None))
+            changes.append(PathChange(change.old_path, before, None))
             before = None
-        found.append(PathChange(change.path, before, after))
-    return found
+        changes.append(PathChange(change.path, before, after))
+    return changes
 
 
 def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
@@ -300,9 +302,9 @@ def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable
     Args:
         reasons: Reasons for attention of the file or the whole proposal; those with the file's path are used.
     """
-    own = tuple(reason for reason in reasons if reason.path == change.path)
+    own_reasons = tuple(reason for reason in reasons if reason.path == change.path)
     if change.binary or change.involves_link:
-        return FileDiff(change=change, old=(), new=(), reasons=own)
+        return FileDiff(change=change, old=(), new=(), reasons=own_reasons)
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
     old_lines, new_lines = display_lines_for_diff(old, new)
     return FileDiff(
@@ -311,18 +313,18 @@ def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable
         new=new_lines,
         old_final_newline=old.has_final_newline,
         new_final_newline=new.has_final_newline,
-        reasons=own,
+        reasons=own_reasons,
     )
 
 
-def _shown(proposal: Proposal) -> list[FileChange]:
+def _exported(proposal: Proposal) -> list[FileChange]:
     if proposal.state.is_pending:
         return [change for change in proposal.files if is_undecided(change) and not change.already_applied]
     applied = [change for change in proposal.files if change.state is HunkState.APPLIED]
     return applied or list(proposal.files)
 
 
-def _file_content(contents: ContentStore, change: FileChange) -> PatchFile:
+def _patch_file(contents: ContentStore, change: FileChange) -> PatchFile:
     base, result = change.base, change.result
     return PatchFile(
         path=change.path,
@@ -331,11 +333,11 @@ def _file_content(contents: ContentStore, change: FileChange) -> PatchFile:
         old_path=change.old_path,
         old_mode=base.mode if base else 0o644,
         new_mode=result.mode if result else 0o644,
-        changes=_changes(change),
+        changes=_hunk_line_changes(change),
     )
 
 
-def _changes(change: FileChange) -> list[LineChange] | None:
+def _hunk_line_changes(change: FileChange) -> list[LineChange] | None:
     """Return the line changes in the hunks of a change; None for a link, which has no hunks."""
     if change.involves_link:
         return None

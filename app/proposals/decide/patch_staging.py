@@ -18,19 +18,19 @@ from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.path_rules import WorkspaceError
 
-_OTHER_STEP = {
+_REVERSED_LINE_OPERATIONS = {
     LineOperation.KEEP: LineOperation.KEEP,
     LineOperation.INSERT: LineOperation.REMOVE,
     LineOperation.REMOVE: LineOperation.INSERT,
 }
-_OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
+_REVERSED_FILE_OPERATIONS = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
 def is_patch_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     """Return whether the disk already has all results of the patch, by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
-        return bool(parts) and all(_holds(draft, part) for part in parts)
+        return bool(parts) and all(_has_result(draft, part) for part in parts)
     return False
 
 
@@ -45,10 +45,13 @@ def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
         draft.apply_patch(ParsedPatch(tuple(map(reverse_file_patch, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
-    held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
-    if any(match.rung is not MatchLevel.EXACT for each in held.values() for match in each.matches):
+    draft_files = {path: draft_file for path, draft_file in draft.changed_paths.items() if draft_file.has_changes}
+    if any(match.rung is not MatchLevel.EXACT for draft_file in draft_files.values() for match in draft_file.matches):
         return []
-    return [PathChange(path, _leaf(each), _found(each)) for path, each in sorted(held.items())]
+    return [
+        PathChange(path, _draft_content(draft_file), _base_content(draft_file))
+        for path, draft_file in sorted(draft_files.items())
+    ]
 
 
 def reverse_file_patch(part: FilePatch) -> FilePatch:
@@ -59,8 +62,8 @@ def reverse_file_patch(part: FilePatch) -> FilePatch:
         part,
         path=part.old_path or part.path,
         old_path=part.path if part.old_path else "",
-        op=_OTHER_OP.get(part.op, part.op),
-        hunks=tuple(map(_reversed_hunk, part.hunks)),
+        op=_REVERSED_FILE_OPERATIONS.get(part.op, part.op),
+        hunks=tuple(map(_reverse_hunk, part.hunks)),
         old_mode=part.new_mode,
         new_mode=part.old_mode,
         old_blob=part.new_blob,
@@ -69,40 +72,47 @@ def reverse_file_patch(part: FilePatch) -> FilePatch:
     )
 
 
-def _reversed_hunk(hunk: PatchHunk) -> PatchHunk:
+def _reverse_hunk(hunk: PatchHunk) -> PatchHunk:
     return replace(
         hunk,
-        lines=tuple(_in_order(hunk.lines)),
+        lines=tuple(_reverse_lines(hunk.lines)),
         old_start=hunk.new_start,
         new_start=hunk.old_start,
         may_end_mid_line=False,
     )
 
 
-def _in_order(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
+def _reverse_lines(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
     """Return the lines with additions and removals swapped; in each run of changes the removed lines come first."""
-    found: list[EditScriptLine] = []
+    reversed_lines: list[EditScriptLine] = []
     run: list[EditScriptLine] = []
     for line in lines:
         if line.operation is LineOperation.KEEP:
-            found += [*sorted(run, key=lambda each: each.operation is LineOperation.INSERT), line]
+            reversed_lines += [
+                *sorted(run, key=lambda reversed_line: reversed_line.operation is LineOperation.INSERT),
+                line,
+            ]
             run = []
         else:
-            run.append(replace(line, operation=_OTHER_STEP[line.operation]))
-    return found + sorted(run, key=lambda each: each.operation is LineOperation.INSERT)
+            run.append(replace(line, operation=_REVERSED_LINE_OPERATIONS[line.operation]))
+    return reversed_lines + sorted(run, key=lambda reversed_line: reversed_line.operation is LineOperation.INSERT)
 
 
-def _holds(draft: Draft, part: FilePatch) -> bool:
-    found = draft.read_bytes_and_mode(part.path)
-    return found is not None and has_blob_id(found[0], part.new_blob)
+def _has_result(draft: Draft, part: FilePatch) -> bool:
+    present = draft.read_bytes_and_mode(part.path)
+    return present is not None and has_blob_id(present[0], part.new_blob)
 
 
-def _leaf(held: DraftFile) -> FileOrLink | None:
-    return None if held.data is None else FileOrLink(held.data, held.mode)
+def _draft_content(draft_file: DraftFile) -> FileOrLink | None:
+    return None if draft_file.data is None else FileOrLink(draft_file.data, draft_file.mode)
 
 
-def _found(held: DraftFile) -> FileOrLink | None:
-    return None if held.base_data is None or held.base is None else FileOrLink(held.base_data, held.base.mode)
+def _base_content(draft_file: DraftFile) -> FileOrLink | None:
+    return (
+        None
+        if draft_file.base_data is None or draft_file.base is None
+        else FileOrLink(draft_file.base_data, draft_file.base.mode)
+    )
 
 
 class PatchAlreadyApplied(Exception):

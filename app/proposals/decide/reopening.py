@@ -52,19 +52,19 @@ def versions_without_proposal(
     Args:
         records: All journal records of the proposal, newest first.
     """
-    found: dict[str, FileVersion | None] = {}
-    in_effect = effective_records(records)
+    versions: dict[str, FileVersion | None] = {}
+    records_in_effect = effective_records(records)
     for change in proposal.files:
         version = change.base
-        for record in in_effect:
+        for record in records_in_effect:
             for entry in record.entries:
                 if entry.path == change.path and version is not None:
-                    version = _without(contents, version, entry)
-        found[change.path] = version
-    return found
+                    version = _remove_write(contents, version, entry)
+        versions[change.path] = version
+    return versions
 
 
-def _without(contents: ContentStore, version: FileVersion, entry: JournalEntry) -> FileVersion:
+def _remove_write(contents: ContentStore, version: FileVersion, entry: JournalEntry) -> FileVersion:
     """Return a version without a written part; unchanged if that part has changed since, or the write created or
     deleted the file.
     """
@@ -75,8 +75,8 @@ def _without(contents: ContentStore, version: FileVersion, entry: JournalEntry) 
     if entry.after == version.sha256:
         return make_file_version(before, mode)
     after = contents.get(FileVersion(sha256=entry.after, size=0))
-    merged, how = merge_bytes(after, contents.get(version), before)
-    return version if how.conflicts else contents.add(merged, version.mode)
+    merged, merge = merge_bytes(after, contents.get(version), before)
+    return version if merge.conflicts else contents.add(merged, version.mode)
 
 
 def reopen_approved(
@@ -93,7 +93,7 @@ def reopen_approved(
     number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
-        if not _landed(change) or change.path not in after:
+        if not _has_applied_part(change) or change.path not in after:
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
@@ -112,7 +112,7 @@ def reopen_approved(
             if result is None
             else change.op
         )
-        again = change.model_copy(
+        reopened = change.model_copy(
             update={
                 "base": base,
                 "result": result,
@@ -123,7 +123,7 @@ def reopen_approved(
                 "state": HunkState.PENDING,
             }
         )
-        files.append(recompute_hunks(contents, again, next_number=number, previous=hunks))
+        files.append(recompute_hunks(contents, reopened, next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
@@ -148,11 +148,11 @@ def reopen_denied(proposal: Proposal) -> Proposal:
         )
         for change in proposal.files
     )
-    again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
-    return with_state(proposal.model_copy(update=again), ProposalState.PENDING)
+    update = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
+    return with_state(proposal.model_copy(update=update), ProposalState.PENDING)
 
 
-def _with_pending(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
+def _reopen_hunks(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
     """Return the hunks; those with these ids are pending again."""
     return tuple(hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in ids else hunk for hunk in hunks)
 
@@ -166,23 +166,23 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
     Raises:
         NothingToUndo: the proposed text has changed in the same places since.
     """
-    latest = max(part.decision for change in proposal.files for part in change.denied)
+    latest = max(denied.decision for change in proposal.files for denied in change.denied)
     number = next_hunk_number(proposal.files)
     files = []
     for change in proposal.files:
-        part = change.denied[-1] if change.denied else None
-        if part is None or part.decision != latest:
+        denied = change.denied[-1] if change.denied else None
+        if denied is None or denied.decision != latest:
             files.append(change)
             continue
-        hunks = _with_pending(change.hunks, part.hunks)
+        hunks = _reopen_hunks(change.hunks, denied.hunks)
         update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
-        if is_same_version(change.result, part.after) and not is_same_version(part.before, part.after):
-            result = part.before
+        if is_same_version(change.result, denied.after) and not is_same_version(denied.before, denied.after):
+            result = denied.before
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
             update["op"] = file_operation(change.old_path, change.base, result)
-        elif change.result is not None and not is_same_version(part.before, part.after):
-            merged, how = merge_bytes(*map(contents.get, (part.after, change.result, part.before)))
-            if how.conflicts:
+        elif change.result is not None and not is_same_version(denied.before, denied.after):
+            merged, merge = merge_bytes(*map(contents.get, (denied.after, change.result, denied.before)))
+            if merge.conflicts:
                 raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
             result = contents.add(merged, change.result.mode)
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
@@ -204,7 +204,7 @@ def count_undo_redo_lines(
         ends = (change.result, change.base) if backwards else (change.base, change.result)
         counts = (change.removed, change.added) if backwards else (change.added, change.removed)
         known[change.path] = (*ends, *counts)
-    stats, steps = _moves(contents, proposal, transitions)
+    stats, steps = _separate_renames(contents, proposal, transitions)
     for step in steps:
         before, after, added, removed = known.get(step.path, (None, None, 0, 0))
         if before and after and is_same_version(before, step.before) and is_same_version(after, step.after):
@@ -214,19 +214,19 @@ def count_undo_redo_lines(
     return tuple(stats)
 
 
-def _moves(
+def _separate_renames(
     contents: ContentStore, proposal: Proposal, transitions: Sequence[PathTransition]
 ) -> tuple[list[FileStat], list[PathTransition]]:
     """Return the counts of each rename as one file, and the transitions that are not renames."""
     stats, rest = [], list(transitions)
     for change in proposal.files:
         pair = [step for step in rest if change.old_path and step.path in (change.path, change.old_path)]
-        gone = next((step for step in pair if step.after is None), None)
-        came = next((step for step in pair if step.before is None), None)
-        if gone is None or came is None:
+        removal = next((step for step in pair if step.after is None), None)
+        creation = next((step for step in pair if step.before is None), None)
+        if removal is None or creation is None:
             continue
-        rest = [step for step in rest if step is not gone and step is not came]
-        added, removed = count_lines(contents, gone.before, came.after)
+        rest = [step for step in rest if step is not removal and step is not creation]
+        added, removed = count_lines(contents, removal.before, creation.after)
         stats.append(FileStat(path=change.path, op=FileOperation.RENAME, added=added, removed=removed))
     return stats, rest
 
@@ -236,64 +236,67 @@ def add_version_size(contents: ContentStore, version: FileVersion | None) -> Fil
     return None if version is None else make_file_version(contents.get(version), version.mode)
 
 
-def _landed(change: FileChange) -> bool:
+def _has_applied_part(change: FileChange) -> bool:
     return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
 
 
 def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
     """Return the proposal with the chosen part kept on disk; nothing is written."""
 
-    def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def keep_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
-        left = change.result if covers else apply_hunks(contents, change, choice.hunks)
+        kept = change.result if covers else apply_hunks(contents, change, choice.hunks)
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
-        update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
-        outcome.files.append(_stat(contents, change, change.base, left))
+        update = {"hunks": hunks, "decisions": (*change.decisions, _new_decision(proposal, change, choice, kept))}
+        outcome.files.append(_count_file_lines(contents, change, change.base, kept))
         if covers:
-            landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return make_fully_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
+            approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
+            return make_fully_decided_change(contents, change.model_copy(update=update | approved), hunks, number)
         # From now on, the rest is compared with a base that includes the kept part.
-        moved = {
-            "base": left,
+        remaining = {
+            "base": kept,
             "old_path": "",
-            "op": file_operation("", left, change.result),
-            "origin_base": left,
+            "op": file_operation("", kept, change.result),
+            "origin_base": kept,
             "origin_result": change.result,
         }
-        changed = change.model_copy(update=update | moved)
+        changed = change.model_copy(update=update | remaining)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return decide_each_file(proposal, choice, kept)
+    return decide_each_file(proposal, choice, keep_file)
 
 
 def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
     """Return the writes that revert the chosen part on disk, and the proposal afterwards."""
 
-    def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+    def revert_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
-        rest = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-        result = change.base if covers else apply_hunks(contents, change, rest)
+        kept_hunks = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
+        result = change.base if covers else apply_hunks(contents, change, kept_hunks)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
-            outcome.transitions += _transitions(change, path, result)
-        outcome.files.append(_stat(contents, change, result, change.result))
+            outcome.transitions += _revert_transitions(change, path, result)
+        outcome.files.append(_count_file_lines(contents, change, result, change.result))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
-        update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, change.base))}
+        update = {
+            "hunks": hunks,
+            "decisions": (*change.decisions, _new_decision(proposal, change, choice, change.base)),
+        }
         if not covers:
-            moved = {
+            remaining = {
                 "result": result,
                 "op": file_operation(change.old_path, change.base, result),
                 "origin_base": change.base,
                 "origin_result": result,
             }
-            changed = change.model_copy(update=update | moved)
+            changed = change.model_copy(update=update | remaining)
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
-            landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return make_fully_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
+            approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
+            return make_fully_decided_change(contents, change.model_copy(update=update | approved), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
-    return decide_each_file(proposal, choice, taken_back)
+    return decide_each_file(proposal, choice, revert_file)
 
 
 def last_decision_in_force(proposal: Proposal) -> int:
@@ -309,18 +312,18 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -
     number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
-        part = change.decisions[-1] if change.decisions else None
-        if part is None or part.decision != decision:
+        undone = change.decisions[-1] if change.decisions else None
+        if undone is None or undone.decision != decision:
             files.append(change)
             continue
-        hunks = _with_pending(change.hunks, part.hunks)
+        hunks = _reopen_hunks(change.hunks, undone.hunks)
         update = {
-            "old_path": part.old_path,
-            "op": file_operation(part.old_path, part.base, part.result),
-            "base": part.base,
-            "result": part.result,
-            "origin_base": part.base,
-            "origin_result": part.result,
+            "old_path": undone.old_path,
+            "op": file_operation(undone.old_path, undone.base, undone.result),
+            "base": undone.base,
+            "result": undone.result,
+            "origin_base": undone.base,
+            "origin_result": undone.result,
             "state": HunkState.PENDING,
             "decisions": change.decisions[:-1],
         }
@@ -329,8 +332,8 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def _decision(
-    proposal: Proposal, change: FileChange, choice: DecisionScope, left: FileVersion | None
+def _new_decision(
+    proposal: Proposal, change: FileChange, choice: DecisionScope, base_after: FileVersion | None
 ) -> OnDiskDecision:
     return OnDiskDecision(
         decision=proposal.last.number + 1 if proposal.last else 1,
@@ -338,11 +341,11 @@ def _decision(
         old_path=change.old_path,
         base=change.base,
         result=change.result,
-        left=left,
+        left=base_after,
     )
 
 
-def _start(change: FileChange) -> FileVersion | None:
+def _base_before_decisions(change: FileChange) -> FileVersion | None:
     """Return the first base from which decisions lead to the present one without a re-base between them."""
     version = change.base
     for part in reversed(change.decisions):
@@ -352,14 +355,14 @@ def _start(change: FileChange) -> FileVersion | None:
     return version
 
 
-def _stat(
+def _count_file_lines(
     contents: ContentStore, change: FileChange, before: FileVersion | None, after: FileVersion | None
 ) -> FileStat:
     added, removed = count_lines(contents, before, after)
     return FileStat(path=change.path, op=change.op, added=added, removed=removed)
 
 
-def _transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:
+def _revert_transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:
     """Return the transitions from the disk to `result` at `path`."""
     if path != change.path:
         return [PathTransition(change.path, change.result, None, path), PathTransition(path, None, result)]

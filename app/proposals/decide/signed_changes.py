@@ -36,16 +36,16 @@ def rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -
         git: Git's content. If an unsigned change removed one of its lines, an approval of the replacement does not
             sign the removal.
     """
-    own = [False] * len(onto)
+    is_added = [False] * len(onto)
     for change in diff_lines(git, onto):
-        own[change.new_start : change.new_end] = [True] * change.added
+        is_added[change.new_start : change.new_end] = [True] * change.added
 
     def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
         """Return whether the approval replaces all of this unsigned text, which had replaced no line of git's."""
-        within = any(each.old_start <= change.old_start and change.old_end <= each.old_end for each in theirs)
-        return within and all(own[change.new_start : change.new_end])
+        within = any(other.old_start <= change.old_start and change.old_end <= other.old_end for other in theirs)
+        return within and all(is_added[change.new_start : change.new_end])
 
-    def resolved(region: _Region) -> Lines:
+    def resolve_region(region: _Region) -> Lines:
         if not region.our_part or region.ours == region.theirs:
             return region.theirs
         if not region.their_part:
@@ -56,16 +56,16 @@ def rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -
         if not all(is_overwritten(change, region.their_part) for change in region.our_part if change.added):
             return region.ours
         unsigned = {at for change in region.our_part for at in range(change.old_start, change.old_end)}
-        found: list[bytes] = []
+        lines: list[bytes] = []
         at = region.start
         for change in region.their_part:
-            found += [base[line] for line in range(at, change.old_start) if line not in unsigned]
-            found += signed[change.new_start : change.new_end]
+            lines += [base[line] for line in range(at, change.old_start) if line not in unsigned]
+            lines += signed[change.new_start : change.new_end]
             at = change.old_end
         end = region.start + len(region.base)
-        return [*found, *(base[line] for line in range(at, end) if line not in unsigned)]
+        return [*lines, *(base[line] for line in range(at, end) if line not in unsigned)]
 
-    return _combined(base, onto, signed, resolved)
+    return _merge_regions(base, onto, signed, resolve_region)
 
 
 def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, connected: bool) -> list[bytes]:
@@ -79,24 +79,24 @@ def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, c
             committed and changed since: then signed lines that are in neither other content are dropped.
     """
 
-    def resolved(region: _Region) -> Lines:
+    def resolve_region(region: _Region) -> Lines:
         if not region.our_part or not region.their_part:
             return region.base
         if region.ours == region.theirs:
             return region.theirs
         if connected:
             return region.base
-        added = {at for theirs in region.their_part for at in range(theirs.old_start, theirs.old_end)}
-        gone = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
-        return [line for at, line in enumerate(region.base, region.start) if at not in added & gone]
+        added_lines = {at for theirs in region.their_part for at in range(theirs.old_start, theirs.old_end)}
+        removed_lines = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
+        return [line for at, line in enumerate(region.base, region.start) if at not in added_lines & removed_lines]
 
-    return _combined(signed, present, git, resolved)
+    return _merge_regions(signed, present, git, resolve_region)
 
 
 def find_line_replacements(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
     """Return the replacements that turn old lines into new ones: start, end and new lines of each hunk."""
     return {
-        (each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff_lines(old, new)
+        (edit.old_start, edit.old_end, tuple(new[edit.new_start : edit.new_end])) for edit in diff_lines(old, new)
     }
 
 
@@ -113,15 +113,15 @@ class _Region:
     their_part: LineChanges
 
 
-def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Region], Lines]) -> list[bytes]:
+def _merge_regions(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Region], Lines]) -> list[bytes]:
     """Return the lines of `base` that both sides kept, with the result of `resolve` for each changed region."""
-    found: list[bytes] = []
-    at = our_shift = their_shift = 0
-    for our_part, their_part in _grouped(diff_lines(base, ours), diff_lines(base, theirs)):
+    merged: list[bytes] = []
+    base_at = our_shift = their_shift = 0
+    for our_part, their_part in _group_overlapping(diff_lines(base, ours), diff_lines(base, theirs)):
         parts = (*our_part, *their_part)
         start, end = min(part.old_start for part in parts), max(part.old_end for part in parts)
-        found += base[at:start]
-        at = end
+        merged += base[base_at:start]
+        base_at = end
         our_start, their_start = start + our_shift, start + their_shift
         our_shift += sum(part.added - part.removed for part in our_part)
         their_shift += sum(part.added - part.removed for part in their_part)
@@ -133,19 +133,19 @@ def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Regio
             our_part,
             their_part,
         )
-        found += resolve(region)
-    return [*found, *base[at:]]
+        merged += resolve(region)
+    return [*merged, *base[base_at:]]
 
 
-def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[LineChange], list[LineChange]]]:
+def _group_overlapping(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[LineChange], list[LineChange]]]:
     """Yield the changes of both sides in order; those that overlap or insert at the same place are grouped."""
-    waiting = sorted(
+    changes = sorted(
         [*((change, 0) for change in ours), *((change, 1) for change in theirs)],
         key=lambda each: (each[0].old_start, each[0].old_end, each[1]),
     )
     group: tuple[list[LineChange], list[LineChange]] = ([], [])
     start = end = -1
-    for change, side in waiting:
+    for change, side in changes:
         overlaps = change.old_start < end or (change.old_start, change.old_end) == (start, end)
         if not overlaps and end >= 0:
             yield group
@@ -158,7 +158,7 @@ def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[Line
         yield group
 
 
-_MODE = 0o644
+_DEFAULT_MODE = 0o644
 """Mode of a file if an entry of an earlier version does not name one."""
 
 
@@ -193,41 +193,42 @@ def exclude_approved_hunks(
         overlay: The workspace into which changes of a commit are merged; it may have some of them already.
     """
     paths = {change.path for change in changes}
-    steps = _steps(store, contents, store.entries_on_paths(paths), paths)
-    left = _without("signed", changes, steps, overlay)
+    steps = _recorded_steps(store, contents, store.entries_on_paths(paths), paths)
+    unsigned = _exclude_steps("signed", changes, steps, overlay)
     if overlay is not None:
-        return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, overlay)))
-    paths = {change.path for change in left.changes}
-    others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_pending_within(each, paths)]
-    waiting = _without("waiting", left.changes, _pending_steps(contents, others))
-    return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
+        return UnsignedChanges(unsigned.changes, (*unsigned.left_out, *_hunks_in_workspace(changes, overlay)))
+    paths = {change.path for change in unsigned.changes}
+    others = [
+        other for other in store.pending_on_paths(paths) if other.on_disk and not is_pending_within(other, paths)
+    ]
+    not_pending = _exclude_steps("waiting", unsigned.changes, _pending_steps(contents, others))
+    return UnsignedChanges(not_pending.changes, (*unsigned.left_out, *not_pending.left_out))
 
 
 def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
     """Return a sentence that says why everything was left out."""
-    found = list(left_out)
-    lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
-    ways = [
-        *(["--all stages them"] if any(one.why == "signed" for one in found) else []),
-        *(f"`signoff show {name}` shows it" for one in found if one.why == "waiting" for name in one.proposals[:1]),
-    ]
-    return f"Nothing to stage: {lead}{', '.join(one.sentence for one in found)}{''.join(f'; {way}' for way in ways)}."
+    excluded = list(left_out)
+    lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""
+    hints = ["--all stages them"] if any(hunks.why == "signed" for hunks in excluded) else []
+    waiting_in = [hunks.proposals[0] for hunks in excluded if hunks.why == "waiting" and hunks.proposals]
+    hints += [f"`signoff show {proposal_id}` shows it" for proposal_id in waiting_in]
+    return f"Nothing to stage: {lead}{'; '.join((', '.join(hunks.sentence for hunks in excluded), *hints))}."
 
 
 def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     """Return the numbers of the entries that approve something and that no later decision has reverted."""
-    decided: dict[str, list[DecisionRecordEntry]] = {}
+    decisions_by_proposal: dict[str, list[DecisionRecordEntry]] = {}
     for entry in entries:
-        stack = decided.setdefault(entry.proposal, [])
+        decisions = decisions_by_proposal.setdefault(entry.proposal, [])
         if entry.decision == "undone":
-            stack.clear()
+            decisions.clear()
         elif entry.decision == "reopened":
             # An undo of a write is `undone`; `reopened` reverts a denial, or a decision to keep changes on disk.
-            if stack and (not stack[-1].has_written or entry.origin.kind is OriginKind.DISK):
-                stack.pop()
+            if decisions and (not decisions[-1].has_written or entry.origin.kind is OriginKind.DISK):
+                decisions.pop()
         else:
-            stack.append(entry)
-    return {entry.number for stack in decided.values() for entry in stack if entry.has_written}
+            decisions.append(entry)
+    return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
 
 
 def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
@@ -251,98 +252,102 @@ def count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
     return len(find_line_replacements(base, one) & find_line_replacements(base, other))
 
 
-def _without(
+def _exclude_steps(
     why: Literal["signed", "waiting"],
     changes: Sequence[PathChange],
     steps: Mapping[str, Sequence[DecidedFileVersions]],
-    over: Overlay | None = None,
+    overlay: Overlay | None = None,
 ) -> UnsignedChanges:
     """Return the changes without those of the steps; hunks that `over` already has are not counted."""
-    left: list[PathChange] = []
-    names: set[str] = set()
+    remaining: list[PathChange] = []
+    signer_ids: set[str] = set()
     count = 0
     for change in changes:
-        before, used = _signed_leaf(change.before, change.after, steps.get(change.path, ()))
+        before, signers = _apply_approvals(change.before, change.after, steps.get(change.path, ()))
         hunks = count_hunks(change.before, before)
-        if hunks and over is not None:
-            hunks -= count_hunks_present(PathChange(change.path, change.before, before), _leaf(over, change.path))
+        if hunks and overlay is not None:
+            hunks -= count_hunks_present(
+                PathChange(change.path, change.before, before), _overlay_file(overlay, change.path)
+            )
         if hunks:
-            names |= used
+            signer_ids |= signers
             count += hunks
         if before != change.after:
-            left.append(PathChange(change.path, before, change.after))
-    by_number = sorted(names, key=lambda name: int(name[1:]))
+            remaining.append(PathChange(change.path, before, change.after))
+    by_number = sorted(signer_ids, key=lambda name: int(name[1:]))
     return UnsignedChanges(
-        tuple(left), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
+        tuple(remaining), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
     )
 
 
-def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
+def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list[ExcludedHunks]:
     """Return the hunks that are already on disk, and those that are in pending proposals."""
-    disk = waiting = 0
-    names: dict[str, None] = {}
+    disk = pending = 0
+    proposal_ids: dict[str, None] = {}
     for change in changes:
-        on_disk = count_hunks_present(change, _leaf(over.disk_only(), change.path))
+        on_disk = count_hunks_present(change, _overlay_file(overlay.disk_only(), change.path))
         disk += on_disk
-        if by := over.pending_proposals_at(change.path):
-            pending = count_hunks_present(change, _leaf(over, change.path)) - on_disk
-            waiting += max(pending, 0)
-            names |= dict.fromkeys(by if pending > 0 else ())
-    found = [ExcludedHunks(hunks=disk, why="there")] if disk else []
-    return found + ([ExcludedHunks(hunks=waiting, why="waiting", proposals=tuple(names))] if waiting else [])
+        if ids := overlay.pending_proposals_at(change.path):
+            pending_here = count_hunks_present(change, _overlay_file(overlay, change.path)) - on_disk
+            pending += max(pending_here, 0)
+            proposal_ids |= dict.fromkeys(ids if pending_here > 0 else ())
+    excluded = [ExcludedHunks(hunks=disk, why="there")] if disk else []
+    return excluded + (
+        [ExcludedHunks(hunks=pending, why="waiting", proposals=tuple(proposal_ids))] if pending else []
+    )
 
 
-def _leaf(over: Overlay, path: str) -> FileOrLink | None:
+def _overlay_file(overlay: Overlay, path: str) -> FileOrLink | None:
     """Return a file with all pending changes; None if there is none or it cannot be read."""
     with suppress(OSError):
-        version, data = over.version(path), over.content(path)
+        version, data = overlay.version(path), overlay.content(path)
         return FileOrLink(data, version.mode) if version is not None and data is not None else None
     return None
 
 
-def _signed_leaf(
+def _apply_approvals(
     git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFileVersions]
 ) -> tuple[FileOrLink | None, set[str]]:
     """Return git's version of a file with all signed changes, and the ids of the proposals that signed them."""
-    start = _start(git, steps)
-    at, names = git, set[str]()
+    start = _first_step_after(git, steps)
+    signed, proposal_ids = git, set[str]()
     for step in steps[start or 0 :]:
-        if step.signed and (after := _made_again(step, at, git)) != at:
-            at, names = after, names | {step.proposal}
-    at = _as_there(git, at, present, connected=start is not None)
-    return (at, names) if at != git else (git, set())
+        if step.signed and (after := _reapply_step(step, signed, git)) != signed:
+            signed, proposal_ids = after, proposal_ids | {step.proposal}
+    signed = _drop_reverted_lines(git, signed, present, connected=start is not None)
+    return (signed, proposal_ids) if signed != git else (git, set())
 
 
-def _start(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int | None:
+def _first_step_after(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int | None:
     """Return the index of the first step after git's version; None if no step began or ended with it."""
-    for at, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if _same_bytes(step.base, git):
-            return at
+            return index
         if _same_bytes(step.result, git):
-            return at + 1
+            return index + 1
     return None
 
 
-def _made_again(step: DecidedFileVersions, now: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
+def _reapply_step(step: DecidedFileVersions, present: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
     """Return the file after a recorded step, merged if the file has changed since; unchanged if the merge fails."""
     base, result = step.base, step.result
-    if base is None or now is None:
-        return result if base is now else now
-    if _same_bytes(base, now) and base.is_link == now.is_link:
-        if result is None or result.is_link or now.is_link:
+    if base is None or present is None:
+        return result if base is present else present
+    if _same_bytes(base, present) and base.is_link == present.is_link:
+        if result is None or result.is_link or present.is_link:
             return result
-        return FileOrLink(result.data, merge_mode(base, now, result))
-    if not _is_text(base, now, *([result] if result else [])):
-        return now
+        return FileOrLink(result.data, merge_mode(base, present, result))
+    if not _is_text(base, present, *([result] if result else [])):
+        return present
     lines = rebase_approved_lines(
-        _lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else []
+        _lines(base), _lines(result) if result else [], _lines(present), _lines(git) if git else []
     )
     if result is None:
-        return now if lines else None
-    return FileOrLink(b"".join(lines), merge_mode(base, now, result))
+        return present if lines else None
+    return FileOrLink(b"".join(lines), merge_mode(base, present, result))
 
 
-def _as_there(
+def _drop_reverted_lines(
     git: FileOrLink | None, signed: FileOrLink | None, present: FileOrLink | None, *, connected: bool
 ) -> FileOrLink | None:
     """Return the signed version without what the user has reverted since.
@@ -366,20 +371,22 @@ def _as_there(
     return FileOrLink(b"".join(lines), _mode_like(present, signed))
 
 
-def _steps(
+def _recorded_steps(
     store: RecordingStore, contents: ContentStore, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFileVersions]]:
     """Return by path the recorded steps of each file, oldest first, as far as their contents are stored."""
-    stand = approvals_in_force(entries)
-    found: dict[str, list[DecidedFileVersions]] = {}
+    in_force = approvals_in_force(entries)
+    steps: dict[str, list[DecidedFileVersions]] = {}
     for entry in entries:
         for file in entry.files:
-            if file.path in paths and (step := _step(store, contents, entry, file, signed=entry.number in stand)):
-                found.setdefault(file.path, []).append(step)
-    return found
+            if file.path in paths and (
+                step := _recorded_step(store, contents, entry, file, signed=entry.number in in_force)
+            ):
+                steps.setdefault(file.path, []).append(step)
+    return steps
 
 
-def _step(
+def _recorded_step(
     store: RecordingStore, contents: ContentStore, entry: DecisionRecordEntry, file: RecordedFile, *, signed: bool
 ) -> DecidedFileVersions | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
@@ -395,11 +402,11 @@ def _step(
         ]
         if not kept:
             return None
-        base, result = _named(kept[0].base), _named(kept[0].left)
+        base, result = _hash_and_mode(kept[0].base), _hash_and_mode(kept[0].left)
     if not base[0] and not result[0]:
         return None
     try:
-        mode = int(base[1] or result[1] or f"{_MODE:o}", 8)
+        mode = int(base[1] or result[1] or f"{_DEFAULT_MODE:o}", 8)
         versions = [
             FileOrLink(contents.get(FileVersion(sha256=name, size=0)), int(octal, 8) if octal else mode)
             if name
@@ -413,7 +420,7 @@ def _step(
 
 def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFileVersions]]:
     """Return by path the pending changes of proposals for changes on disk, as steps."""
-    found: dict[str, list[DecidedFileVersions]] = {}
+    steps: dict[str, list[DecidedFileVersions]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
             base, result = (
@@ -421,13 +428,13 @@ def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dic
                 for version in (change.base, change.result)
             )
             if change.old_path:
-                found.setdefault(change.old_path, []).append(DecidedFileVersions(proposal.id, base, None))
+                steps.setdefault(change.old_path, []).append(DecidedFileVersions(proposal.id, base, None))
                 base = None
-            found.setdefault(change.path, []).append(DecidedFileVersions(proposal.id, base, result))
-    return found
+            steps.setdefault(change.path, []).append(DecidedFileVersions(proposal.id, base, result))
+    return steps
 
 
-def _named(version: FileVersion | None) -> tuple[str, str]:
+def _hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
     return (version.sha256, f"{version.mode:o}") if version else ("", "")
 
 

@@ -64,20 +64,20 @@ class UndoRedoSimulation:
         """
         moves: dict[str, str] = {}
         for step in steps:
-            wanted = self._moved(step)
+            target = self._apply_step(step)
             if step.source != step.path:
-                if self._now(step.path) is not None:
+                if self._present_version(step.path) is not None:
                     raise UndoConflict(f"there is another {step.path} now; move it away first")
                 self.after[step.source] = None
                 moves[step.source] = step.path
-            self.after[step.path] = wanted
+            self.after[step.path] = target
         return [
-            PathTransition(path, old, self.after[path], moves.get(path, "") if self.after[path] is None else "")
-            for path, old in self.before.items()
-            if not is_same_version(old, self.after[path])
+            PathTransition(path, before, self.after[path], moves.get(path, "") if self.after[path] is None else "")
+            for path, before in self.before.items()
+            if not is_same_version(before, self.after[path])
         ]
 
-    def _now(self, path: str) -> FileVersion | None:
+    def _present_version(self, path: str) -> FileVersion | None:
         if path not in self.after:
             try:
                 file = self.filesystem.read(path)
@@ -87,41 +87,43 @@ class UndoRedoSimulation:
             self.before[path] = self.after[path] = version
         return self.after[path]
 
-    def _moved(self, step: UndoRedoStep) -> FileVersion | None:
+    def _apply_step(self, step: UndoRedoStep) -> FileVersion | None:
         """Return the present file with the step applied."""
-        now, left, target = self._now(step.source), step.expected, step.target
-        if is_same_version(now, left):
+        present, expected, target = self._present_version(step.source), step.expected, step.target
+        if is_same_version(present, expected):
             return target
-        if now is None:
+        if present is None:
             if target is None:
                 return None
             raise UndoConflict(f"{step.source} is gone; put it back first")
-        if left is None:
-            if target and now.sha256 == target.sha256:
-                return now
+        if expected is None:
+            if target and present.sha256 == target.sha256:
+                return present
             raise UndoConflict(f"there is another {step.source} now; move it away first")
         if target is None:
-            if now.sha256 == left.sha256:
+            if present.sha256 == expected.sha256:
                 return None
             raise UndoConflict(
                 f"{step.source} was changed since, and would be deleted; delete it yourself if you want that"
             )
-        if now.is_link != left.is_link or (now.is_link and now.sha256 != left.sha256):
+        if present.is_link != expected.is_link or (present.is_link and present.sha256 != expected.sha256):
             raise UndoConflict(f"{step.source} is another link than it was, or none; put it back first")
-        mode = merge_mode(left, now, target)
-        if now.sha256 == left.sha256:
+        mode = merge_mode(expected, present, target)
+        if present.sha256 == expected.sha256:
             return target.model_copy(update={"mode": mode})
-        if left.sha256 == target.sha256 or now.sha256 == target.sha256:
-            return now.model_copy(update={"mode": mode})
-        return self._merged(step.source, left, now, target, mode)
+        if expected.sha256 == target.sha256 or present.sha256 == target.sha256:
+            return present.model_copy(update={"mode": mode})
+        return self._merge(step.source, expected, present, target, mode)
 
-    def _merged(self, path: str, left: FileVersion, now: FileVersion, target: FileVersion, mode: int) -> FileVersion:
-        base, ours, theirs = (self.contents.get(version) for version in (left, now, target))
+    def _merge(
+        self, path: str, expected: FileVersion, present: FileVersion, target: FileVersion, mode: int
+    ) -> FileVersion:
+        base, ours, theirs = (self.contents.get(version) for version in (expected, present, target))
         if any(Document(data).is_binary for data in (base, ours, theirs)):
             raise UndoConflict(f"{path} is binary and was changed since")
-        merged, how = merge_bytes(base, ours, theirs)
-        if how.conflicts:
-            line = how.conflicts[0].ours_start + 1
+        merged, merge = merge_bytes(base, ours, theirs)
+        if merge.conflicts:
+            line = merge.conflicts[0].ours_start + 1
             raise UndoConflict(f"{path} was changed since at line {line}, in the same place; undo that change first")
         return self.contents.add(merged, mode)
 
@@ -129,18 +131,18 @@ class UndoRedoSimulation:
 def undo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
     """Yield the steps that undo these records, which come newest first."""
     for record in records:
-        for source, path, before, after in _pairs(record):
+        for source, path, before, after in _file_versions(record):
             yield UndoRedoStep(path, source, after, before)
 
 
 def redo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
     """Yield the steps that redo these records, which come newest first."""
     for record in reversed(records):
-        for source, path, before, after in _pairs(record):
+        for source, path, before, after in _file_versions(record):
             yield UndoRedoStep(source, path, before, after)
 
 
-def _pairs(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
+def _file_versions(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
     """Yield source, path, and the versions before and after of each file; the two entries of a rename become one."""
     targets = {entry.new_path: entry for entry in record.entries if entry.new_path}
     by_path = {entry.path: entry for entry in record.entries}
@@ -176,25 +178,25 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
     if proposal.on_disk:
         return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
-        return _reopen(proposals, proposal, circumstances)
+        return _reopen_denied(proposals, proposal, circumstances)
     records = effective_records(proposals.journal_records(proposal))
-    latest = proposal.last.decision if proposal.last else ""
-    if proposal.has_denied_part and (not records or latest in ("denied", "reopened")):
+    latest_decision = proposal.last.decision if proposal.last else ""
+    if proposal.has_denied_part and (not records or latest_decision in ("denied", "reopened")):
         return _reopen_part(proposals, proposal, circumstances)
     if proposal.state is ProposalState.STALE and records:
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to undo.")
-    replay, transitions = _replay(proposals, proposal, undo_steps(records), "undone")
+    simulation, transitions = _simulate(proposals, proposal, undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
         after = with_state(proposal, ProposalState.UNDONE)
     else:
-        again = reopen_approved(proposals.contents, proposal, records, replay.before, replay.after)
-        after = with_state(again, ProposalState.PENDING)
+        reopened = reopen_approved(proposals.contents, proposal, records, simulation.before, simulation.after)
+        after = with_state(reopened, ProposalState.PENDING)
     after = after.with_decision("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
     proposals.apply_decision("undo", proposal, after, transitions, folders)
-    return _replayed(proposals, proposal, after, transitions, backwards=True)
+    return _finish(proposals, proposal, after, transitions, backwards=True)
 
 
 def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
@@ -207,21 +209,21 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
     records = undone_records(proposals.journal_records(proposal))
     if proposal.state is not ProposalState.UNDONE or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
-    _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
+    _, transitions = _simulate(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
     after = with_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
     proposals.apply_decision("redo", proposal, after, transitions, folders)
-    return _replayed(proposals, proposal, after, transitions, backwards=False)
+    return _finish(proposals, proposal, after, transitions, backwards=False)
 
 
-def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def _reopen_denied(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make a denied proposal pending again, re-based onto the present files; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    again = reopen_denied(proposal).with_decision("reopened", circumstances=circumstances)
-    proposals.save(again)
+    reopened = reopen_denied(proposal).with_decision("reopened", circumstances=circumstances)
+    proposals.save(reopened)
     changed = proposals.rebase_others(proposal)
-    waits = tuple(change.stat for change in again.files)
-    return DecisionResult(proposals.get(proposal.id), waits, (), changed, denial=True)
+    pending_files = tuple(change.stat for change in reopened.files)
+    return DecisionResult(proposals.get(proposal.id), pending_files, (), changed, denial=True)
 
 
 def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
@@ -233,44 +235,51 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the hunks that were denied last pending again."""
-    again = reopen_denied_hunks(proposals.contents, proposal)
-    waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
-    again = again.with_decision("reopened", hunks=back, circumstances=circumstances)
-    proposals.save(again)
+    reopened = reopen_denied_hunks(proposals.contents, proposal)
+    hunk_ids = _newly_pending_hunks(proposal, reopened)
+    reopened = reopened.with_decision("reopened", hunks=hunk_ids, circumstances=circumstances)
+    proposals.save(reopened)
     changed = proposals.rebase_others(proposal)
-    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, again, EMPTY_SCOPE, ())
-    wait_again = tuple(fact for fact in facts if fact.hunk in back)
-    return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
+    outcomes = describe_hunk_outcomes(proposals.contents, proposals.filesystem, reopened, EMPTY_SCOPE, ())
+    reopened_outcomes = tuple(fact for fact in outcomes if fact.hunk in hunk_ids)
+    return DecisionResult(proposals.get(proposal.id), (), reopened_outcomes, changed, denial=True)
 
 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
     decision = reopening.last_decision_in_force(proposal)
-    again = reopening.reopen_decision(proposals.contents, proposal, decision)
-    waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
-    whole = len(back) == len(again.hunks)
-    record = next((each for each in proposals.journal_records(proposal) if _wrote(each, decision)), None)
-    again = again.model_copy(update={"reopened": whole and record is not None})
-    again = with_state(again, compute_state(again)).with_decision(
-        "reopened", hunks=[] if whole else back, circumstances=circumstances
+    reopened = reopening.reopen_decision(proposals.contents, proposal, decision)
+    hunk_ids = _newly_pending_hunks(proposal, reopened)
+    is_whole = len(hunk_ids) == len(reopened.hunks)
+    record = next((each for each in proposals.journal_records(proposal) if _is_record_of(each, decision)), None)
+    reopened = reopened.model_copy(update={"reopened": is_whole and record is not None})
+    reopened = with_state(reopened, compute_state(reopened)).with_decision(
+        "reopened", hunks=[] if is_whole else hunk_ids, circumstances=circumstances
     )
     transitions: list[PathTransition] = []
     if record is not None:
-        _, transitions = _replay(proposals, proposal, undo_steps([record]), "undone")
-    proposals.apply_decision("undo", proposal, again, transitions, set(record.made_folders) if record else None)
+        _, transitions = _simulate(proposals, proposal, undo_steps([record]), "undone")
+    proposals.apply_decision("undo", proposal, reopened, transitions, set(record.made_folders) if record else None)
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
-    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, EMPTY_SCOPE, back)
-    files = tuple(change.stat for change in after.files if is_undecided(change)) if whole else ()
+    outcomes = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, EMPTY_SCOPE, hunk_ids)
+    files = tuple(change.stat for change in after.files if is_undecided(change)) if is_whole else ()
     return DecisionResult(
-        after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True
+        after,
+        files,
+        () if is_whole else tuple(fact for fact in outcomes if fact.hunk in hunk_ids),
+        changed,
+        denial=True,
     )
 
 
-def _wrote(record: JournalRecord, decision: int) -> bool:
+def _newly_pending_hunks(before: Proposal, after: Proposal) -> list[str]:
+    pending_before = {hunk.id for hunk in before.hunks if hunk.state is HunkState.PENDING}
+    return [hunk.id for hunk in after.hunks if hunk.state is HunkState.PENDING and hunk.id not in pending_before]
+
+
+def _is_record_of(record: JournalRecord, decision: int) -> bool:
     """Return whether a record carried out the decision with this number."""
     if record.state != "done" or record.action != "apply":
         return False
@@ -278,17 +287,17 @@ def _wrote(record: JournalRecord, decision: int) -> bool:
     return last is not None and last.number == decision
 
 
-def _replay(
-    proposals: LockedProposals, proposal: Proposal, steps: Iterator[UndoRedoStep], word: str
+def _simulate(
+    proposals: LockedProposals, proposal: Proposal, steps: Iterator[UndoRedoStep], verb: str
 ) -> tuple[UndoRedoSimulation, list[PathTransition]]:
-    replay = UndoRedoSimulation(proposals.filesystem, proposals.contents)
+    simulation = UndoRedoSimulation(proposals.filesystem, proposals.contents)
     try:
-        return replay, replay.run(steps)
+        return simulation, simulation.run(steps)
     except UndoConflict as conflict:
-        raise UndoConflict(f"{proposal.id} can't be {word}: {conflict}.") from None
+        raise UndoConflict(f"{proposal.id} can't be {verb}: {conflict}.") from None
 
 
-def _replayed(
+def _finish(
     proposals: LockedProposals,
     before: Proposal,
     after: Proposal,

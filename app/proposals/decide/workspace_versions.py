@@ -64,51 +64,53 @@ def proposal_versions_to_check(
     choice = decision_outcomes.make_decision_scope(proposal, hunks)
     changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
     if proposal.on_disk:
-        on_disk = {change.path: found for change in changes if (found := filesystem.read(change.path)) is not None}
-        every = {hunk.id for change in changes for hunk in change.hunks}
+        on_disk = {change.path: file for change in changes if (file := filesystem.read(change.path)) is not None}
+        every_hunk = {hunk.id for change in changes for hunk in change.hunks}
         return replace(
-            _trees_of_disk(contents, changes),
+            _on_disk_versions(contents, changes),
             hunks={
-                change.path: _checked_hunks(change, every)
+                change.path: _chosen_line_ranges(change, every_hunk)
                 for change in changes
                 if change.path in on_disk and is_same_version(on_disk[change.path].version, change.result)
             },
         )
     try:
-        written = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
+        transitions = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
         before: PendingFiles = {}
-        after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
+        after = {
+            step.path: None if step.after is None else _read_version(contents, step.after) for step in transitions
+        }
     except StackedProposal:
-        below = older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
+        older = older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
             change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
             for change in changes
         )
-        before = _leaves(contents, below)
-        after = _leaves(contents, [*below, proposal.model_copy(update={"files": files})])
+        before = _pending_contents(contents, older)
+        after = _pending_contents(contents, [*older, proposal.model_copy(update={"files": files})])
     return VersionsToCheck(
         after=after,
         before=before,
         files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
         old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
         hunks={
-            change.path: _checked_hunks(change, choice.hunks)
+            change.path: _chosen_line_ranges(change, choice.hunks)
             for change in changes
-            if (leaf := after.get(change.path)) is not None
-            and (shown := decision_outcomes.approved_content(contents, change, choice)) is not None
-            and leaf == _leaf(contents, shown)
+            if (content := after.get(change.path)) is not None
+            and (shown_version := decision_outcomes.approved_content(contents, change, choice)) is not None
+            and content == _read_version(contents, shown_version)
         },
     )
 
 
-def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[HunkLineRange, ...]:
+def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[HunkLineRange, ...]:
     """Return the chosen hunks of a file that contains the base with only these applied."""
-    found, moved_by = [], 0
+    ranges, shift = [], 0
     for hunk in decision_outcomes.pending_hunks(change):
         if hunk.id in chosen and has_changed_lines(hunk):
-            found.append(HunkLineRange(hunk.id, hunk.old_start + moved_by, hunk.new_count))
-            moved_by += hunk.new_count - hunk.old_count
-    return tuple(found)
+            ranges.append(HunkLineRange(hunk.id, hunk.old_start + shift, hunk.new_count))
+            shift += hunk.new_count - hunk.old_count
+    return tuple(ranges)
 
 
 def overlay_with_hunks(
@@ -128,22 +130,22 @@ def overlay_with_hunks(
         return proposal_versions_to_check(store, contents, filesystem, proposal, chosen).after
     choice = decision_outcomes.make_decision_scope(proposal, chosen)
     changes = [change for change in proposal.files if is_undecided(change)]
-    tree = dict(_trees_of_disk(contents, changes).before)
+    overlay = dict(_on_disk_versions(contents, changes).before)
     for change in changes:
         if choice.touches(change):
             version = decision_outcomes.approved_content(contents, change, choice)
             if change.old_path and change.old_path != change.path:
-                tree[change.old_path] = None
-            tree[change.path] = None if version is None else _leaf(contents, version)
-    return tree
+                overlay[change.old_path] = None
+            overlay[change.path] = None if version is None else _read_version(contents, version)
+    return overlay
 
 
-def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> VersionsToCheck:
+def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> VersionsToCheck:
     """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
-            before[change.old_path or change.path] = _leaf(contents, change.base)
+            before[change.old_path or change.path] = _read_version(contents, change.base)
     return VersionsToCheck(
         after={},
         before=before,
@@ -154,14 +156,16 @@ def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> V
 
 def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
     """Return the versions for a draft. Raises MissingContent."""
-    held = {path: one for path, one in draft.changed_paths.items() if one.has_changes}
-    before = _leaves(contents, older_pending_proposals(store, held.keys(), sys.maxsize))
-    edits = {path: None if one.data is None else FileOrLink(one.data, one.mode) for path, one in held.items()}
+    draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
+    before = _pending_contents(contents, older_pending_proposals(store, draft_files.keys(), sys.maxsize))
+    edits = {
+        path: None if file.data is None else FileOrLink(file.data, file.mode) for path, file in draft_files.items()
+    }
     return VersionsToCheck(
         after={**before, **edits},
         before=before,
-        files=tuple(path for path, one in held.items() if one.data is not None),
-        old_files=tuple(path for path, one in held.items() if one.base is not None),
+        files=tuple(path for path, file in draft_files.items() if file.data is not None),
+        old_files=tuple(path for path, file in draft_files.items() if file.base is not None),
     )
 
 
@@ -175,20 +179,20 @@ def older_pending_proposals(store: ProposalStore, paths: Collection[str], number
     found: dict[int, Proposal] = {}
     frontier = [(set(paths), number)]
     while frontier:
-        asked, above_it = frontier.pop()
-        for each in store.pending_on_paths(asked, {folder for path in asked for folder in parent_folders(path)}):
-            its_number = int(each.id[1:])
-            if its_number < above_it and its_number not in found:
-                found[its_number] = each
-                frontier.append((proposal_paths(each), its_number))
+        asked, upper = frontier.pop()
+        for proposal in store.pending_on_paths(asked, {folder for path in asked for folder in parent_folders(path)}):
+            its_number = int(proposal.id[1:])
+            if its_number < upper and its_number not in found:
+                found[its_number] = proposal
+                frontier.append((proposal_paths(proposal), its_number))
     return [found[its_number] for its_number in sorted(found)]
 
 
-def _leaf(contents: ContentStore, version: FileVersion) -> FileOrLink:
+def _read_version(contents: ContentStore, version: FileVersion) -> FileOrLink:
     return FileOrLink(contents.get(version), version.mode)
 
 
-def _leaves(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
+def _pending_contents(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
     pending = PendingPaths()
     for proposal in proposals:
         pending.add_proposal(proposal)

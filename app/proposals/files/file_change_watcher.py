@@ -60,7 +60,7 @@ class FileChangeWatcher:
                 async with aclosing(watch_changes(folders, quiet_ms=_QUIET_MS, stop=self._stop)) as changes:
                     async for changed in changes:
                         if (
-                            touched := _touched(paths, {self._relative(path) for path in changed})
+                            touched := _watched_among(paths, {self._relative(path) for path in changed})
                             if changed
                             else paths
                         ):
@@ -87,6 +87,6 @@ class FileChangeWatcher:
         return str(path)
 
 
-def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:
+def _watched_among(paths: frozenset[str], names: set[str]) -> frozenset[str]:
     """Return the watched paths that are in `names`, or lie in a folder that is."""
     return frozenset(path for path in paths if not names.isdisjoint((path, *parent_folders(path))))

@@ -24,7 +24,7 @@ from app.workspace.reading import read_file
 # From linux/fs.h.
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
-_NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+_NO_HARD_LINK_ERRORS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 """Errors of `os.link` for a folder, and for any file on exFAT, FAT and many mounted file systems."""
 
 
@@ -51,7 +51,7 @@ def move_to_free_name(folder: int, name: str, new_folder: int, new_name: str) ->
     try:
         os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in _NO_SECOND_NAME:
+        if error.errno not in _NO_HARD_LINK_ERRORS:
             raise
     else:
         os.unlink(name, dir_fd=folder)
@@ -93,16 +93,16 @@ def _renameat2() -> Any:
     return function
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_SYNC_ERRORS = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors of `os.fsync` for a folder where it is unsupported, for instance in a folder shared with a virtual
 machine.
 """
 MAX_CHANGED_FILE_BYTES = 100_000_000
 """Maximum bytes of a file in a proposal; git hosts accept no larger one either."""
-_KEPT = 20 * 1024 * 1024
+_MAX_KEPT_BYTES = 20 * 1024 * 1024
 """Maximum bytes of a file that is kept to compare the next one with."""
 OPEN_FOLDERS = 128
 """Maximum folders kept open while applying; a process may usually have 1,024 descriptors, on macOS 256."""
@@ -269,7 +269,7 @@ class PosixFilesystem:
     def stat_node(self, path: str) -> FileNode | None:
         """Return the node at a path."""
         try:
-            with _At(self, path) as at:
+            with _ParentFolder(self, path) as at:
                 facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -285,40 +285,40 @@ class PosixFilesystem:
         read.
         """
         try:
-            with _At(self, path) as at:
+            with _ParentFolder(self, path) as at:
                 if link := _read_link(at.name, at.folder):
                     return link
                 limit = self._read_limit if limit is None else min(limit, self._read_limit)
                 data, facts = read_file(at.name, limit, folder=at.folder)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        data, sha256 = self._hashed(data)
+        data, sha256 = self._hash(data)
         version = FileVersion(sha256=sha256, size=len(data), mode=stat.S_IMODE(facts.st_mode))
         return DiskFile(data, version, _identity(facts), facts.st_nlink)
 
-    def _hashed(self, data: bytes) -> tuple[bytes, str]:
+    def _hash(self, data: bytes) -> tuple[bytes, str]:
         """Return the bytes and their SHA-256, without a new hash if the file read before had the same bytes."""
         latest = self._latest
         if latest is None or latest[0] != data:
             latest = data, hashlib.sha256(data).hexdigest()
-            self._latest = latest if len(data) <= _KEPT else None
+            self._latest = latest if len(data) <= _MAX_KEPT_BYTES else None
         return latest
 
     def list_names(self, folder: str) -> list[str]:
         """Return the names in a folder."""
         try:
-            with _At(self, f"{folder}/." if folder else ".") as at:
+            with _ParentFolder(self, f"{folder}/." if folder else ".") as at:
                 return os.listdir(at.folder)  # noqa: PTH208 (a Path can't be made of a descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
         """Create a file and sync its bytes to disk."""
-        with _At(self, path) as at:
+        with _ParentFolder(self, path) as at:
             if stat.S_ISLNK(mode):
                 os.symlink(os.fsdecode(data), at.name, dir_fd=at.folder)
                 return _identity(os.stat(at.name, dir_fd=at.folder, follow_symlinks=False))
-            descriptor = os.open(at.name, _CREATE, 0o600, dir_fd=at.folder)
+            descriptor = os.open(at.name, _CREATE_FLAGS, 0o600, dir_fd=at.folder)
         try:
             view = memoryview(data)
             while view:
@@ -335,7 +335,7 @@ class PosixFilesystem:
         """Exchange the files at a path and at a temporary name."""
         from app.proposals.files import filesystem as renames
 
-        with _At(self, path) as one, _At(self, temp) as other:
+        with _ParentFolder(self, path) as one, _ParentFolder(self, temp) as other:
             if renames.exchange_names(one.folder, one.name, other.folder, other.name):
                 return
         self.move_to_temp(path, second_exchange_temp_name(temp))
@@ -344,43 +344,43 @@ class PosixFilesystem:
 
     def move_to_temp(self, path: str, temp: str) -> None:
         """Move the file at the path to a temporary name."""
-        with _At(self, path) as source, _At(self, temp) as target:
+        with _ParentFolder(self, path) as source, _ParentFolder(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def move_to_path(self, temp: str, path: str) -> None:
         """Move the file at a temporary name to a path."""
         from app.proposals.files import filesystem as renames
 
-        with _At(self, temp) as source, _At(self, path) as target:
+        with _ParentFolder(self, temp) as source, _ParentFolder(self, path) as target:
             renames.move_to_free_name(source.folder, source.name, target.folder, target.name)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
-        with _At(self, path) as at:
+        with _ParentFolder(self, path) as at:
             os.unlink(at.name, dir_fd=at.folder)
 
     def make_folder(self, path: str, mode: int | None = None) -> None:
         """Create a folder."""
-        with _At(self, path) as at:
+        with _ParentFolder(self, path) as at:
             os.mkdir(at.name, 0o777 if mode is None else mode, dir_fd=at.folder)
         if mode is not None:
             # `os.mkdir` applies the umask and ignores special bits.
-            with _At(self, f"{path}/.") as made:
+            with _ParentFolder(self, f"{path}/.") as made:
                 os.fchmod(made.folder, mode)
 
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""
         self.close()
-        with _At(self, path) as at:
+        with _ParentFolder(self, path) as at:
             os.rmdir(at.name, dir_fd=at.folder)
 
     def sync_folder(self, path: str) -> None:
         """Sync a folder's names to disk."""
-        with _At(self, f"{path}/." if path else ".") as at:
+        with _ParentFolder(self, f"{path}/." if path else ".") as at:
             try:
                 os.fsync(at.folder)
             except OSError as error:
-                if error.errno not in _NO_FLUSH:
+                if error.errno not in _NO_SYNC_ERRORS:
                     raise
 
     def free_bytes(self) -> int:
@@ -390,7 +390,7 @@ class PosixFilesystem:
 
     def is_writable(self, folder: str) -> bool:
         """Return whether names in the folder may be changed."""
-        with _At(self, f"{folder}/." if folder else ".") as at:
+        with _ParentFolder(self, f"{folder}/." if folder else ".") as at:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
 
     def close(self) -> None:
@@ -409,12 +409,12 @@ class PosixFilesystem:
             parent, _, name = path.rpartition("/")
             above, kept = self.open_folder(parent)
             try:
-                descriptor = os.open(name, _FOLDER, dir_fd=above)
+                descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=above)
             finally:
                 if not kept:
                     os.close(above)
         else:
-            descriptor = os.open(self._root, _FOLDER)
+            descriptor = os.open(self._root, _FOLDER_FLAGS)
         with self._lock:
             if path in self._open or len(self._open) >= self._keep_open:
                 return descriptor, False
@@ -424,8 +424,8 @@ class PosixFilesystem:
     def _copy_attributes(self, descriptor: int, like: str) -> None:
         """Copy owner, group and extended attributes, as far as this user may set them."""
         try:
-            with _At(self, like) as at:
-                source = os.open(at.name, _READ, dir_fd=at.folder)
+            with _ParentFolder(self, like) as at:
+                source = os.open(at.name, _READ_FLAGS, dir_fd=at.folder)
         except OSError:
             return
         try:
@@ -467,7 +467,7 @@ def _identity(facts: os.stat_result) -> FileIdentity:
     return FileIdentity(device=facts.st_dev, inode=facts.st_ino)
 
 
-class _At:
+class _ParentFolder:
     """The open parent folder of a path and the last name in it, for the *at() family of calls."""
 
     __slots__ = ("_filesystem", "_kept", "_path", "folder", "name")
@@ -476,7 +476,7 @@ class _At:
         self._filesystem = filesystem
         self._path = path
 
-    def __enter__(self) -> "_At":
+    def __enter__(self) -> "_ParentFolder":
         parent, _, self.name = self._path.rpartition("/")
         self.folder, self._kept = self._filesystem.open_folder(parent)
         return self

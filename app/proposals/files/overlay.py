@@ -26,7 +26,7 @@ OLD_BYTES = 256 * 1024
 OLD_READ_BYTES = 8 * 1024 * 1024
 """The same for content that is not stored: a later edit of that version needs it for a merge."""
 OLD_SECONDS = 60.0
-_LEAST_DIGITS = 8
+_MIN_PREFIX_DIGITS = 8
 """Minimum digits of a SHA-256 to look up: fewer could match another file's content."""
 _CACHED_CHANGES, _OLD_CHANGES = 100_000, 200
 """Maximum number of cached line changes, and of those that stay for longer than `OLD_SECONDS`."""
@@ -97,11 +97,11 @@ class ContentStore:
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._read: AgingCache[str, bytes] = AgingCache(CACHE_BYTES, OLD_READ_BYTES)
+        self._read = AgingCache[str, bytes](CACHE_BYTES, OLD_READ_BYTES)
         """Content that may not be in the store: what the model has read and may base an edit on."""
-        self._stored: AgingCache[str, bytes] = AgingCache(CACHE_BYTES, OLD_BYTES)
+        self._stored = AgingCache[str, bytes](CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
-        self._compared: AgingCache[tuple[str, str], Sequence[LineChange]] = AgingCache(_CACHED_CHANGES, _OLD_CHANGES)
+        self._line_changes = AgingCache[tuple[str, str], Sequence[LineChange]](_CACHED_CHANGES, _OLD_CHANGES)
 
     def cache_content(self, sha256: str, data: bytes) -> None:
         """Cache content that may be needed soon; remove the oldest when there is too much."""
@@ -146,7 +146,7 @@ class ContentStore:
         with self._lock:
             data = self._unsaved.get(version.sha256)
             if data is None:
-                data = self._recent(version.sha256)
+                data = self._find_cached(version.sha256)
         if data is None:
             try:
                 data = self._store.read_blob(version.sha256)
@@ -159,7 +159,7 @@ class ContentStore:
             self._remember_stored(version.sha256, data)
         return data
 
-    def _recent(self, sha256: str) -> bytes | None:
+    def _find_cached(self, sha256: str) -> bytes | None:
         data = self._read.get(sha256)
         return self._stored.get(sha256) if data is None else data
 
@@ -167,12 +167,12 @@ class ContentStore:
         """Return the line changes from one version to another; computed once."""
         pair = (base.sha256 if base else "", result.sha256 if result else "")
         with self._lock:
-            found = self._compared.get(pair)
-        if found is None:
-            found = diff_lines(Document(self.get(base)).lines, Document(self.get(result)).lines)
+            changes = self._line_changes.get(pair)
+        if changes is None:
+            changes = diff_lines(Document(self.get(base)).lines, Document(self.get(result)).lines)
             with self._lock:
-                self._compared.add(pair, found, len(found) + 1)
-        return found
+                self._line_changes.add(pair, changes, len(changes) + 1)
+        return changes
 
     def find_by_prefix(self, prefix: str) -> bytes | None:
         """Return content by the first digits of its SHA-256; None if it is unknown or they are ambiguous.
@@ -180,12 +180,12 @@ class ContentStore:
         The store is only searched for a whole hash.
         """
         prefix = prefix.strip().lower()
-        if len(prefix) < _LEAST_DIGITS:
+        if len(prefix) < _MIN_PREFIX_DIGITS:
             return None
         with self._lock:
-            found = self._read.items_with_prefix(prefix) | self._stored.items_with_prefix(prefix)
-        if found:
-            return next(iter(found.values())) if len(found) == 1 else None
+            contents = self._read.items_with_prefix(prefix) | self._stored.items_with_prefix(prefix)
+        if contents:
+            return next(iter(contents.values())) if len(contents) == 1 else None
         try:
             return self._store.read_blob(prefix)
         except KeyError:
@@ -293,10 +293,10 @@ class Overlay:
         """Return every file below a folder, with the pending changes applied."""
         below = f"{folder}/"
         self.pending.load((folder,))
-        here = {path: entry for path, entry in self.pending.loaded_paths().items() if path.startswith(below)}
-        gone = {path for path, entry in here.items() if entry.version is None}
-        put = here.keys() - gone
-        return sorted(({*list_files_below(self.filesystem, folder)} - gone) | put)
+        pending = {path: entry for path, entry in self.pending.loaded_paths().items() if path.startswith(below)}
+        deleted = {path for path, entry in pending.items() if entry.version is None}
+        present = pending.keys() - deleted
+        return sorted(({*list_files_below(self.filesystem, folder)} - deleted) | present)
 
     def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Return the paths that the pending changes add to the disk, and those that they remove."""
@@ -319,8 +319,8 @@ def is_same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
 
 def read_pending_files(contents: ContentStore, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
     """Return the files of pending changes with their bytes, None for deleted ones. Raises MissingContent."""
-    found: dict[str, FileOrLink | None] = {}
+    files: dict[str, FileOrLink | None] = {}
     for path, entry in pending.items():
         version = entry.version
-        found[path] = None if version is None else FileOrLink(contents.get(version), version.mode, entry.since)
-    return found
+        files[path] = None if version is None else FileOrLink(contents.get(version), version.mode, entry.since)
+    return files

@@ -51,10 +51,10 @@ class JournalApplier:
             ApplyFailed: every file is as it was before.
             RecoveryNeeded: the rollback failed too; `recover_records` finishes it later.
         """
-        with _uninterrupted():
-            return self._run(record, proposal, before)
+        with _interrupts_blocked():
+            return self._apply(record, proposal, before)
 
-    def _run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
+    def _apply(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         try:
             record = self._store.open_journal_record(record)
         except Exception as error:
@@ -64,19 +64,19 @@ class JournalApplier:
         touched: set[str] = set()
         swapped_out: dict[str, FileNode] = {}
         try:
-            record = self._prepared(record)
+            record = self._prepare(record)
             self._store.mark_journal_prepared(record)
             self._carry_out(record, touched, swapped_out)
             self.rollback.sync_folders(record)
             done = record.model_copy(update={"state": "done"})
             self._store.close_journal_record(done, proposal)
         except Exception as error:
-            raise self._given_up(record, before, touched, error) from error
+            raise self._give_up(record, before, touched, error) from error
         with suppress(OSError):
             return self.rollback.remove_leftovers(done, swapped_out)
         return []
 
-    def _prepared(self, record: JournalRecord) -> JournalRecord:
+    def _prepare(self, record: JournalRecord) -> JournalRecord:
         """Write the new contents to temporary files; return the record with the identities of these files."""
         made: dict[str, FileIdentity] = {}
 
@@ -101,14 +101,14 @@ class JournalApplier:
             touched: Receives every path that was changed.
             swapped_out: Receives the replaced files by their temporary names.
         """
-        puts = resulting_paths(record)
+        written = resulting_paths(record)
         folders_made = False
         for entry in record.entries:
             if entry.after is not None and not folders_made:
-                self._make_way(record, puts)
+                self._change_folders(record, written)
                 folders_made = True
             try:
-                self._change(entry)
+                self._change_path(entry)
             except FileNotFoundError as error:
                 raise PathMismatch(f"{entry.path} was removed by someone else at this very moment") from error
             except FileExistsError as error:
@@ -120,14 +120,14 @@ class JournalApplier:
                     raise PathMismatch(f"{entry.path} changed at this very moment")
                 swapped_out[entry.temp] = node
 
-    def _make_way(self, record: JournalRecord, puts: set[str]) -> None:
+    def _change_folders(self, record: JournalRecord, written: set[str]) -> None:
         for folder in record.dropped_folders:
-            if folder in puts or any(above in puts for above in parent_folders(folder)):
+            if folder in written or any(above in written for above in parent_folders(folder)):
                 self._filesystem.remove_folder(folder)
         for folder in record.made_folders:
             self._filesystem.make_folder(folder, record.folder_modes.get(folder))
 
-    def _change(self, entry: JournalEntry) -> None:
+    def _change_path(self, entry: JournalEntry) -> None:
         if entry.after is None:
             self._filesystem.move_to_temp(entry.path, entry.temp)
         elif entry.before is None:
@@ -135,7 +135,7 @@ class JournalApplier:
         else:
             self._filesystem.exchange(entry.path, entry.temp)
 
-    def _given_up(
+    def _give_up(
         self, record: JournalRecord, before: Proposal, touched: Collection[str], error: Exception
     ) -> ProposalError:
         """Roll everything back; return the error for the user."""
@@ -154,7 +154,7 @@ class JournalApplier:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay until the next
     start.
     """
@@ -173,8 +173,8 @@ def describe_os_error(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-_WORDS = {"apply": "approval", "undo": "undo", "redo": "redo"}
-_SHOWN = 5
+_ACTION_NAMES = {"apply": "approval", "undo": "undo", "redo": "redo"}
+_MAX_NAMED_PATHS = 5
 
 
 def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
@@ -188,7 +188,7 @@ def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
     lines = clear_leftovers(store, rollback)
     # Earlier versions left a record blocked if another program had changed a file.
     for state in ("open", "blocked"):
-        lines += [_finish(store, rollback, record) for record in reversed(store.journal_records(state=state))]
+        lines += [_finish_record(store, rollback, record) for record in reversed(store.journal_records(state=state))]
     return lines
 
 
@@ -201,36 +201,36 @@ def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
         A sentence for each file that stays.
     """
     latest = [record for record in store.journal_records(limit=1) if record.state in ("done", "rolled_back")]
-    return [line for record in latest for line in _tidied(rollback, record)]
+    return [line for record in latest for line in _remove_leftovers(rollback, record)]
 
 
-def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:
-    name = f"The {_WORDS[record.action]} of {record.proposal}"
+def _finish_record(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:
+    name = f"The {_ACTION_NAMES[record.action]} of {record.proposal}"
     try:
         record = rollback.drop_lost_identities(record)
         if rollback.is_carried_out(record):
-            return _complete(store, rollback, record, name)
+            return _complete_record(store, rollback, record, name)
         kept = rollback.roll_back(record, {entry.path for entry in record.entries})
         closed = record.model_copy(update={"state": "rolled_back"})
         changed = rollback.paths_changed_by_others(closed)
         outcome = f"{name} had been cut off: it was rolled back, every {{}} is as before."
-        unrecorded = _close(store, closed, lambda: _as_before(store.proposal(record.proposal), record))
-        return _told(outcome, changed, kept, unrecorded)
+        unrecorded = _close_record(store, closed, lambda: _restored_proposal(store.proposal(record.proposal), record))
+        return _describe_recovery(outcome, changed, kept, unrecorded)
     except Exception as error:
         return (
             f"{name} was cut off and is not put right yet ({describe_os_error(error)}); start signoff again to retry."
         )
 
 
-def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
+def _complete_record(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
     changed = rollback.paths_changed_by_others(done)
     outcome = f"{name} had been cut off after the last file: it was completed, every {{}} is new."
-    unrecorded = _close(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
-    return _told(outcome, changed, [] if unrecorded else _tidied(rollback, done), unrecorded)
+    unrecorded = _close_record(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
+    return _describe_recovery(outcome, changed, [] if unrecorded else _remove_leftovers(rollback, done), unrecorded)
 
 
-def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
+def _close_record(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
     """Record the end of an apply; return a sentence if that fails although the files are right."""
     try:
         store.close_journal_record(record, proposal())
@@ -239,23 +239,23 @@ def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], P
     return ""
 
 
-def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
+def _remove_leftovers(rollback: Rollback, record: JournalRecord) -> list[str]:
     try:
         return rollback.remove_leftovers(rollback.drop_lost_identities(record))
     except OSError:
         return []
 
 
-def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
+def _describe_recovery(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
     """Return one line: the outcome, changes by other programs, where files are kept, and what is still to do."""
     line = outcome.format("other file" if changed else "file")
     if changed:
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-        line += f" Somebody else changed {', '.join(changed[:_SHOWN])}{more}; that stays as it is."
+        more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
+        line += f" Somebody else changed {', '.join(changed[:_MAX_NAMED_PATHS])}{more}; that stays as it is."
     return " ".join(filter(None, (line, *kept, unrecorded)))
 
 
-def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | None:
+def _restored_proposal(stored: Proposal | None, record: JournalRecord) -> Proposal | None:
     """Return the proposal in its state from before the record was opened."""
     if stored is None or stored.state is not ProposalState.FAILED:
         return stored
@@ -281,22 +281,22 @@ def check_record_against_disk(
         ApplyFailed: a check failed; the message has the first problem. Nothing was written.
     """
     try:
-        found = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
-        _check_end_tree(filesystem, transitions)
+        identities = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
+        _check_resulting_tree(filesystem, transitions)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
             if not filesystem.is_writable(folder):
                 where = f"the folder {folder}" if folder else "the workspace's folder"
                 raise _Unfit(f"{where} can't be written; change its permissions first")
-        need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
-        if need > (free := filesystem.free_bytes()):
-            raise _Unfit(f"the disk is full: {need:,} bytes are needed, {free:,} are free; make room first")
+        needed = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
+        if needed > (free := filesystem.free_bytes()):
+            raise _Unfit(f"the disk is full: {needed:,} bytes are needed, {free:,} are free; make room first")
     except _Unfit as error:
         raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}.") from error
     except (OSError, WorkspaceError) as error:
         raise ApplyFailed(
             f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
         ) from error
-    entries = tuple(entry.model_copy(update={"found": found.get(entry.path)}) for entry in record.entries)
+    entries = tuple(entry.model_copy(update={"found": identities.get(entry.path)}) for entry in record.entries)
     return record.model_copy(update={"entries": entries})
 
 
@@ -307,8 +307,8 @@ class _Unfit(Exception):
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: PathTransition) -> FileIdentity | None:
     """Return the identity of the file at a path, None for no file; raise _Unfit if its content is not as planned."""
     # A link itself is replaced; only the folders above it must not be links.
-    way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
-    if workspace.resolve_both_paths(way) != (way, way):
+    checked_path = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
+    if workspace.resolve_both_paths(checked_path) != (checked_path, checked_path):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
@@ -322,13 +322,13 @@ def _is_link(step: PathTransition) -> bool:
     return any(version is not None and version.is_link for version in (step.before, step.after))
 
 
-def _check_end_tree(filesystem: Filesystem, transitions: Sequence[PathTransition]) -> None:
+def _check_resulting_tree(filesystem: Filesystem, transitions: Sequence[PathTransition]) -> None:
     """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
-    gone = {step.path for step in transitions if step.after is None}
-    puts = {step.path for step in transitions if step.after}
+    removed = {step.path for step in transitions if step.after is None}
+    written = {step.path for step in transitions if step.after}
     names: dict[str, str] = {}
     listings: Listings = {}
-    for path in sorted(puts):
+    for path in sorted(written):
         other = names.setdefault(fold_case_and_unicode_form(path), path)
         if other != path:
             raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
@@ -336,19 +336,19 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[PathTransition
         if step.after is None or step.before is not None:
             continue
         for folder in parent_folders(step.path):
-            if folder in puts:
+            if folder in written:
                 raise _Unfit(f"{folder} can't be a file and the folder of {step.path}")
-            if filesystem.kind(folder) in ("file", "link", "other") and folder not in gone:
+            if filesystem.kind(folder) in ("file", "link", "other") and folder not in removed:
                 raise _Unfit(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
             below = list_files_below(filesystem, step.path)
-            left = [path for path in below if path not in gone]
+            left = [path for path in below if path not in removed]
             if left:
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
             if not below:
                 raise _Unfit(f"{step.path} is a folder; remove it first")
         clash = find_case_clash(filesystem, step.path, listings)
-        if clash and clash not in gone:
+        if clash and clash not in removed:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 
 
@@ -361,16 +361,16 @@ def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> 
 
     `listings` receives the names that were read, for the next path.
     """
-    there = ""
+    existing = ""
     parts = path.split("/")
-    for at, name in enumerate(parts):
-        if there not in listings:
-            listings[there] = {}
-            for entry in filesystem.list_names(there):
-                listings[there].setdefault(fold_case_and_unicode_form(entry), []).append(entry)
-        alike = listings[there].get(fold_case_and_unicode_form(name))
-        if not alike:
-            return "" if there == "/".join(parts[:at]) else "/".join([there, *parts[at:]])
-        found = name if name in alike else alike[0]
-        there = f"{there}/{found}" if there else found
-    return "" if there == path else there
+    for index, name in enumerate(parts):
+        if existing not in listings:
+            listings[existing] = {}
+            for entry in filesystem.list_names(existing):
+                listings[existing].setdefault(fold_case_and_unicode_form(entry), []).append(entry)
+        similar = listings[existing].get(fold_case_and_unicode_form(name))
+        if not similar:
+            return "" if existing == "/".join(parts[:index]) else "/".join([existing, *parts[index:]])
+        match = name if name in similar else similar[0]
+        existing = f"{existing}/{match}" if existing else match
+    return "" if existing == path else existing

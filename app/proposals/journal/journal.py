@@ -22,8 +22,8 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 Action = Literal["apply", "undo", "redo"]
 
-_TEMP = ".signoff-"
-_LONGEST_NAME = 240
+_TEMP_PREFIX = ".signoff-"
+_MAX_NAME_BYTES = 240
 """Maximum bytes: file systems allow 255, and a number may be appended."""
 
 
@@ -60,17 +60,17 @@ def plan_journal_record(
         folder_modes: Permission bits that folders had when they were removed, in case they come back.
     """
     steps = [step for step in transitions if not is_same_version(step.before, step.after)]
-    puts = {step.path for step in steps if step.after}
-    above_puts = {folder for path in puts for folder in parent_folders(path)}
-    folded_puts = {fold_case_and_unicode_form(path) for path in puts}
+    written = {step.path for step in steps if step.after}
+    above_written = {folder for path in written for folder in parent_folders(path)}
+    folded_written = {fold_case_and_unicode_form(path) for path in written}
     early: list[PathTransition] = []
     late: list[PathTransition] = []
     for step in steps:
         if step.after is None:
             in_the_way = (
-                step.path in above_puts
-                or fold_case_and_unicode_form(step.path) in folded_puts
-                or any(folder in puts for folder in parent_folders(step.path))
+                step.path in above_written
+                or fold_case_and_unicode_form(step.path) in folded_written
+                or any(folder in written for folder in parent_folders(step.path))
             )
             (early if in_the_way else late).append(step)
     ordered = [
@@ -83,17 +83,17 @@ def plan_journal_record(
         dropped_folders = {folder for step in steps if not step.after for folder in parent_folders(step.path)}
     # Many files are in few folders: look up each folder once.
     kind = cache(filesystem.kind)
-    made = {folder for folder in above_puts if kind(folder) != "folder"}
-    dropped = {folder: filesystem.stat_node(folder) for folder in dropped_folders}
-    mark = secrets.token_hex(6)
+    missing = {folder for folder in above_written if kind(folder) != "folder"}
+    dropped_nodes = {folder: filesystem.stat_node(folder) for folder in dropped_folders}
+    token = secrets.token_hex(6)
     return JournalRecord(
         proposal=proposal.id,
         action=action,
         time=time.time(),
-        entries=tuple(_entry(kind, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
-        made_folders=tuple(sorted(made, key=lambda folder: folder.count("/"))),
-        dropped_folders=tuple(sorted(dropped, key=lambda folder: -folder.count("/"))),
-        folder_modes={**folder_modes, **{folder: node.mode for folder, node in dropped.items() if node}},
+        entries=tuple(_make_entry(kind, step, written, f"{token}-{n}") for n, step in enumerate(ordered)),
+        made_folders=tuple(sorted(missing, key=lambda folder: folder.count("/"))),
+        dropped_folders=tuple(sorted(dropped_nodes, key=lambda folder: -folder.count("/"))),
+        folder_modes={**folder_modes, **{folder: node.mode for folder, node in dropped_nodes.items() if node}},
         prepared=False,
         after_proposal=proposal.model_dump_json(),
     )
@@ -103,9 +103,9 @@ def displaced_file_name(record: JournalRecord, entry: JournalEntry) -> str:
     """Return the name for another program's file that stays beside its path, because it cannot have the path
     again.
     """
-    mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
-    suffix = f".kept-{record.proposal}-{mark[:4]}{number}"
-    name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _LONGEST_NAME - len(suffix)]
+    token, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP_PREFIX).removesuffix(".tmp").partition("-")
+    suffix = f".kept-{record.proposal}-{token[:4]}{number}"
+    name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _MAX_NAME_BYTES - len(suffix)]
     return name.decode("utf-8", "ignore") + suffix
 
 
@@ -119,14 +119,14 @@ def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
 
     An undo reverts everything before it; a redo, which follows an undo, writes all of it again in one record.
     """
-    found: list[JournalRecord] = []
+    effective: list[JournalRecord] = []
     for record in records:
         if record.state != "done":
             continue
         if record.action == "undo":
             break
-        found.append(record)
-    return found
+        effective.append(record)
+    return effective
 
 
 def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
@@ -141,32 +141,32 @@ def recorded_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
     return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}
 
 
-def _entry(kind: Callable[[str], Kind], step: PathTransition, puts: set[str], mark: str) -> JournalEntry:
-    folder = _temp_folder(kind, step, puts)
+def _make_entry(kind: Callable[[str], Kind], step: PathTransition, written: set[str], token: str) -> JournalEntry:
+    folder = _temp_folder(kind, step, written)
     return JournalEntry(
         path=step.path,
-        op=_op(step),
+        op=_operation(step),
         new_path=step.moved_to,
         before=step.before.sha256 if step.before else None,
         after=step.after.sha256 if step.after else None,
         before_mode=step.before.mode if step.before else None,
         after_mode=step.after.mode if step.after else None,
-        temp=f"{folder}/{_TEMP}{mark}.tmp" if folder else f"{_TEMP}{mark}.tmp",
+        temp=f"{folder}/{_TEMP_PREFIX}{token}.tmp" if folder else f"{_TEMP_PREFIX}{token}.tmp",
     )
 
 
-def _temp_folder(kind: Callable[[str], Kind], step: PathTransition, puts: set[str]) -> str:
+def _temp_folder(kind: Callable[[str], Kind], step: PathTransition, written: set[str]) -> str:
     """Return the folder for the temporary file: that of the path, or the nearest one above that exists and remains a
     folder.
     """
     above = parent_folders(step.path)
     for index, folder in enumerate(above):
-        if folder in puts or kind(folder) != "folder":
+        if folder in written or kind(folder) != "folder":
             return above[index - 1] if index else ""
     return above[-1] if above else ""
 
 
-def _op(step: PathTransition) -> FileOperation:
+def _operation(step: PathTransition) -> FileOperation:
     if step.before is None:
         return FileOperation.CREATE
     if step.after is None:

@@ -18,29 +18,29 @@ from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
-_NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)
+_NOT_OUR_FILE_ERRORS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)
 """Errors when reading a link, a file over the limit, a device, a socket, or a file without permission."""
 
 
 def path_holds_original_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file for which the plan was made. Raises OSError."""
-    return _holds(filesystem, path, entry.before, entry.before_mode, entry.found)
+    return _path_holds(filesystem, path, entry.before, entry.before_mode, entry.found)
 
 
 def path_holds_prepared_file(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
     """Return whether a path holds the same file that was prepared, unchanged. Raises OSError."""
     mode = entry.after_mode if entry.op is FileOperation.MODE else None
-    return _holds(filesystem, path, entry.after, mode, entry.made)
+    return _path_holds(filesystem, path, entry.after, mode, entry.made)
 
 
 def path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
     """Return whether a path holds this content, in any file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.stat_node(path) is None
-    return _holds(filesystem, path, sha256, None, None)
+    return _path_holds(filesystem, path, sha256, None, None)
 
 
-def _holds(
+def _path_holds(
     filesystem: Filesystem, path: str, sha256: str | None, mode: int | None, identity: FileIdentity | None
 ) -> bool:
     node = filesystem.stat_node(path)
@@ -49,7 +49,7 @@ def _holds(
     try:
         file = filesystem.read(path)
     except OSError as error:
-        if error.errno in _NOT_OURS:
+        if error.errno in _NOT_OUR_FILE_ERRORS:
             return False
         raise
     return (
@@ -60,10 +60,10 @@ def _holds(
     )
 
 
-_WORKERS = 8
+_MAX_THREADS = 8
 """Threads that write and remove prepared files: one flush of the disk's journal then serves several files."""
 
-_TRIES = 5
+_MAX_TRIES = 5
 """Attempts on a path that other programs change between two steps; then the next recovery handles it."""
 
 
@@ -114,17 +114,17 @@ class Rollback:
             backwards = record.entries[::-1]
             for entry in backwards:
                 if entry.before is None:
-                    self._take_back(record, entry, entry.path in touched)
+                    self._restore(record, entry, entry.path in touched)
             for folder in reversed(record.made_folders):
                 with suppress(OSError):
                     self._filesystem.remove_folder(folder)
             for entry in backwards:
                 if entry.before is not None:
-                    self._take_back(record, entry, entry.path in touched)
+                    self._restore(record, entry, entry.path in touched)
         else:
-            run_parallel(record.entries, lambda entry: self._drop(entry.temp))
+            run_parallel(record.entries, lambda entry: self._remove(entry.temp))
         self.sync_folders(record)
-        return list(self._kept(record))
+        return list(self._describe_kept_files(record))
 
     def remove_leftovers(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
         """Remove the files that a closed record no longer needs; the next recovery removes what is left.
@@ -136,30 +136,30 @@ class Rollback:
             A sentence for each file that stays, because it is not the one that was replaced.
         """
         kept: list[str] = []
-        known = swapped_out or {}
+        checked_nodes = swapped_out or {}
         unfinished = swapped_out is not None
 
         def clear(entry: JournalEntry) -> None:
             nonlocal unfinished
-            for name in (entry.temp, second_exchange_temp_name(entry.temp), _rewritten(entry)):
+            for name in (entry.temp, second_exchange_temp_name(entry.temp), _old_content_temp(entry)):
                 node = self._filesystem.stat_node(name)
                 if node is None:
                     continue
                 unfinished = True
-                ours = not record.prepared or name == _rewritten(entry)
-                if ours or node == known.get(name) or self._is_known(entry, name):
-                    self._drop(name)
+                is_ours = not record.prepared or name == _old_content_temp(entry)
+                if is_ours or node == checked_nodes.get(name) or self._is_known(entry, name):
+                    self._remove(name)
                 elif record.state == "done":
-                    kept.append(_sentence(entry.path, self._keep(record, entry, name)))
+                    kept.append(_kept_file_sentence(entry.path, self._keep_beside(record, entry, name)))
                 else:
-                    self._take_back(record, entry, False)
+                    self._restore(record, entry, False)
 
         run_parallel(record.entries, clear)
         # After a complete removal, a folder with one of these names belongs to another program.
         if record.state == "done" and unfinished:
-            puts = resulting_paths(record)
+            written = resulting_paths(record)
             for folder in record.dropped_folders:
-                if folder not in puts:
+                if folder not in written:
                     with suppress(OSError):
                         self._filesystem.remove_folder(folder)
         return kept
@@ -200,20 +200,20 @@ class Rollback:
             self._filesystem, entry, name
         )
 
-    def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
+    def _restore(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
         """Move a replaced file back to its path, and remove the prepared one from it."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
-        self._join_exchange(record, entry)
-        for _ in range(_TRIES):
+        self._end_exchange(record, entry)
+        for _ in range(_MAX_TRIES):
             if path_holds_prepared_file(disk, entry, temp):
-                return self._drop(temp)
+                return self._remove(temp)
             if disk.stat_node(temp) is None:
                 if path_holds_prepared_file(disk, entry, path) and entry.before is None:
                     disk.move_to_temp(path, temp)
                 elif path_holds_prepared_file(disk, entry, path) or (
                     touched and not entry.after and self._is_free(record, path)
                 ):
-                    self._rewrite(entry)
+                    self._write_old_content(entry)
                 else:
                     return None
             elif path_holds_prepared_file(disk, entry, path):
@@ -221,26 +221,26 @@ class Rollback:
                 if not path_holds_prepared_file(disk, entry, temp):
                     # Another program replaced the file between the two steps: its file gets the path again.
                     disk.exchange(path, temp)
-            elif self._returned(record, temp, path):
+            elif self._moved_back(record, temp, path):
                 return None
             elif not self._is_free(record, path):
-                self._keep(record, entry, temp)
+                self._keep_beside(record, entry, temp)
                 return None
         raise PathContention(f"{path} keeps changing")
 
-    def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
+    def _end_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
         """Finish or revert an exchange in several steps that was interrupted between them."""
-        aside = second_exchange_temp_name(entry.temp)
-        if self._filesystem.stat_node(aside) is None:
+        second_temp = second_exchange_temp_name(entry.temp)
+        if self._filesystem.stat_node(second_temp) is None:
             return
-        if path_holds_prepared_file(self._filesystem, entry, aside):
-            self._drop(aside)
+        if path_holds_prepared_file(self._filesystem, entry, second_temp):
+            self._remove(second_temp)
         elif self._filesystem.stat_node(entry.temp) is None:
-            self._filesystem.move_to_temp(aside, entry.temp)
-        elif not self._returned(record, aside, entry.path):
-            self._keep(record, entry, aside)
+            self._filesystem.move_to_temp(second_temp, entry.temp)
+        elif not self._moved_back(record, second_temp, entry.path):
+            self._keep_beside(record, entry, second_temp)
 
-    def _returned(self, record: JournalRecord, name: str, path: str) -> bool:
+    def _moved_back(self, record: JournalRecord, name: str, path: str) -> bool:
         """Move our backup `name` to `path` if `path` is free; return whether it was moved."""
         if not self._is_free(record, path):
             return False
@@ -263,17 +263,17 @@ class Rollback:
                 return False
         return True
 
-    def _rewrite(self, entry: JournalEntry) -> None:
+    def _write_old_content(self, entry: JournalEntry) -> None:
         """Restore the old content from the store, because the old file itself does not exist any more."""
-        self._drop(_rewritten(entry))
+        self._remove(_old_content_temp(entry))
         data = self._contents.get(FileVersion(sha256=entry.before or "", size=0))
         mode = 0o644 if entry.before_mode is None else entry.before_mode
-        self._filesystem.write_new(_rewritten(entry), data, mode, entry.path if entry.after else "")
-        self._filesystem.move_to_temp(_rewritten(entry), entry.temp)
+        self._filesystem.write_new(_old_content_temp(entry), data, mode, entry.path if entry.after else "")
+        self._filesystem.move_to_temp(_old_content_temp(entry), entry.temp)
 
-    def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
+    def _keep_beside(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Rename another program's file to a free name beside its path; return the name."""
-        folder = self._beside(entry)
+        folder = self._folder_beside(entry)
         wanted = f"{folder}/{displaced_file_name(record, entry)}" if folder else displaced_file_name(record, entry)
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
@@ -282,20 +282,21 @@ class Rollback:
                 return kept
         raise AssertionError("some name is free")
 
-    def _kept(self, record: JournalRecord) -> Iterator[str]:
+    def _describe_kept_files(self, record: JournalRecord) -> Iterator[str]:
         """Yield a sentence for each file that was kept, also by a recovery that was interrupted."""
-        names = {folder: self._filesystem.list_names(folder) for folder in {self._beside(e) for e in record.entries}}
+        folders = {self._folder_beside(entry) for entry in record.entries}
+        names = {folder: self._filesystem.list_names(folder) for folder in folders}
         for entry in record.entries:
-            folder, wanted = self._beside(entry), displaced_file_name(record, entry)
+            folder, wanted = self._folder_beside(entry), displaced_file_name(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
-                    yield _sentence(entry.path, f"{folder}/{name}" if folder else name)
+                    yield _kept_file_sentence(entry.path, f"{folder}/{name}" if folder else name)
 
-    def _beside(self, entry: JournalEntry) -> str:
+    def _folder_beside(self, entry: JournalEntry) -> str:
         folder = entry.path.rpartition("/")[0]
         return folder if not folder or self._filesystem.kind(folder) == "folder" else entry.temp.rpartition("/")[0]
 
-    def _drop(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         with suppress(OSError):
             self._filesystem.remove(name)
 
@@ -307,7 +308,7 @@ def block_interrupts() -> set[signal.Signals | int]:
 
 def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
     """Call a function for many entries, several at a time; raise the first error once no call is running any more."""
-    if len(entries) < _WORKERS:
+    if len(entries) < _MAX_THREADS:
         for entry in entries:
             work(entry)
         return
@@ -318,15 +319,15 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
 
     # One task for each thread, not for each file: handing over a task costs as much as a file. The threads block
     # signals too: a thread still ends after it was joined, and would receive a signal that the next operation blocks.
-    with ThreadPoolExecutor(_WORKERS, "signoff-write", block_interrupts) as pool:
-        for _ in pool.map(work_on, [entries[first::_WORKERS] for first in range(_WORKERS)]):
+    with ThreadPoolExecutor(_MAX_THREADS, "signoff-write", block_interrupts) as pool:
+        for _ in pool.map(work_on, [entries[first::_MAX_THREADS] for first in range(_MAX_THREADS)]):
             pass
 
 
-def _rewritten(entry: JournalEntry) -> str:
+def _old_content_temp(entry: JournalEntry) -> str:
     """Return the temporary name for restoring old content."""
     return f"{entry.temp}+"
 
 
-def _sentence(path: str, kept: str) -> str:
+def _kept_file_sentence(path: str, kept: str) -> str:
     return f"What {path} held is kept as {kept}, since somebody else changed it."

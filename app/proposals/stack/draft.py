@@ -54,95 +54,95 @@ def apply_replacements_and_merge(
     current = make_file_version(data, 0).sha256
     version = version.strip().lower()
 
-    def in_present(note: str = "") -> Edited:
+    def edit_current(note: str = "") -> Edited:
         return (*apply_replacements(Document(data), wanted), note)
 
     if not version or current.startswith(version):
-        return in_present()
+        return edit_current()
     read = contents.find_by_prefix(version)
     if read is None:
-        return in_present(
+        return edit_current(
             f"version {version[:12]} is not known; the edit was made in {current[:12]}, which is there now"
         )
     try:
         after, matches = apply_replacements(Document(read), wanted)
     except EditRefused:
         # The text may come from a later content than `version`, for instance after an edit of this step.
-        return in_present()
-    merged, how = merge_bytes(read, data, after)
-    if not how.conflicts:
+        return edit_current()
+    merged, merge = merge_bytes(read, data, after)
+    if not merge.conflicts:
         if merged == data:
             raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
         return merged, matches, f"{path} changed since it was read; the edit was merged into it"
     if own_base and own_base.sha256.startswith(version):
         # Only this step's own edits are in between: the model knew them.
-        return in_present()
+        return edit_current()
     raise EditRefused(
-        f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
+        f"{path} changed since version {version[:12]} was read, at line {merge.conflicts[0].ours_start + 1}, where "
         "this edit changes it too.",
         f"Read it again (now version {current[:12]}) and make the edit anew.",
     )
 
 
-_COMPARED = 200
+_MAX_COMPARED_FILES = 200
 """Maximum files on either side that are compared line by line; with more, only equal files count as moved."""
-_LARGEST = 200_000
+_MAX_COMPARED_BYTES = 200_000
 """Maximum bytes of a file that is compared line by line."""
-_ALIKE = 0.5
+_MIN_EQUAL_SHARE = 0.5
 """Minimum share of equal lines in a file that counts as moved and edited, as in git."""
 
 
 def renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
     """Return the old path of each moved file, by its new path."""
-    gone = {each.path: each.before.data for each in changes if each.before and not each.after}
-    come = {each.path: each.after.data for each in changes if each.after and not each.before}
+    removed = {each.path: each.before.data for each in changes if each.before and not each.after}
+    added = {each.path: each.after.data for each in changes if each.after and not each.before}
     links = {each.path for each in changes for leaf in (each.before, each.after) if leaf and leaf.is_link}
-    found: dict[str, str] = {}
+    old_paths: dict[str, str] = {}
     by_content: dict[bytes, list[str]] = {}
-    for path, data in gone.items():
+    for path, data in removed.items():
         if data and path not in links:
             by_content.setdefault(data, []).append(path)
-    for path, data in come.items():
+    for path, data in added.items():
         if path not in links and (sources := by_content.get(data)):
-            source = min(sources, key=lambda each: (_name(each) != _name(path), each))
+            source = min(sources, key=lambda each: (_file_name(each) != _file_name(path), each))
             sources.remove(source)
-            found[path] = source
-    moved = {*found, *found.values(), *links}
-    left = [(path, data) for path, data in gone.items() if path not in moved and _comparable(data)]
-    new = [(path, data) for path, data in come.items() if path not in moved and _comparable(data)]
-    if left and new and max(len(left), len(new)) <= _COMPARED:
-        found |= _edited(left, new)
-    return found
+            old_paths[path] = source
+    matched = {*old_paths, *old_paths.values(), *links}
+    left = [(path, data) for path, data in removed.items() if path not in matched and _is_comparable(data)]
+    new = [(path, data) for path, data in added.items() if path not in matched and _is_comparable(data)]
+    if left and new and max(len(left), len(new)) <= _MAX_COMPARED_FILES:
+        old_paths |= _match_edited_files(left, new)
+    return old_paths
 
 
-def _edited(gone: Sequence[tuple[str, bytes]], come: Sequence[tuple[str, bytes]]) -> dict[str, str]:
-    lines = {path: Counter(data.splitlines()) for path, data in (*gone, *come)}
+def _match_edited_files(removed: Sequence[tuple[str, bytes]], added: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    lines = {path: Counter(data.splitlines()) for path, data in (*removed, *added)}
     ranked = sorted(
         (
-            (-share, _name(old) != _name(new), new, old)
-            for new, _ in come
-            for old, _ in gone
-            if (share := _share(lines[old], lines[new])) >= _ALIKE
+            (-share, _file_name(old) != _file_name(new), new, old)
+            for new, _ in added
+            for old, _ in removed
+            if (share := _equal_share(lines[old], lines[new])) >= _MIN_EQUAL_SHARE
         )
     )
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    old_paths: dict[str, str] = {}
+    matched: set[str] = set()
     for _, _, new, old in ranked:
-        if new not in found and old not in taken:
-            found[new] = old
-            taken.add(old)
-    return found
+        if new not in old_paths and old not in matched:
+            old_paths[new] = old
+            matched.add(old)
+    return old_paths
 
 
-def _share(one: Counter[bytes], other: Counter[bytes]) -> float:
+def _equal_share(one: Counter[bytes], other: Counter[bytes]) -> float:
     return (one & other).total() / max(one.total(), other.total(), 1)
 
 
-def _comparable(data: bytes) -> bool:
-    return 0 < len(data) <= _LARGEST and not Document(data).is_binary
+def _is_comparable(data: bytes) -> bool:
+    return 0 < len(data) <= _MAX_COMPARED_BYTES and not Document(data).is_binary
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
@@ -184,13 +184,13 @@ class Draft:
         """The command, if the draft has only its changes."""
         self._workspace = workspace
         self._contents = contents
-        self._take_overlay = overlay
-        self._held_overlay: Overlay | None = None
+        self._make_overlay = overlay
+        self._patch_overlay: Overlay | None = None
         self._reserve = reserve
         self._lock = RLock()
         self._id = proposal_id
         self._files = DraftFiles()
-        self._before_taking: dict[str, DraftFile] | None = None
+        self._snapshot: dict[str, DraftFile] | None = None
 
     def ensure_proposal_id(self) -> str:
         """Return the id that the proposal will have; the first call reserves it."""
@@ -206,7 +206,7 @@ class Draft:
     @property
     def has_changes(self) -> bool:
         """Return whether anything is left to stage without edits that cancel out."""
-        return any(held.has_changes for held in self.changed_paths.values())
+        return any(file.has_changes for file in self.changed_paths.values())
 
     def read(self, path: str) -> OverlayFile:
         """Return the file with the pending edits and this draft's; its content is None if there is no such file.
@@ -220,17 +220,17 @@ class Draft:
             overlay = self._overlay()
             data = self._files.content(overlay, real, self._workspace.read_limit)
             pending = overlay.pending_proposals_at(real)
-            names = overlay.paths_before_moves_by_others(real, self.session)
+            former_paths = overlay.paths_before_moves_by_others(real, self.session)
             if self.changed_paths.get(real):
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
             return OverlayFile(None, "", pending)
         if len(data) > (limit := self._workspace.read_limit):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
-        known = None if real in self.changed_paths else overlay.version(real)
-        version = (known or make_file_version(data, 0)).sha256
+        known_version = None if real in self.changed_paths else overlay.version(real)
+        version = (known_version or make_file_version(data, 0)).sha256
         self._contents.cache_content(version, data)
-        return OverlayFile(data, version, pending, names)
+        return OverlayFile(data, version, pending, former_paths)
 
     def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
         """Return the lines of a file that none of these versions (SHA-256 hex) had.
@@ -239,10 +239,12 @@ class Draft:
         """
         if file.content is None or (now := Document(file.content)).is_binary:
             return None
-        known = [self._contents.find_by_prefix(version) if version else b"" for version in versions]
-        if any(data is None for data in known):
+        known_contents = [self._contents.find_by_prefix(version) if version else b"" for version in versions]
+        if any(data is None for data in known_contents):
             return None
-        return find_lines_unlike_every_version([diff_lines(Document(data or b"").lines, now.lines) for data in known])
+        return find_lines_unlike_every_version(
+            [diff_lines(Document(data or b"").lines, now.lines) for data in known_contents]
+        )
 
     def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """Return the bytes and permission bits of a file as `read` shows it; None if there is none.
@@ -253,9 +255,9 @@ class Draft:
         """
         _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
-            held = self.changed_paths.get(real)
-            if held is not None:
-                return None if held.data is None else (held.data, held.mode)
+            file = self.changed_paths.get(real)
+            if file is not None:
+                return None if file.data is None else (file.data, file.mode)
             overlay = self._overlay()
             data, version = overlay.content(real, limit), overlay.version(real)
             return None if data is None or version is None else (data, version.mode)
@@ -264,8 +266,8 @@ class Draft:
         """Return the files that pending edits or this draft have changed."""
         with self._lock:
             paths = self._overlay().touched_paths()
-            for path, held in self.changed_paths.items():
-                if held.data is None:
+            for path, file in self.changed_paths.items():
+                if file.data is None:
                     paths.discard(path)
                 else:
                     paths.add(path)
@@ -276,13 +278,13 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             added, removed = overlay.added_and_removed_paths()
-            for path, held in self.changed_paths.items():
+            for path, file in self.changed_paths.items():
                 on_disk = overlay.filesystem.kind(path) in ("file", "link")
                 added.discard(path)
                 removed.discard(path)
-                if held.data is None and on_disk:
+                if file.data is None and on_disk:
                     removed.add(path)
-                elif held.data is not None and not on_disk:
+                elif file.data is not None and not on_disk:
                     added.add(path)
             return added, removed
 
@@ -295,45 +297,45 @@ class Draft:
         """
         with self._lock:
             overlay = self._overlay()
-            real, notes = self._locate(path)
+            real, notes = self._resolve(path)
             data = self._files.editable_content(overlay, real, MAX_BYTES)
-            held = self.changed_paths.get(real)
-            own_base = held.base if held else None
+            file = self.changed_paths.get(real)
+            own_base = file.base if file else None
             after, matches, note = apply_replacements_and_merge(
                 self._contents, real, data, replacements, version, own_base
             )
-            return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
+            return self._set_file(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
         """Create a file, or replace all of its text; unchanged lines keep their bytes."""
         with self._lock:
             overlay = self._overlay()
-            real, notes = self._locate(path)
+            real, notes = self._resolve(path)
             data = self._files.content(overlay, real)
             if data is None:
                 self._files.check_path_free(overlay, real)
-                return self._put(overlay, real, encode_surrogateescape(content), [], notes)
+                return self._set_file(overlay, real, encode_surrogateescape(content), [], notes)
             self._files.check_no_link(overlay, real)
             after = encode_new_content(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
-            return self._put(overlay, real, after, [], notes)
+            return self._set_file(overlay, real, after, [], notes)
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
         """Delete a file; `matches` say how its part of a patch was read."""
         with self._lock:
             overlay = self._overlay()
-            real = self._locate_itself(path, "deleted")
+            real = self._resolve_unlinked(path, "deleted")
             self._files.editable_content(overlay, real)
-            return self._put(overlay, real, None, matches, [])
+            return self._set_file(overlay, real, None, matches, [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
         """Move a file to a path where there is no file."""
         with self._lock:
             overlay = self._overlay()
-            real = self._locate_itself(path, "renamed")
+            real = self._resolve_unlinked(path, "renamed")
             data = self._files.editable_content(overlay, real)
-            target = self._locate_itself(new_path, "replaced")
+            target = self._resolve_unlinked(new_path, "replaced")
             if target == real:
                 raise EditRefused(f"{real} already has this name.")
             if self._files.content(overlay, target) is not None:
@@ -366,22 +368,22 @@ class Draft:
 
         with self._lock:
             before = self._files.snapshot()
-            self._held_overlay = self._overlay()
+            self._patch_overlay = self._overlay()
             try:
                 return apply_patch(self, patch.parts)
             except BaseException:
                 self._files.restore(before)
                 raise
             finally:
-                self._held_overlay = None
+                self._patch_overlay = None
 
     def pending_files(self) -> dict[str, FileOrLink | None]:
         """Return all files that differ from the disk: by pending proposals or by this draft's own edits."""
         with self._lock:
-            found = read_pending_files(self._contents, self._overlay().pending.all())
-            for path, held in self.changed_paths.items():
-                found[path] = None if held.data is None else FileOrLink(held.data, held.mode)
-            return found
+            files = read_pending_files(self._contents, self._overlay().pending.all())
+            for path, file in self.changed_paths.items():
+                files[path] = None if file.data is None else FileOrLink(file.data, file.mode)
+            return files
 
     def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add changes that a command has made to the files as this draft showed them.
@@ -391,26 +393,26 @@ class Draft:
         """
         with self._lock:
             self.recipe = None if self.changed_paths else recipe
-            self._before_taking = self._files.snapshot()
+            self._snapshot = self._files.snapshot()
             stats: dict[str, FileStat] = {}
             versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
             for change in changes:
                 before, after = change.before, change.after
-                held = self.changed_paths.get(change.path)
+                file = self.changed_paths.get(change.path)
                 old = make_file_version(before.data, before.mode) if before else None
                 new = make_file_version(after.data, after.mode) if after else None
-                if held is None:
+                if file is None:
                     data = before.data if before else None
                     mode = old.mode if old else default_file_mode()
-                    held = self._files.add(change.path, DraftFile(old, data, data, mode))
+                    file = self._files.add(change.path, DraftFile(old, data, data, mode))
                 versions[change.path] = old, new
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
                         self._contents.cache_content(version.sha256, leaf.data)
-                if after or stat.S_ISLNK(held.mode):
+                if after or stat.S_ISLNK(file.mode):
                     # A write through a symlink replaces it by a regular file.
-                    held.mode = after.mode if after else default_file_mode()
-                held.data = after.data if after else None
+                    file.mode = after.mode if after else default_file_mode()
+                file.data = after.data if after else None
                 added, removed = count_lines(self._contents, old, new)
                 stats[change.path] = FileStat(
                     path=change.path, op=file_operation("", old, new), added=added, removed=removed
@@ -426,9 +428,9 @@ class Draft:
     def undo_add_changes(self) -> None:
         """Undo the latest `add_changes`; there must be no edit after it."""
         with self._lock:
-            if self._before_taking is not None:
-                self._files.restore(self._before_taking)
-                self._before_taking = self.recipe = None
+            if self._snapshot is not None:
+                self._files.restore(self._snapshot)
+                self._snapshot = self.recipe = None
 
     def prefetch(self, paths: Collection[str]) -> None:
         """Load the pending changes of these paths at once, rather than one by one."""
@@ -440,59 +442,59 @@ class Draft:
         """Set the content of a file, new or not, to the result of a patch."""
         with self._lock:
             overlay = self._overlay()
-            real, notes = self._locate(path)
+            real, notes = self._resolve(path)
             if self._files.content(overlay, real) is None:
                 self._files.check_path_free(overlay, real)
             else:
                 self._files.check_no_link(overlay, real)
-            report = self._put(overlay, real, data, matches, notes)
+            report = self._set_file(overlay, real, data, matches, notes)
             if mode is not None:
                 self.changed_paths[real].mode = mode
             return report
 
     def _overlay(self) -> Overlay:
         """Return the present workspace; while a patch is applied, the workspace when that began."""
-        return self._held_overlay or self._take_overlay()
+        return self._patch_overlay or self._make_overlay()
 
-    def _put(
+    def _set_file(
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
     ) -> EditReport:
         """Change one path and report the difference."""
         self.recipe = None
         before = self._files.content(overlay, path)
-        held = self._files.get_or_add(overlay, path)
-        held.data = data
-        held.matches += matches
-        held.notes += [note for note in notes if note not in held.notes]
-        base = held.base if before is held.base_data else _version(before, held.mode)
-        result = _version(data, held.mode)
+        file = self._files.get_or_add(overlay, path)
+        file.data = data
+        file.matches += matches
+        file.notes += [note for note in notes if note not in file.notes]
+        base = file.base if before is file.base_data else _version(before, file.mode)
+        result = _version(data, file.mode)
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
                 self._contents.cache_content(version.sha256, content)
         added, removed = count_lines(self._contents, base, result)
         stat = FileStat(path=path, op=file_operation("", base, result), added=added, removed=removed)
-        return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
+        return EditReport((stat,), _describe_edit(path, result, matches, notes), f"{path} +{added} -{removed}")
 
-    def _locate(self, path: str) -> tuple[str, list[str]]:
+    def _resolve(self, path: str) -> tuple[str, list[str]]:
         """Return the real path of a file to change, and a note if a link leads there."""
         located, real = self._workspace.resolve_both_paths(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
 
-    def _locate_itself(self, path: str, verb: str) -> str:
+    def _resolve_unlinked(self, path: str, verb: str) -> str:
         """Return the path of a file to move or delete; refuse a link rather than follow it."""
         located = self._workspace.normalize_path(path)
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
-        return self._locate(path)[0]
+        return self._resolve(path)[0]
 
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:
     return None if data is None else make_file_version(data, mode)
 
 
-def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
+def _describe_edit(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
     """Return the report of one edit for the model."""
     if result is None:
         return f"{path}: deletion staged"

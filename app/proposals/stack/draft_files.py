@@ -47,13 +47,13 @@ class DraftFiles:
     def snapshot(self) -> dict[str, DraftFile]:
         """Return a copy of all files, for `restore`."""
         return {
-            path: replace(held, matches=list(held.matches), notes=list(held.notes))
-            for path, held in self.by_path.items()
+            path: replace(file, matches=list(file.matches), notes=list(file.notes))
+            for path, file in self.by_path.items()
         }
 
-    def restore(self, copied: dict[str, DraftFile]) -> None:
+    def restore(self, snapshot: dict[str, DraftFile]) -> None:
         """Restore a snapshot."""
-        self.by_path, self._sorted = copied, sorted(copied)
+        self.by_path, self._sorted = snapshot, sorted(snapshot)
 
     def add(self, path: str, file: DraftFile) -> DraftFile:
         """Add a path that was not changed before."""
@@ -63,18 +63,18 @@ class DraftFiles:
 
     def get_or_add(self, overlay: Overlay, path: str) -> DraftFile:
         """Return the draft's entry for a path; it is created from the overlay when it is first touched."""
-        if held := self.by_path.get(path):
-            return held
+        if known := self.by_path.get(path):
+            return known
         base = overlay.version(path)
         data = overlay.content(path)
-        file = overlay.read_disk(path)
+        disk_file = overlay.read_disk(path)
         mode = base.mode if base else default_file_mode()
-        return self.add(path, DraftFile(base, data, data, mode, links=file.links if file and base else 1))
+        return self.add(path, DraftFile(base, data, data, mode, links=disk_file.links if disk_file and base else 1))
 
     def content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
         """Return the bytes of a file in the draft; None if there is none. `limit` is as for `Overlay.content`."""
-        held = self.by_path.get(path)
-        return held.data if held else overlay.content(path, limit)
+        file = self.by_path.get(path)
+        return file.data if file else overlay.content(path, limit)
 
     def editable_content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
         """Return the content of a file to edit, of at most `limit` bytes; raise EditRefused if it cannot be
@@ -91,7 +91,7 @@ class DraftFiles:
             return data
         if overlay.kind(path) == "folder":
             raise EditRefused(f"{path} is a folder, not a file.")
-        if (held := self.by_path.get(path)) and held.base:
+        if (file := self.by_path.get(path)) and file.base:
             raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
         raise EditRefused(
             f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
@@ -99,32 +99,32 @@ class DraftFiles:
 
     def check_no_link(self, overlay: Overlay, path: str) -> None:
         """Refuse a symbolic link in the overlay or the draft: its content is a path, not text."""
-        held = self.by_path.get(path)
-        mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
+        file = self.by_path.get(path)
+        mode = file.mode if file else getattr(overlay.version(path), "mode", 0)
         if stat.S_ISLNK(mode):
             raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
 
     def check_path_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be created; `leaving` is a file that the same edit removes."""
         if blocking := next(
-            (folder for folder in parent_folders(path) if folder != leaving and self._puts(folder)), ""
+            (folder for folder in parent_folders(path) if folder != leaving and self._has_content(folder)), ""
         ):
             raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
-        if any(name != leaving and self._puts(name) for name in self._below(path)):
+        if any(name != leaving and self._has_content(name) for name in self._changed_below(path)):
             raise EditRefused(f"{path} can't be made: {path} is a folder.")
         if overlay.find_creation_obstacle(path):
-            gone = {name for name, held in self.by_path.items() if held.data is None} | {leaving}
+            gone = {name for name, file in self.by_path.items() if file.data is None} | {leaving}
             if obstacle := overlay.find_creation_obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
         clash = find_case_clash(overlay.filesystem, path, overlay.listings)
         if clash and clash != leaving and self.content(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
 
-    def _puts(self, path: str) -> bool:
-        held = self.by_path.get(path)
-        return held is not None and held.data is not None
+    def _has_content(self, path: str) -> bool:
+        file = self.by_path.get(path)
+        return file is not None and file.data is not None
 
-    def _below(self, folder: str) -> Iterator[str]:
+    def _changed_below(self, folder: str) -> Iterator[str]:
         """Yield the paths below a folder that the draft has changed."""
         for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
             if not self._sorted[at].startswith(f"{folder}/"):

@@ -58,22 +58,22 @@ def split_hunks(
     number = next_hunk_number(proposal.files)
     hunks: list[Hunk] = []
     parts: list[HunkPart] = []
-    taken = {hunk.id for hunk in change.hunks}
+    ids = {hunk.id for hunk in change.hunks}
     for hunk in change.hunks:
-        cut = (
-            list(_cut(base, result, hunk, lines))
+        pieces = (
+            list(_split_hunk(base, result, hunk, lines))
             if hunk.state is HunkState.PENDING and has_changed_lines(hunk)
             else []
         )
-        if len(cut) < 2:
+        if len(pieces) < 2:
             hunks.append(hunk)
             continue
-        for piece, picked in cut:
-            piece = piece.model_copy(update={"id": _free_id(change, base, result, piece, taken), "number": number})
-            taken.add(piece.id)
+        for piece, is_selected in pieces:
+            piece = piece.model_copy(update={"id": _free_id(change, base, result, piece, ids), "number": number})
+            ids.add(piece.id)
             number += 1
             hunks.append(piece)
-            parts.append(HunkPart(hunk.id, piece, picked))
+            parts.append(HunkPart(hunk.id, piece, is_selected))
     if not parts:
         return proposal, ()
     files = tuple(
@@ -82,30 +82,32 @@ def split_hunks(
     return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1}), tuple(parts)
 
 
-def _cut(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[Hunk, bool]]:
+def _split_hunk(base: Document, result: Document, hunk: Hunk, selected: SelectedLines) -> Iterator[tuple[Hunk, bool]]:
     """Yield the pieces of a hunk in order, and whether each was selected."""
     old_at, new_at = hunk.old_start, hunk.new_start
-    steps = list(_steps(base, result, hunk, lines))
-    at = 0
-    while at < len(steps):
-        picked = steps[at][1]
-        end = at
-        while end < len(steps) and steps[end][1] is picked:
+    lines_in_order = list(_ordered_lines(base, result, hunk, selected))
+    first = 0
+    while first < len(lines_in_order):
+        is_selected = lines_in_order[first][1]
+        end = first
+        while end < len(lines_in_order) and lines_in_order[end][1] is is_selected:
             end += 1
-        removed = sum(is_old for is_old, _ in steps[at:end])
-        added = end - at - removed
+        removed = sum(is_old for is_old, _ in lines_in_order[first:end])
+        added = end - first - removed
         place = {"old_start": old_at, "old_count": removed, "new_start": new_at, "new_count": added}
-        yield hunk.model_copy(update={**place, "part_of": hunk.part_of or hunk.id}), picked
-        old_at, new_at, at = old_at + removed, new_at + added, end
+        yield hunk.model_copy(update={**place, "part_of": hunk.part_of or hunk.id}), is_selected
+        old_at, new_at, first = old_at + removed, new_at + added, end
 
 
-def _steps(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[bool, bool]]:
+def _ordered_lines(
+    base: Document, result: Document, hunk: Hunk, selected: SelectedLines
+) -> Iterator[tuple[bool, bool]]:
     """Yield the lines of a hunk in the order in which a partial choice writes them: whether a line is a removed one,
     and whether it was selected.
     """
-    old = [(True, line in lines.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
-    new = [(False, line in lines.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
-    if not any(picked for _, picked in old):
+    old = [(True, line in selected.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
+    new = [(False, line in selected.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
+    if not any(is_selected for _, is_selected in old):
         # If all removed lines go or stay together, the added ones can be one piece too.
         yield from (*old, *new)
         return

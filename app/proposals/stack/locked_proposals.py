@@ -36,7 +36,7 @@ class WorkspaceLock:
     def __init__(self, path: Path, wait_seconds: float = WAIT_SECONDS) -> None:
         self._path = path
         self._wait_seconds = wait_seconds
-        self._threads = threading.RLock()
+        self._thread_lock = threading.RLock()
         self._depth = 0
 
     @contextmanager
@@ -46,11 +46,11 @@ class WorkspaceLock:
         Raises:
             WorkspaceBusy: another process has held it for too long, or the lock file cannot be created.
         """
-        with self._threads:
+        with self._thread_lock:
             if self._depth:
                 yield
                 return
-            descriptor = self._locked()
+            descriptor = self._open_locked()
             self._depth += 1
             try:
                 yield
@@ -61,15 +61,15 @@ class WorkspaceLock:
 
     def wait_until_free(self) -> None:
         """Wait until no other thread of this process holds the lock, but not longer than others wait for it."""
-        if self._threads.acquire(timeout=self._wait_seconds):
-            self._threads.release()
+        if self._thread_lock.acquire(timeout=self._wait_seconds):
+            self._thread_lock.release()
 
-    def _locked(self) -> int:
+    def _open_locked(self) -> int:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                self._wait_for(descriptor)
+                self._lock_descriptor(descriptor)
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -77,7 +77,7 @@ class WorkspaceLock:
             raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder.") from error
         return descriptor
 
-    def _wait_for(self, descriptor: int) -> None:
+    def _lock_descriptor(self, descriptor: int) -> None:
         deadline = time.monotonic() + self._wait_seconds
         while True:
             try:
@@ -117,9 +117,9 @@ class LockedProposals:
         self.filesystem = filesystem
         self._lock = WorkspaceLock(lock_path)
         self._applier = JournalApplier(filesystem, store, self.contents)
-        self._tell = notify
-        self._in_use = in_use
-        self._told: set[str] = set()
+        self._notify = notify
+        self._is_in_use = in_use
+        self._reported: set[str] = set()
         """Reported results of recoveries: what cannot be finished yet is tried often, and reported once."""
 
     # The lock
@@ -132,9 +132,9 @@ class LockedProposals:
         with self._lock.hold():
             if self.store.journal_records(state="open"):
                 for line in recover_records(self.store, self._applier.rollback):
-                    if line not in self._told:
-                        self._told.add(line)
-                        self._tell(line)
+                    if line not in self._reported:
+                        self._reported.add(line)
+                        self._notify(line)
             try:
                 yield
             except OSError as error:
@@ -149,7 +149,7 @@ class LockedProposals:
         with self._lock.hold():
             try:
                 lines = recover_records(self.store, self._applier.rollback)
-                self._told.update(lines)
+                self._reported.update(lines)
                 return lines
             finally:
                 self.filesystem.close()
@@ -160,7 +160,7 @@ class LockedProposals:
 
     def check_not_in_use(self) -> None:
         """Raise WorkspaceBusy while a command runs directly on the files, which will be restored."""
-        if self._in_use():
+        if self._is_in_use():
             raise WorkspaceBusy(
                 "A command is running directly on your files: decide once it has ended. Nothing has changed."
             )
@@ -169,12 +169,12 @@ class LockedProposals:
 
     def get(self, proposal_id: str) -> Proposal:
         """Return a proposal. Raises `UnknownProposal`."""
-        found = self.store.proposal(proposal_id)
-        if found is None:
+        proposal = self.store.proposal(proposal_id)
+        if proposal is None:
             raise UnknownProposal(
                 f"There is no proposal {proposal_id} in this workspace; `signoff proposals --all` lists them."
             )
-        return found
+        return proposal
 
     def get_pending(self, proposal_id: str) -> Proposal:
         """Return a proposal that awaits a decision, stale or not; raises NotPending or UnknownProposal."""
@@ -191,10 +191,10 @@ class LockedProposals:
         self.rebase_pending(proposal_paths(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
-            what = "deny it, ask for a new one, or resolve it in the review"
+            advice = "deny it, ask for a new one, or resolve it in the review"
             if proposal.on_disk:
-                what = "`signoff stage --worktree` again"
-            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
+                advice = "`signoff stage --worktree` again"
+            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {advice}.")
         return proposal
 
     def journal_records(self, proposal: Proposal) -> Sequence[JournalRecord]:
@@ -214,7 +214,7 @@ class LockedProposals:
         With `paths`, only proposals that are related to these are re-based; the others are independent of them. While
         a command runs directly on the files, nothing is re-based.
         """
-        if self._in_use():
+        if self._is_in_use():
             return []
         _, changed = restack_proposals(self.filesystem, self.contents, related_pending_proposals(self.store, paths))
         if changed:
@@ -226,9 +226,9 @@ class LockedProposals:
         self.check_not_in_use()
         number = int(proposal.id[1:])
         older = [
-            each
-            for each in related_pending_proposals(self.store, proposal_paths(proposal))
-            if int(each.id[1:]) < number
+            other
+            for other in related_pending_proposals(self.store, proposal_paths(proposal))
+            if int(other.id[1:]) < number
         ]
         return restack_proposals(self.filesystem, self.contents, older)[0]
 
@@ -237,7 +237,7 @@ class LockedProposals:
         stands.
         """
         with suppress(Exception):
-            return tuple(each for each in self.rebase_pending(proposal_paths(decided)) if each.id != decided.id)
+            return tuple(other for other in self.rebase_pending(proposal_paths(decided)) if other.id != decided.id)
         return ()
 
     def apply_decision(
@@ -261,4 +261,4 @@ class LockedProposals:
             *clear_leftovers(self.store, self._applier.rollback),
             *self._applier.apply_record(record, after, before),
         ):
-            self._tell(line)
+            self._notify(line)

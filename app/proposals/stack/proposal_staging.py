@@ -35,8 +35,8 @@ from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.proposal_store import ProposalStore
 
-_SUMMARY_CHARACTERS = 200
-_COMMAND_CHARACTERS = 1_000
+_MAX_SUMMARY_CHARACTERS = 200
+_MAX_COMMAND_CHARACTERS = 1_000
 """Maximum characters of a summary that is a command."""
 
 
@@ -64,21 +64,21 @@ def stage_draft(
         NothingToStage: the edits cancel out.
     """
     contents, store = proposals.contents, proposals.store
-    part = store.proposal(draft.ensure_proposal_id())
-    old = find_revised_proposal(map(proposals.get, answers), draft) if part is None else None
+    staged = store.proposal(draft.ensure_proposal_id())
+    old = find_revised_proposal(map(proposals.get, answers), draft) if staged is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.get_stack(paths)
-    if stands_for := part or old:
-        stands_for = proposals.get(stands_for.id)
-        others = [each for each in related_pending_proposals(store, paths) if each.id != stands_for.id]
+    if replaced := staged or old:
+        replaced = proposals.get(replaced.id)
+        others = [other for other in related_pending_proposals(store, paths) if other.id != replaced.id]
         overlay, _ = restack_proposals(proposals.filesystem, contents, others)
-        denied: Sequence[Proposal] = [*others, stands_for]
+        denied: Sequence[Proposal] = [*others, replaced]
     else:
         overlay, denied = Overlay(stack.disk, contents, stacks.pending_paths()), stack.denied
-    held, recipe = draft.changed_paths, None if part else draft.recipe
+    draft_files, recipe = draft.changed_paths, None if staged else draft.recipe
     if old and old.state.is_pending:
-        held, recipe = merge_superseded_changes(contents, old, overlay, held), None
-    changes = make_file_changes(contents, held)
+        draft_files, recipe = merge_superseded_changes(contents, old, overlay, draft_files), None
+    changes = make_file_changes(contents, draft_files)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
@@ -96,15 +96,15 @@ def stage_draft(
         }
     )
     proposal = mark_hunks_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
-    if part and change_result_set(part.files) == change_result_set(proposal.files):
-        return part
+    if staged and change_result_set(staged.files) == change_result_set(proposal.files):
+        return staged
     if all(change.already_applied for change in proposal.files):
         raise NothingToStage("The workspace holds all of this already: there is nothing to propose.")
-    grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = add_risk_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
-    gone = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
-    proposals.save(*(mark_superseded(each, proposal.id) for each in gone), proposal)
-    if not stands_for:
+    update = {"revision": staged.revision + 1, "created": staged.created} if staged else {"revision": 1}
+    proposal = add_risk_reasons(contents, proposal.model_copy(update=update), draft.request, draft.read_history)
+    superseded = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
+    proposals.save(*(mark_superseded(other, proposal.id) for other in superseded), proposal)
+    if not replaced:
         stacks.add_staged(stack, proposal)
         return proposal
     # Re-base the proposals above the replaced one onto this one, or onto the disk.
@@ -138,17 +138,17 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
     Raises:
         NothingToStage: nothing is left.
     """
-    moved: dict[str, str] = {}
+    new_paths: dict[str, str] = {}
     for path, entry in sorted(draft_files.items()):
         source = draft_files.get(entry.source)
         if entry.data is not None and entry.base is None and source and source.base and source.data is None:
-            moved.setdefault(entry.source, path)
+            new_paths.setdefault(entry.source, path)
     changes: list[FileChange] = []
     number = 1
     for path, entry in iterate_cooperatively(sorted(draft_files.items())):
-        if entry.data is None and (entry.base is None or path in moved):
+        if entry.data is None and (entry.base is None or path in new_paths):
             continue
-        old_path = entry.source if moved.get(entry.source) == path else ""
+        old_path = entry.source if new_paths.get(entry.source) == path else ""
         origin = draft_files[old_path] if old_path else entry
         base = origin.base
         result = None if entry.data is None else contents.add(entry.data, entry.mode)
@@ -194,26 +194,26 @@ def merge_superseded_changes(
         old: The superseded proposal.
         overlay: The workspace without it.
     """
-    folded: dict[str, DraftFile] = {}
+    merged: dict[str, DraftFile] = {}
     for change in old.files:
         if change.state is not HunkState.PENDING:
             continue
         if change.old_path and change.old_path not in draft_files:
-            folded[change.old_path] = _held_for(overlay, change.old_path, None, change)
+            merged[change.old_path] = _make_draft_file(overlay, change.old_path, None, change)
         if change.path not in draft_files:
             data = None if change.result is None else contents.get(change.result)
-            folded[change.path] = _held_for(overlay, change.path, data, change)
-            folded[change.path].source = change.old_path
-            folded[change.path].matches = list(change.matches)
-    for path, entry in draft_files.items():
-        folded[path] = replace(entry, base=overlay.version(path), base_data=overlay.content(path))
-    return folded
+            merged[change.path] = _make_draft_file(overlay, change.path, data, change)
+            merged[change.path].source = change.old_path
+            merged[change.path].matches = list(change.matches)
+    for path, file in draft_files.items():
+        merged[path] = replace(file, base=overlay.version(path), base_data=overlay.content(path))
+    return merged
 
 
 def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
     """Return the proposal; changes that it took over from another one and that its model did not write are marked."""
-    strange = [change for change in old.files if old.sole_author_session(change) != proposal.session]
-    paths = {path for change in strange for path in (change.path, change.old_path) if path}
+    foreign = [change for change in old.files if old.sole_author_session(change) != proposal.session]
+    paths = {path for change in foreign for path in (change.path, change.old_path) if path}
     files = [
         change.model_copy(update={"taken_over": not paths.isdisjoint((change.path, change.old_path))})
         for change in proposal.files
@@ -223,7 +223,7 @@ def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
 
 def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     """Return the first of the denied proposals that changes one of the draft's files: the draft revises it."""
-    touched = {path for path, held in draft.changed_paths.items() if held.has_changes}
+    touched = {path for path, file in draft.changed_paths.items() if file.has_changes}
     for proposal in denied:
         if any(touched & {change.path, change.old_path} for change in proposal.files):
             return proposal
@@ -237,8 +237,9 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
         NothingToStage: one of them has exactly the same changes.
     """
     earlier = [each for each in related_pending_proposals(store, proposal_paths(proposal)) if each.on_disk]
+    new_keys = {_change_key(change) for change in proposal.files}
     for each in earlier:
-        if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
+        if {_change_key(change) for change in each.files if is_undecided(change)} == new_keys:
             raise NothingToStage(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
     return [each for each in earlier if is_pending_within(each, proposal_paths(proposal))]
 
@@ -250,19 +251,17 @@ def is_pending_within(proposal: Proposal, paths: Collection[str]) -> bool:
 
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """Return a pending proposal of these changes."""
-    words = summary or (draft.summaries or [""])[0]
-    if is_command_summary(words):
-        words = words[:_COMMAND_CHARACTERS]
+    text = summary or (draft.summaries or [""])[0]
+    if is_command_summary(text):
+        text = text[:_MAX_COMMAND_CHARACTERS]
     else:
-        words = (
-            " ".join(words.split())[:_SUMMARY_CHARACTERS] or default_proposal_summary(changes)[:_SUMMARY_CHARACTERS]
-        )
+        text = (" ".join(text.split()) or default_proposal_summary(changes))[:_MAX_SUMMARY_CHARACTERS]
     return Proposal(
         id=draft.ensure_proposal_id(),
         workspace=workspace,
         session=draft.session,
         created=time.time(),
-        summary=words,
+        summary=text,
         files=changes,
     )
 
@@ -271,8 +270,8 @@ def make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -
     """Return the summary of a patch or of changes on disk; a file named twice counts once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
-    what = "On disk" if changes[0].on_disk else "Patch"
-    return f"{what}: {name} +{added} -{removed}{excluded_binary_files_note(left_out)}"
+    kind = "On disk" if changes[0].on_disk else "Patch"
+    return f"{kind}: {name} +{added} -{removed}{excluded_binary_files_note(left_out)}"
 
 
 def change_result_set(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
@@ -283,7 +282,7 @@ def change_result_set(changes: Iterable[FileChange]) -> set[tuple[str, str, str]
     }
 
 
-def _ends(change: FileChange) -> tuple[str, str, str, str]:
+def _change_key(change: FileChange) -> tuple[str, str, str, str]:
     base, result = (version.sha256 if version else "" for version in (change.base, change.result))
     return change.path, change.old_path, base, result
 
@@ -327,7 +326,7 @@ def mark_hunks_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) ->
     )
 
 
-def _held_for(overlay: Overlay, path: str, data: bytes | None, change: FileChange) -> DraftFile:
+def _make_draft_file(overlay: Overlay, path: str, data: bytes | None, change: FileChange) -> DraftFile:
     base = overlay.version(path)
     mode = (change.result or base or FileVersion(sha256="", size=0)).mode
     return DraftFile(base, overlay.content(path), data, mode)

@@ -28,7 +28,7 @@ from app.proposals.values.proposal_errors import MissingContent
 from app.sandbox.captured_changes import FileOrLink
 from app.text.quantities import format_count
 
-_CONFLICT_LINES = 60
+_MAX_CONFLICT_LINES = 60
 """Maximum lines of each side that a conflict stores for display."""
 
 
@@ -50,7 +50,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     if proposal.on_disk:
         # A change on disk is below all pending proposals.
         overlay = overlay.disk_only()
-    if not proposal.state.is_pending or _stands(overlay, proposal):
+    if not proposal.state.is_pending or _is_current(overlay, proposal):
         return proposal
     changes: list[FileChange] = []
     reasons: list[str] = []
@@ -61,12 +61,12 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
             changes.append(change)
             continue
         try:
-            moved = _moved(overlay, change, number, leaving)
-            number = max(number, next_hunk_number([moved]))
-        except RebaseConflict as stuck:
-            reasons.append(stuck.reason)
-            moved = change.model_copy(update={"conflicts": stuck.conflicts})
-        changes.append(moved)
+            rebased = _rebase_change(overlay, change, number, leaving)
+            number = max(number, next_hunk_number([rebased]))
+        except RebaseConflict as conflict:
+            reasons.append(conflict.reason)
+            rebased = change.model_copy(update={"conflicts": conflict.conflicts})
+        changes.append(rebased)
     if reasons:
         # Keep the last good base and result: the review still shows them.
         kept = [
@@ -77,13 +77,13 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
             stale = with_state(proposal, ProposalState.STALE, reasons[0])
             return stale.model_copy(update={"files": tuple(kept)})
         return proposal
-    written = any(_differs(old, new) for old, new in zip(proposal.files, changes, strict=True))
-    if not written and proposal.state is not ProposalState.STALE and changes == list(proposal.files):
+    is_different = any(_differs(old, new) for old, new in zip(proposal.files, changes, strict=True))
+    if not is_different and proposal.state is not ProposalState.STALE and changes == list(proposal.files):
         return proposal
-    moved_proposal = proposal.model_copy(
-        update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
+    rebased_proposal = proposal.model_copy(
+        update={"files": tuple(changes), "revision": proposal.revision + (1 if is_different else 0)}
     )
-    return with_state(moved_proposal, compute_state(moved_proposal))
+    return with_state(rebased_proposal, compute_state(rebased_proposal))
 
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
@@ -92,14 +92,14 @@ def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConf
     """
     if proposal.on_disk:
         overlay = overlay.disk_only()
-    found: dict[str, RebaseConflict] = {}
+    conflicts: dict[str, RebaseConflict] = {}
     leaving = removed_paths(proposal)
     for change in filter(is_undecided, iterate_cooperatively(proposal.files)):
         try:
-            _moved(overlay, change, next_hunk_number(proposal.files), leaving)
-        except RebaseConflict as stuck:
-            found[change.path] = stuck
-    return found
+            _rebase_change(overlay, change, next_hunk_number(proposal.files), leaving)
+        except RebaseConflict as conflict:
+            conflicts[change.path] = conflict
+    return conflicts
 
 
 def removed_paths(proposal: Proposal) -> set[str]:
@@ -111,7 +111,7 @@ def removed_paths(proposal: Proposal) -> set[str]:
     }
 
 
-def _stands(overlay: Overlay, proposal: Proposal) -> bool:
+def _is_current(overlay: Overlay, proposal: Proposal) -> bool:
     """Return whether everything below a proposal is unchanged, so that a re-base would give the same result."""
     if proposal.state is ProposalState.STALE:
         return False
@@ -147,18 +147,18 @@ def conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
     return tuple(
         Conflict(
             line=conflict.ours_start + 1,
-            base=_shown(conflict.base),
-            disk=_shown(conflict.ours),
-            proposed=_shown(conflict.theirs),
+            base=_display_lines(conflict.base),
+            disk=_display_lines(conflict.ours),
+            proposed=_display_lines(conflict.theirs),
         )
         for conflict in result.conflicts
     )
 
 
-def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
+def _rebase_change(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
     """Return the change re-based onto the present file; raise RebaseConflict if it does not fit."""
     if change.on_disk:
-        return _moved_on_disk(overlay, change, number)
+        return _rebase_on_disk(overlay, change, number)
     source = change.old_path or change.path
     try:
         current = overlay.version(source)
@@ -169,15 +169,15 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         # The user resolved a conflict by leaving the file unchanged.
         base, result, applied = current, current, True
     elif change.origin_base is None:
-        base, result, applied = _moved_create(overlay, change, current, leaving)
+        base, result, applied = _rebase_creation(overlay, change, current, leaving)
     elif change.origin_result is None:
-        base, result, applied = _moved_delete(change, change.origin_base, current)
+        base, result, applied = _rebase_deletion(change, change.origin_base, current)
     else:
-        base, result, applied = _moved_edit(overlay, change, current, target, leaving)
+        base, result, applied = _rebase_edit(overlay, change, current, target, leaving)
     stacked_on = overlay.pending_proposals_at(source)
     if not is_same_version(base, change.base):
         overlay.store_disk_content(source)
-    facts = {
+    update = {
         "base": base,
         "result": result,
         "already_applied": applied,
@@ -185,13 +185,13 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         "stacked_on": stacked_on,
         "rebased": not _same_bytes(base, change.origin_base) and not applied,
     }
-    moved = change.model_copy(update=facts)
+    rebased = change.model_copy(update=update)
     if is_same_version(base, change.base) and is_same_version(result, change.result):
-        return moved
-    return recompute_hunks(overlay.contents, moved, next_number=number)
+        return rebased
+    return recompute_hunks(overlay.contents, rebased, next_number=number)
 
 
-def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
+def _rebase_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
     """Return a change on disk with the present file as its result; raise RebaseConflict if the file was moved.
 
     Changes by others elsewhere in the file are not part of it; their changes in its own lines are.
@@ -204,18 +204,18 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
     if change.old_path and (current is None or other is not None):
         raise RebaseConflict(f"{change.path} or {change.old_path} was moved since")
     base = _base_below(overlay, change, current)
-    facts = {
+    update = {
         "base": base,
         "result": current,
         "already_applied": not change.old_path and is_same_version(base, current),
         "rebased": not _same_bytes(current, change.origin_result),
     }
-    if all(getattr(change, name) == value for name, value in facts.items()):
+    if all(getattr(change, name) == value for name, value in update.items()):
         return change
-    moved = change.model_copy(update=facts | {"op": file_operation(change.old_path, base, current)})
+    rebased = change.model_copy(update=update | {"op": file_operation(change.old_path, base, current)})
     if current is not None and not is_same_version(current, change.result):
         overlay.store_disk_content(change.path)
-    return recompute_hunks(overlay.contents, moved, next_number=number)
+    return recompute_hunks(overlay.contents, rebased, next_number=number)
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
@@ -232,7 +232,7 @@ def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | Non
     return overlay.contents.add(b"".join(merged.lines), mode)
 
 
-def _moved_create(
+def _rebase_creation(
     overlay: Overlay, change: FileChange, current: FileVersion | None, leaving: Collection[str]
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     result = change.origin_result
@@ -248,7 +248,7 @@ def _moved_create(
     )
 
 
-def _moved_delete(
+def _rebase_deletion(
     change: FileChange, origin: FileVersion, current: FileVersion | None
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     if current is None:
@@ -258,7 +258,7 @@ def _moved_delete(
     raise RebaseConflict(f"{change.path} changed after its deletion was proposed; deleting it now would lose that")
 
 
-def _moved_edit(
+def _rebase_edit(
     overlay: Overlay,
     change: FileChange,
     current: FileVersion | None,
@@ -281,15 +281,15 @@ def _moved_edit(
         raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
     mode = merge_mode(origin, current, result)
     if current.sha256 == origin.sha256:
-        moved = result.model_copy(update={"mode": mode})
+        merged = result.model_copy(update={"mode": mode})
     elif origin.sha256 == result.sha256 or current.sha256 == result.sha256:
-        moved = current.model_copy(update={"mode": mode})
+        merged = current.model_copy(update={"mode": mode})
     else:
-        moved = _merged(overlay, source, origin, current, result, mode)
-    return current, moved, not change.old_path and is_same_version(current, moved)
+        merged = _merge_versions(overlay, source, origin, current, result, mode)
+    return current, merged, not change.old_path and is_same_version(current, merged)
 
 
-def _merged(
+def _merge_versions(
     overlay: Overlay, source: str, origin: FileVersion, current: FileVersion, result: FileVersion, mode: int
 ) -> FileVersion:
     data = overlay.content(source) or b""
@@ -298,12 +298,12 @@ def _merged(
         raise RebaseConflict(f"{source} is a symbolic link, or would be one, and has changed")
     if any(Document(each).is_binary for each in (base, data, theirs)):
         raise RebaseConflict(f"{source} is binary and changed, so the proposed content can't be merged into it")
-    merged, how = merge_bytes(base, data, theirs)
-    if how.conflicts:
-        first = how.conflicts[0].ours_start + 1
-        more = f" and {format_count(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
+    merged, merge = merge_bytes(base, data, theirs)
+    if merge.conflicts:
+        first = merge.conflicts[0].ours_start + 1
+        more = f" and {format_count(len(merge.conflicts) - 1, 'more place')}" if len(merge.conflicts) > 1 else ""
         raise RebaseConflict(
-            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_for_display(how)
+            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_for_display(merge)
         )
     return overlay.contents.add(merged, mode)
 
@@ -317,12 +317,12 @@ def _whole_conflict(
         return ()
     if any(side.is_binary for side in sides):
         return ()
-    old, disk, proposed = (_shown(side.lines) for side in sides)
+    old, disk, proposed = (_display_lines(side.lines) for side in sides)
     return (Conflict(line=1, base=old, disk=disk, proposed=proposed),)
 
 
-def _shown(lines: tuple[bytes, ...]) -> tuple[str, ...]:
-    return tuple(decode_surrogateescape(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
+def _display_lines(lines: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(decode_surrogateescape(line.rstrip(b"\r\n")) for line in lines[:_MAX_CONFLICT_LINES])
 
 
 def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:

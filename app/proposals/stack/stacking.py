@@ -22,14 +22,14 @@ def restack_proposals(
     overlay = Overlay(filesystem, contents)
     changed: list[Proposal] = []
     for proposal in proposals:
-        moved = _rebased(overlay, proposal)
-        if moved != proposal:
-            changed.append(moved)
-        overlay.pending.add_proposal(moved)
+        rebased = _rebase(overlay, proposal)
+        if rebased != proposal:
+            changed.append(rebased)
+        overlay.pending.add_proposal(rebased)
     return overlay, changed
 
 
-def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
+def _rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     # Imported at first use: it is not needed while nothing is pending.
     from app.proposals.stack.rebase import rebase_proposal
 
@@ -45,14 +45,14 @@ def related_pending_proposals(store: ProposalStore, paths: Collection[str] | Non
     if paths is None:
         return list(store.proposals(waiting_only=True))
     found: dict[str, Proposal] = {}
-    asked: set[str] = set()
+    searched: set[str] = set()
     frontier = set(paths)
     while frontier:
-        asked |= frontier
+        searched |= frontier
         above = {folder for path in frontier for folder in parent_folders(path)}
         fresh = [each for each in store.pending_on_paths(frontier, above) if each.id not in found]
         found |= {each.id: each for each in fresh}
-        frontier = {path for each in fresh for path in proposal_paths(each)} - asked
+        frontier = {path for each in fresh for path in proposal_paths(each)} - searched
     return sorted(found.values(), key=lambda each: int(each.id[1:]))
 
 
@@ -98,7 +98,7 @@ class RecordingReader:
         try:
             return not self._unreadable and (
                 all(self._disk.kind(path) == kind for path, kind in self._kinds.items())
-                and all(self._version(path) == version for path, version in self._versions.items())
+                and all(self._read_version(path) == version for path, version in self._versions.items())
                 and all(sorted(self._disk.list_names(folder)) == names for folder, names in self._names.items())
             )
         except OSError:
@@ -111,7 +111,7 @@ class RecordingReader:
         self._names |= other._names
         self._unreadable |= other._unreadable
 
-    def _version(self, path: str) -> FileVersion | None:
+    def _read_version(self, path: str) -> FileVersion | None:
         file = self._disk.read(path)
         return file.version if file else None
 
@@ -144,7 +144,7 @@ class StackCache:
         self._contents = contents
         self._save = save
         self._lock = RLock()
-        self._generation: tuple[int, ...] = ()
+        self._change_counter: tuple[int, ...] = ()
         self._pending = PendingPaths()
         self._stacks: dict[str, ProposalStack] = {}
         """By each of their paths."""
@@ -152,31 +152,31 @@ class StackCache:
     def pending_paths(self) -> PendingPaths:
         """Return the pending content of each path, by the proposals that are stored now."""
         with self._lock:
-            generation = self._store.change_counter()
-            if generation != self._generation:
+            counter = self._store.change_counter()
+            if counter != self._change_counter:
                 self._pending = PendingPaths(lambda paths: related_pending_proposals(self._store, paths))
                 self._stacks = {}
-                self._generation = generation
+                self._change_counter = counter
             return self._pending
 
     def get_stack(self, paths: Collection[str]) -> ProposalStack:
         """Return the pending proposals related to some paths, each re-based on those before it; changed ones are
         saved.
         """
-        if known := self._known(paths):
-            return known
+        if cached := self._cached_stack(paths):
+            return cached
         disk = RecordingReader(self._filesystem)
         proposals = related_pending_proposals(self._store, paths)
-        _, moved = restack_proposals(disk, self._contents, proposals)
-        if moved:
-            self._save(*moved)
+        _, rebased = restack_proposals(disk, self._contents, proposals)
+        if rebased:
+            self._save(*rebased)
             proposals = related_pending_proposals(self._store, paths)
-        every = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
-        self.pending_paths().load(every)
+        all_paths = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
+        self.pending_paths().load(all_paths)
         denied = (each for each in proposals if any(hunk.state is HunkState.DENIED for hunk in each.hunks))
-        return ProposalStack(every, disk, tuple(denied))
+        return ProposalStack(all_paths, disk, tuple(denied))
 
-    def _known(self, paths: Collection[str]) -> ProposalStack | None:
+    def _cached_stack(self, paths: Collection[str]) -> ProposalStack | None:
         """Return the cached stack of some paths; None if there is none or the disk has changed since."""
         self.pending_paths()
         if not paths or not all(path in self._stacks for path in paths):
@@ -187,15 +187,15 @@ class StackCache:
         first, *others = stacks
         for other in others:
             first.disk.add_reads_of(other.disk)
-        every = frozenset(path for stack in stacks for path in stack.paths)
-        return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
+        all_paths = frozenset(path for stack in stacks for path in stack.paths)
+        return ProposalStack(all_paths, first.disk, tuple(each for stack in stacks for each in stack.denied))
 
     def add_staged(self, stack: ProposalStack, proposal: Proposal) -> None:
         """Add a proposal on top of a stack; it was stored just now, and nothing else was stored since."""
-        longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
+        extended = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
         with self._lock:
-            self._generation = self._store.change_counter()
+            self._change_counter = self._store.change_counter()
             # These are loaded already, unless another thread has reset the cache meanwhile.
-            self._pending.load(longer.paths)
+            self._pending.load(extended.paths)
             self._pending.add_proposal(proposal)
-            self._stacks |= dict.fromkeys(longer.paths, longer)
+            self._stacks |= dict.fromkeys(extended.paths, extended)

@@ -8,7 +8,7 @@ from app.text.quantities import format_count
 
 MAX_MARKED_PLACES = 20
 """Maximum places that are marked for one reason."""
-_NAMED = 3
+_MAX_NAMES = 3
 """Maximum names in the text of one reason."""
 
 
@@ -126,5 +126,5 @@ def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, fil
 
 def join_first_names(names: Sequence[str]) -> str:
     """Return the first few names as text."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"

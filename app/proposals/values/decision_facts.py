@@ -117,7 +117,7 @@ class HunkTestVerdict(StrEnum):
         return self in (HunkTestVerdict.UNNOTICED, HunkTestVerdict.GREEN)
 
 
-_TESTS_NAMED = 1
+_MAX_NAMED_TESTS = 1
 
 
 class HunkTestEvidence(FrozenModel):
@@ -139,7 +139,7 @@ class HunkTestEvidence(FrozenModel):
     @property
     def description(self) -> str:
         """Return the mark: `held by tests/test_x.py::test_y`."""
-        more = f" and {self.count - _TESTS_NAMED:,} more" if self.count > _TESTS_NAMED else ""
+        more = f" and {self.count - _MAX_NAMED_TESTS:,} more" if self.count > _MAX_NAMED_TESTS else ""
         named = self.tests[0] if self.tests and self.tests[0] else "the check"
         said = {
             HunkTestVerdict.HELD: f"held by {named}{more}",

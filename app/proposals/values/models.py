@@ -373,9 +373,9 @@ class Proposal(FrozenModel):
     @property
     def written_hashes(self) -> dict[str, str]:
         """Return the results of the edits before any merge: SHA-256 by path, empty for a deleted file."""
-        gone = {change.old_path: "" for change in self.files if change.old_path}
-        made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
-        return gone | made
+        removed = {change.old_path: "" for change in self.files if change.old_path}
+        results = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
+        return removed | results
 
     @property
     def is_written_in_part(self) -> bool:
@@ -511,7 +511,7 @@ def compute_state(proposal: Proposal) -> ProposalState:
     return ProposalState.APPLIED if HunkState.APPLIED in states else ProposalState.DENIED
 
 
-_NAMED_FILES = 3
+_MAX_NAMED_FILES = 3
 """Maximum left out files that one line names."""
 
 
@@ -532,8 +532,8 @@ def excluded_binary_files_note(paths: Sequence[str]) -> str:
     """Return what to add to a summary for the binary files that were left out of a patch."""
     if not paths:
         return ""
-    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
-    return f", without {', '.join(paths[:_NAMED_FILES])}{more} (binary)"
+    more = f" and {len(paths) - _MAX_NAMED_FILES} more" if len(paths) > _MAX_NAMED_FILES else ""
+    return f", without {', '.join(paths[:_MAX_NAMED_FILES])}{more} (binary)"
 
 
 @dataclass(frozen=True, slots=True)

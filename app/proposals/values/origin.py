@@ -46,7 +46,7 @@ class CommandRecipe(FrozenModel):
     """The revision of the proposal that a second run has reproduced byte for byte; 0 for none."""
 
 
-_AGENTS = {
+_AGENT_NAMES = {
     "claude": "Claude Code",
     "codex": "Codex",
     "copilot": "Copilot CLI",
@@ -56,7 +56,7 @@ _AGENTS = {
     "opencode": "OpenCode",
     "qwen": "Qwen Code",
 }
-_SHORT_ID = 8
+_SHORT_ID_CHARACTERS = 8
 
 
 class ProposalOrigin(FrozenModel):
@@ -78,7 +78,7 @@ class ProposalOrigin(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_earlier_versions(cls, stored: object) -> object:
+    def _accept_stored_kind(cls, stored: object) -> object:
         """Accept origins that earlier versions stored as the kind alone."""
         return {"kind": stored} if isinstance(stored, str) else stored
 
@@ -97,7 +97,7 @@ class ProposalOrigin(FrozenModel):
     @property
     def agent_name(self) -> str:
         """Return the name of the other agent that its users know."""
-        return _AGENTS.get(self.agent, self.label)
+        return _AGENT_NAMES.get(self.agent, self.label)
 
     @property
     def description(self) -> str:
@@ -110,7 +110,7 @@ class ProposalOrigin(FrozenModel):
             case OriginKind.PROGRAM:
                 return "signoff itself"
             case OriginKind.AGENT:
-                session = f"session {self.session[:_SHORT_ID]}" if self.session else ""
+                session = f"session {self.session[:_SHORT_ID_CHARACTERS]}" if self.session else ""
                 return ", ".join(filter(None, (self.agent_name, self.model, session)))
             case OriginKind.DISK:
                 return f"the disk, against {self.ref}" if self.ref else "the disk"
@@ -121,4 +121,4 @@ class ProposalOrigin(FrozenModel):
 
     def matches(self, wanted: str) -> bool:
         """Return whether a filter selects it: by label, kind or model, ignoring case."""
-        return wanted.strip().casefold() in {each.casefold() for each in (self.label, self.kind, self.model) if each}
+        return wanted.strip().casefold() in {name.casefold() for name in (self.label, self.kind, self.model) if name}

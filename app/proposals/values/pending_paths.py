@@ -7,7 +7,7 @@ from threading import RLock
 
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 
-_OLDEST = 4
+_MAX_OLDEST_IDS = 4
 """Number of oldest proposals on one path that are named, besides the latest: each stores the ids of those below
 it.
 """
@@ -46,15 +46,15 @@ class PendingPaths:
         self._paths: dict[str, PendingPath] = {}
         self._folders: Counter[str] = Counter()
         """Number of pending files below each folder."""
-        self._asked: set[str] = set()
-        self._put: set[str] = set()
+        self._loaded: set[str] = set()
+        self._added_ids: set[str] = set()
 
     def load(self, paths: Collection[str] | None = None) -> None:
         """Load the pending proposals at these paths at once; None for all."""
         if self._related is None:
             return
         with self._lock:
-            wanted = None if paths is None else set(paths) - self._asked
+            wanted = None if paths is None else set(paths) - self._loaded
             if wanted is not None and not wanted:
                 return
             # Related proposals are loaded together, so the order of two groups does not matter.
@@ -63,14 +63,14 @@ class PendingPaths:
             if wanted is None:
                 self._related = None
             else:
-                self._asked |= wanted
+                self._loaded |= wanted
 
     def add_proposal(self, proposal: Proposal) -> None:
         """Add the undecided part of a proposal to the pending paths; a stale or decided one changes nothing."""
         with self._lock:
-            if proposal.id in self._put:
+            if proposal.id in self._added_ids:
                 return
-            self._put.add(proposal.id)
+            self._added_ids.add(proposal.id)
             if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
                 return
             changes = [
@@ -78,13 +78,13 @@ class PendingPaths:
                 for change in proposal.files
                 if is_undecided(change) and not change.already_applied and not change.on_disk
             ]
-            lower = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
+            previous = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
             for change in changes:
                 if change.old_path:
-                    left = self._paths.get(change.old_path, _NOTHING)
-                    self._set(change.old_path, PendingPath(None, _and_by(left, proposal)))
+                    source = self._paths.get(change.old_path, _NOTHING)
+                    self._set(change.old_path, PendingPath(None, _append_id(source, proposal)))
             for change in changes:
-                self._set(change.path, _laid_over(lower[change.path], proposal, change))
+                self._set(change.path, _pending_after(previous[change.path], proposal, change))
 
     def get(self, path: str) -> PendingPath | None:
         """Return the pending content at a path; None if there is none."""
@@ -113,31 +113,31 @@ class PendingPaths:
 
     def _set(self, path: str, pending: PendingPath) -> None:
         before = self._paths.get(path)
-        was, will = before is not None and before.version is not None, pending.version is not None
+        had_file, has_file = before is not None and before.version is not None, pending.version is not None
         self._paths[path] = pending
-        if was != will:
+        if had_file != has_file:
             for folder in parent_folders(path):
-                self._folders[folder] += 1 if will else -1
+                self._folders[folder] += 1 if has_file else -1
 
 
 _NOTHING = PendingPath(None, ())
 
 
-def _laid_over(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
+def _pending_after(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
     """Return the pending content of a path after a further proposal."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.sole_author_session(change)}
-    return PendingPath(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)
+    return PendingPath(change.result, _append_id(below, proposal), tuple(names), authors, proposal.created)
 
 
-def _and_by(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
-    return (*below.by[:_OLDEST], proposal.id)
+def _append_id(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
+    return (*below.by[:_MAX_OLDEST_IDS], proposal.id)
 
 
 def format_proposal_ids(ids: Sequence[str]) -> str:
     """Return proposal ids as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
-    oldest = ", ".join(ids[:_OLDEST])
-    return f"{oldest} … {', '.join(ids[_OLDEST:])}" if len(ids) > _OLDEST else oldest
+    oldest = ", ".join(ids[:_MAX_OLDEST_IDS])
+    return f"{oldest} … {', '.join(ids[_MAX_OLDEST_IDS:])}" if len(ids) > _MAX_OLDEST_IDS else oldest
 
 
 def is_undecided(change: FileChange) -> bool:

@@ -10,7 +10,7 @@ MESSAGE_LIMIT = 2_048
 MAX_PROPOSAL_FILES = 5_000
 """Files of one proposal that a person can review; more are refused."""
 
-_CUT = "\n[cut]"
+_CUT_MARK = "\n[cut]"
 
 
 def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -20,7 +20,7 @@ def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return data.decode("utf-8")
-    return data[: limit - len(_CUT)].decode("utf-8", "ignore") + _CUT
+    return data[: limit - len(_CUT_MARK)].decode("utf-8", "ignore") + _CUT_MARK
 
 
 class EditRefused(Exception):

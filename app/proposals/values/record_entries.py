@@ -165,8 +165,8 @@ def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     if last.state:
         return False
     # Earlier formats have no states of files without hunks.
-    turns = [entry.has_written for entry in entries if entry.has_written or entry.decision in ("undone", "reopened")]
-    return bool(turns) and turns[-1]
+    writes = [entry.has_written for entry in entries if entry.has_written or entry.decision in ("undone", "reopened")]
+    return bool(writes) and writes[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ def make_record_entry(
         ignored=decided.ignored,
         recipe=_recorded_recipe(proposed),
         decision=last.decision,
-        files=_files(written, git_blob_id)
-        or _kept(decided, last, git_blob_id)
+        files=_written_files(written, git_blob_id)
+        or _files_kept_on_disk(decided, last, git_blob_id)
         or tuple(RecordedFile(path=file.path) for file in last.files),
         hunks=collect_hunk_states(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
@@ -233,15 +233,15 @@ def _recorded_recipe(proposed: Proposal) -> CommandRecipe | None:
 
 def proposal_hash(proposal: Proposal) -> str:
     """Return the SHA-256 of a proposal, without the successor, which may change after the decision."""
-    return _hash_of(proposal, {"superseded_by"})
+    return _hash_model(proposal, {"superseded_by"})
 
 
 def decision_hash(last: LastDecision) -> str:
     """Return the SHA-256 of the decision as it is stored with its proposal."""
-    return _hash_of(last)
+    return _hash_model(last)
 
 
-def _hash_of(value: FrozenModel, left_out: Collection[str] = ()) -> str:
+def _hash_model(value: FrozenModel, left_out: Collection[str] = ()) -> str:
     # Default values are left out, so fields that a later version adds do not change the hash.
     text = value.model_dump_json(exclude=set(left_out), exclude_defaults=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -251,7 +251,7 @@ def proposed_changes_hash(proposal: Proposal) -> str:
     """Return the SHA-256 of the proposed change: names, modes, and the SHA-256 before and after, for each file."""
     digest = hashlib.sha256()
     for change in proposal.files:
-        versions = (*_version(change.base), *_version(change.result))
+        versions = (*_hash_and_mode(change.base), *_hash_and_mode(change.result))
         digest.update(
             "\0".join((change.op, change.old_path, change.path, *versions, "")).encode("utf-8", "surrogatepass")
         )
@@ -260,8 +260,8 @@ def proposed_changes_hash(proposal: Proposal) -> str:
 
 def feedback_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
     """Return the SHA-256 of the user's feedback, comments and images with a decision; empty without any."""
-    said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
+    text = "\0".join((feedback, *(value.model_dump_json() for value in (*comments, *images))))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 
 def git_blob_id(data: bytes, algorithm: str = "sha1") -> str:
@@ -269,24 +269,27 @@ def git_blob_id(data: bytes, algorithm: str = "sha1") -> str:
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _version(version: FileVersion | None) -> tuple[str, str]:
+def _hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
     return ("", "") if version is None else (version.sha256, f"{version.mode:o}" if version.mode is not None else "")
 
 
-def _files(written: Iterable[JournalEntry], git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
-    found: list[RecordedFile] = []
-    for one in written:
-        before, after = one.before or "", one.after or ""
-        was = _side("base", before, git_blob_id, one.before_mode)
-        became = _side("result", after, git_blob_id, one.after_mode)
-        if one.op is FileOperation.RENAME:
-            found += (RecordedFile(path=one.path, **was), RecordedFile(path=one.new_path, **became))
+def _written_files(written: Iterable[JournalEntry], git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+    files: list[RecordedFile] = []
+    for entry in written:
+        before, after = entry.before or "", entry.after or ""
+        base_fields = _version_fields("base", before, git_blob_id, entry.before_mode)
+        result_fields = _version_fields("result", after, git_blob_id, entry.after_mode)
+        if entry.op is FileOperation.RENAME:
+            files += (
+                RecordedFile(path=entry.path, **base_fields),
+                RecordedFile(path=entry.new_path, **result_fields),
+            )
         else:
-            found.append(RecordedFile(path=one.path, **was, **became))
-    return tuple(found)
+            files.append(RecordedFile(path=entry.path, **base_fields, **result_fields))
+    return tuple(files)
 
 
-def _side(name: str, sha256: str, git_blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
+def _version_fields(name: str, sha256: str, git_blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
     """Return the fields of a recorded file for one of its two versions."""
     if not sha256:
         return {}
@@ -294,21 +297,23 @@ def _side(name: str, sha256: str, git_blob_id: Callable[[str], str], mode: int |
     return {name: git_blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
 
 
-def _kept(decided: Proposal, last: LastDecision, git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+def _files_kept_on_disk(
+    decided: Proposal, last: LastDecision, git_blob_id: Callable[[str], str]
+) -> tuple[RecordedFile, ...]:
     """Return the files of which a part on disk was kept: the base, and the base with that part."""
-    found: list[RecordedFile] = []
+    files: list[RecordedFile] = []
     for change in decided.files:
         for part in change.decisions[-1:]:
             if part.decision != last.number or last.decision not in ("approved", "partly_approved"):
                 continue
             base, left = part.base, part.left
-            was = _side("base", base.sha256, git_blob_id, base.mode) if base else {}
-            became = _side("result", left.sha256, git_blob_id, left.mode) if left else {}
+            base_fields = _version_fields("base", base.sha256, git_blob_id, base.mode) if base else {}
+            result_fields = _version_fields("result", left.sha256, git_blob_id, left.mode) if left else {}
             if part.old_path:
-                found.append(RecordedFile(path=part.old_path, **was))
-                was = {}
-            found.append(RecordedFile(path=change.path, **was, **became))
-    return tuple(found)
+                files.append(RecordedFile(path=part.old_path, **base_fields))
+                base_fields = {}
+            files.append(RecordedFile(path=change.path, **base_fields, **result_fields))
+    return tuple(files)
 
 
 def collect_hunk_states(proposal: Proposal) -> RecordedHunkStates:

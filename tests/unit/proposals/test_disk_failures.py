@@ -370,7 +370,7 @@ def test_without_a_working_git_files_are_written_but_not_committed(
 ) -> None:
     site = bench({"a.txt": "one\n"})
     done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
-    monkeypatch.setattr("app.proposals.decide.commit_trailers._SECONDS", 0.0)
+    monkeypatch.setattr("app.proposals.decide.commit_trailers._GIT_TIMEOUT_SECONDS", 0.0)
     with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
         commit_proposal(site.root, done)
     monkeypatch.setenv("PATH", str(site.folder))

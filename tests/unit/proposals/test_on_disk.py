@@ -317,7 +317,7 @@ def test_staging_again_shows_only_new_changes(site: Bench) -> None:
     assert site.service.get(first.id).superseded_by == second.id
     assert [change.path for change in second.files] == ["a.txt", "gone.txt", "new/x.txt", "run.sh"]
     assert len(second.files[0].hunks) == 3
-    with pytest.raises(NothingToUndo, match=f"{second.id} stands in"):
+    with pytest.raises(NothingToUndo, match=f"{second.id} replaces"):
         site.service.undo(first.id)
     site.service.approve(second.id)
     with pytest.raises(

@@ -353,7 +353,7 @@ class Play:
             return stage(self.site, a="".join(f"{line}\n" for line in self.git))
         except NothingToStage as nothing:
             waiting = self.site.service.pending()
-            return next((each for each in waiting if f"{each.id} already waits" in str(nothing)), None)
+            return next((each for each in waiting if f"{each.id} is already pending" in str(nothing)), None)
 
     def keep(self, wanted: set[str] | None) -> None:
         if (self.git == self.disk) or (proposal := self.staged()) is None:
