@@ -262,7 +262,7 @@ def test_a_patch_that_does_not_apply_exits_with_3(signoff: Run) -> None:
         PATCH.replace("-one", "-eins"),
         "",
     ):
-        assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not taken: "), patch
+        assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not staged: "), patch
     assert document(signoff("proposals", "--all", "--json")) == []
 
 
@@ -778,7 +778,7 @@ def test_stage_errors_contain_no_advice_for_models(signoff: Run, workspace: Path
 )
 def test_staging_a_diff_twice_names_the_pending_proposal(signoff: Run, patch: str) -> None:
     assert signoff("stage", stdin=patch).returncode == 0
-    assert "P1 already waits with this very change" in refused(signoff("stage", stdin=patch), 3)
+    assert "P1 is already pending with the same changes" in refused(signoff("stage", stdin=patch), 3)
     assert len(document(signoff("proposals", "--json"))) == 1
 
 

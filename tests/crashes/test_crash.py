@@ -346,7 +346,7 @@ def test_recovery_keeps_a_file_changed_after_the_crash_and_rolls_back_the_rest(t
     assert now.pop("edit3.txt")[0] == b"mine\n"
     [backup] = [path for path in now if path.startswith("edit3.txt.kept-P1")]
     assert backup in lines[0]
-    assert "every other file is as before. Somebody else changed edit3.txt" in lines[0]
+    assert "every other file is as before. Another program changed edit3.txt" in lines[0]
     assert now.pop(backup) == case.before["edit3.txt"]
     assert now == {path: file for path, file in case.before.items() if path != "edit3.txt"}
     assert site.open().get("P1").state is ProposalState.PENDING

@@ -117,7 +117,7 @@ def _git(root: Path, *arguments: str) -> str:
     if result.returncode:
         message = result.stderr.decode("utf-8", "replace").strip() or output.strip()
         first = message.splitlines()[0] if message else f"exit code {result.returncode}"
-        raise CommitFailed(f"Git would not commit ({first}); the files are written, commit them yourself.")
+        raise CommitFailed(f"Git did not commit ({first}); the files are written, commit them yourself.")
     return output
 
 

@@ -347,7 +347,7 @@ def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict
         first = max(region.line - 1 - _QUOTED_CONTEXT_LINES, 0)
         end = region.line - 1 + len(region.disk) + _QUOTED_CONTEXT_LINES
         shown = range(first, min(end, len(lines), first + _MAX_QUOTED_LINES))
-        yield f"  {sides.source} reads there now:"
+        yield f"  {sides.source} now contains:"
         yield from (f"    {number + 1}\t{lines[number]}" for number in shown)
     if len(regions) > _MAX_QUOTED_REGIONS:
         yield f"  The same holds for {len(regions) - _MAX_QUOTED_REGIONS} more places in it."

@@ -229,7 +229,7 @@ def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
     for file, part in zip(written, parts, strict=True):
         if "".join(_apply_read_file(_text_lines(file.old), part)) != decode_surrogateescape(file.new or b""):
             raise UnexportablePatch(
-                f"The patch of {file.path} reads back as another; `show --json` has the same change."
+                f"The patch of {file.path} reads back differently; `show --json` has the same change."
             )
 
 

@@ -144,7 +144,7 @@ def apply_patch_text(
     try:
         patch = draft.parse_patch(text, folder, is_complete=False)
     except (EditRefused, WorkspaceError) as error:
-        raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+        raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.
     if is_patch_on_disk(disk_draft(), patch) and (changes := find_applied_changes(disk_draft(), patch)):
         raise PatchAlreadyApplied(changes, patch)
@@ -153,13 +153,13 @@ def apply_patch_text(
     except (EditRefused, WorkspaceError) as error:
         if name := find_equivalent_proposal(store, disk_draft(), patch):
             raise PatchRefused(
-                f"{name} already waits with this very change; `signoff show {name}` shows it."
+                f"{name} is already pending with the same changes; `signoff show {name}` shows it."
             ) from error
         if changes := find_applied_changes(disk_draft(), patch):
             raise PatchAlreadyApplied(changes, patch) from error
-        raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+        raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     except OSError as error:
-        raise PatchRefused(f"The patch was not taken: {describe_os_error(error)}.") from error
+        raise PatchRefused(f"The patch was not staged: {describe_os_error(error)}.") from error
 
 
 def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:

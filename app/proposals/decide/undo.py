@@ -230,7 +230,7 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
     """Raise NothingToUndo if the proposal that supersedes it is still pending."""
     successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
     if successor is not None and successor.state.is_pending:
-        raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
+        raise NothingToUndo(f"{successor.id} replaces {proposal.id} and is still pending; decide on that first.")
 
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:

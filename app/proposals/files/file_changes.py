@@ -137,9 +137,9 @@ def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links
         elif old.encoding != "utf-8":
             notes.append(f"{'UTF-8 with a byte order mark' if old.encoding == 'utf-8-sig' else old.encoding.upper()}")
         if old.has_final_newline and not new.has_final_newline:
-            notes.append("the newline at the end goes")
+            notes.append("the newline at the end is removed")
     if mode is not None and not mode & 0o200:
-        notes.append("read-only; it stays so")
+        notes.append("read-only; stays read-only")
     if links > 1:
         notes.append(f"has {links} names (hard links); the others keep the old text")
     return notes

@@ -110,14 +110,14 @@ class JournalApplier:
             try:
                 self._change_path(entry)
             except FileNotFoundError as error:
-                raise PathMismatch(f"{entry.path} was removed by someone else at this very moment") from error
+                raise PathMismatch(f"{entry.path} was removed by another program at this moment") from error
             except FileExistsError as error:
-                raise PathMismatch(f"{entry.path} was made by someone else at this very moment") from error
+                raise PathMismatch(f"{entry.path} was created by another program at this moment") from error
             touched.add(entry.path)
             if entry.before is not None:
                 node = self._filesystem.stat_node(entry.temp)
                 if node is None or not path_holds_original_file(self._filesystem, entry, entry.temp):
-                    raise PathMismatch(f"{entry.path} changed at this very moment")
+                    raise PathMismatch(f"{entry.path} changed at this moment")
                 swapped_out[entry.temp] = node
 
     def _change_folders(self, record: JournalRecord, written: set[str]) -> None:
@@ -144,8 +144,8 @@ class JournalApplier:
             kept = self.rollback.roll_back(record, touched)
         except Exception as second:
             return RecoveryNeeded(
-                f"{record.proposal} broke off ({why}) and could not be taken back ({describe_os_error(second)}): "
-                "put that right and start signoff again, it finishes this first."
+                f"{record.proposal} was interrupted ({why}) and could not be rolled back "
+                f"({describe_os_error(second)}): fix that and start signoff again, it finishes the rollback first."
             )
         # If even this fails, the next start finds every file as before and closes the record.
         with suppress(Exception):
@@ -213,19 +213,17 @@ def _finish_record(store: ProposalStore, rollback: Rollback, record: JournalReco
         kept = rollback.roll_back(record, {entry.path for entry in record.entries})
         closed = record.model_copy(update={"state": "rolled_back"})
         changed = rollback.paths_changed_by_others(closed)
-        outcome = f"{name} had been cut off: it was rolled back, every {{}} is as before."
+        outcome = f"{name} was interrupted: it was rolled back, every {{}} is as before."
         unrecorded = _close_record(store, closed, lambda: _restored_proposal(store.proposal(record.proposal), record))
         return _describe_recovery(outcome, changed, kept, unrecorded)
     except Exception as error:
-        return (
-            f"{name} was cut off and is not put right yet ({describe_os_error(error)}); start signoff again to retry."
-        )
+        return f"{name} was interrupted and is not finished yet ({describe_os_error(error)}); start signoff again."
 
 
 def _complete_record(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
     changed = rollback.paths_changed_by_others(done)
-    outcome = f"{name} had been cut off after the last file: it was completed, every {{}} is new."
+    outcome = f"{name} was interrupted after the last file: it was completed, every {{}} is new."
     unrecorded = _close_record(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
     return _describe_recovery(outcome, changed, [] if unrecorded else _remove_leftovers(rollback, done), unrecorded)
 
@@ -251,7 +249,7 @@ def _describe_recovery(outcome: str, changed: Sequence[str], kept: Sequence[str]
     line = outcome.format("other file" if changed else "file")
     if changed:
         more = f" and {len(changed) - _MAX_NAMED_PATHS} more" if len(changed) > _MAX_NAMED_PATHS else ""
-        line += f" Somebody else changed {', '.join(changed[:_MAX_NAMED_PATHS])}{more}; that stays as it is."
+        line += f" Another program changed {', '.join(changed[:_MAX_NAMED_PATHS])}{more}; that change stays."
     return " ".join(filter(None, (line, *kept, unrecorded)))
 
 

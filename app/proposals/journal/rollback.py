@@ -330,4 +330,4 @@ def _old_content_temp(entry: JournalEntry) -> str:
 
 
 def _kept_file_sentence(path: str, kept: str) -> str:
-    return f"What {path} held is kept as {kept}, since somebody else changed it."
+    return f"Another program changed {path}; its content is kept as {kept}."

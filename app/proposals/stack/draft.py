@@ -80,7 +80,7 @@ def apply_replacements_and_merge(
     raise EditRefused(
         f"{path} changed since version {version[:12]} was read, at line {merge.conflicts[0].ours_start + 1}, where "
         "this edit changes it too.",
-        f"Read it again (now version {current[:12]}) and make the edit anew.",
+        f"Read it again (now version {current[:12]}) and make the edit again.",
     )
 
 

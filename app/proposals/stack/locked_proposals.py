@@ -139,7 +139,7 @@ class LockedProposals:
                 yield
             except OSError as error:
                 raise DiskFailed(
-                    f"The disk would not answer: {describe_os_error(error)}; nothing has changed."
+                    f"The disk can't be used: {describe_os_error(error)}; nothing has changed."
                 ) from error
             finally:
                 self.filesystem.close()

@@ -240,7 +240,9 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
     new_keys = {_change_key(change) for change in proposal.files}
     for each in earlier:
         if {_change_key(change) for change in each.files if is_undecided(change)} == new_keys:
-            raise NothingToStage(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
+            raise NothingToStage(
+                f"{each.id} is already pending with the same changes; `signoff show {each.id}` shows it."
+            )
     return [each for each in earlier if is_pending_within(each, proposal_paths(proposal))]
 
 

@@ -286,5 +286,5 @@ def test_a_stale_proposal_tells_the_agent_to_propose_again(runtime: OpenWorkspac
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED))
     text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
-    assert "a.txt reads there now:" in text and "\t5?" in text
+    assert "a.txt now contains:" in text and "\t5?" in text
     assert "The user says" not in text

@@ -514,7 +514,7 @@ def test_a_denial_of_a_stale_proposal_keeps_the_reason_and_the_disk_text(bench: 
     assert unrecorded_decision_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
     assert last.stale.splitlines() == [
         "P1 was stale and could not be approved: a.txt changed at line 10, where the proposal changes it too.",
-        "  a.txt reads there now:",
+        "  a.txt now contains:",
         "    8\tline 8",
         "    9\tline 9",
         "    10\tmine",

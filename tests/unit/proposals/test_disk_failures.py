@@ -90,7 +90,7 @@ def test_a_failing_store_is_reported_and_nothing_has_changed(bench: Make) -> Non
         site.service.approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
     failing(store, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
-    with pytest.raises(DiskFailed, match="The disk would not answer: input/output error; nothing has changed"):
+    with pytest.raises(DiskFailed, match="The disk can't be used: input/output error; nothing has changed"):
         site.service.deny(proposal.id)
     assert site.service.get(proposal.id).state is ProposalState.PENDING
 
@@ -145,7 +145,7 @@ def test_a_recovery_that_fails_is_retried(bench: Make) -> None:
         site.reopened(disk).approve(proposal.id)
     (said,) = site.reopened(disk).recover()
     assert said == (
-        "The approval of P1 was cut off and is not put right yet (input/output error); start signoff again to retry."
+        "The approval of P1 was interrupted and is not finished yet (input/output error); start signoff again."
     )
     (said,) = site.reopened().recover()
     assert "it was rolled back, every file is as before" in said
@@ -168,7 +168,7 @@ def test_a_file_removed_at_the_last_moment_is_named(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     disk = Awkward(site, "exchange", "b.txt", (site.root / "b.txt").unlink)
-    with pytest.raises(ApplyFailed, match=r"b\.txt was removed by someone else at this very moment"):
+    with pytest.raises(ApplyFailed, match=r"b\.txt was removed by another program at this moment"):
         site.reopened(disk).approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
 
@@ -179,7 +179,7 @@ def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> 
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
     failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
     disk = Awkward(site, "put", "a.txt", lambda: site.put(**{"a.txt": "theirs\n"}))
-    with pytest.raises(ApplyFailed, match=r"What a\.txt held is kept as a\.txt\.kept-P1"):
+    with pytest.raises(ApplyFailed, match=r"Another program changed a\.txt; its content is kept as a\.txt\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
     found = {path: data for path, (data, _) in site.tree().items()}
     assert found.pop("a.txt") == b"theirs\n"
@@ -195,7 +195,7 @@ def test_unrecorded_apply_is_completed(bench: Make) -> None:
         site.service.approve(proposal.id)
     store.before_write = lambda name: None
     (said,) = site.reopened().recover()
-    assert "cut off after the last file: it was completed, every file is new" in said
+    assert "interrupted after the last file: it was completed, every file is new" in said
     assert data(site) == {"a.txt": b"two\n", "new.txt": b"n\n"}
 
 
@@ -219,7 +219,7 @@ def test_a_file_of_another_process_with_the_same_text_is_not_ours(bench: Make) -
     (site.root / "theirs").write_bytes(site.read("a.txt"))
     (site.root / "theirs").rename(site.root / "a.txt")
     (said,) = site.reopened().recover()
-    assert "Somebody else changed a.txt; that stays as it is" in said
+    assert "Another program changed a.txt; that change stays" in said
     found = data(site)
     assert (found.pop("a.txt"), found.pop("b.txt")) == (b"two\n", b"one\n")
     assert list(found.values()) == [b"one\n"]
@@ -234,7 +234,7 @@ def test_backup_is_kept_when_its_folder_became_a_file(bench: Make) -> None:
     proposal = site.service.stage(draft, "Turn over")
     failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
     disk = Awkward(site, "remove", ".signoff-", lambda: site.put(stuff="theirs\n"))
-    with pytest.raises(ApplyFailed, match=r"What stuff/a held is kept as a\.kept-P1"):
+    with pytest.raises(ApplyFailed, match=r"Another program changed stuff/a; its content is kept as a\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
     found = data(site)
     assert found.pop("stuff") == b"theirs\n" and list(found.values()) == [b"a\n"]

@@ -309,7 +309,7 @@ def test_checks_compare_the_disk_with_the_earlier_content(site: Bench) -> None:
 
 def test_staging_again_shows_only_new_changes(site: Bench) -> None:
     first = stage(site, BEFORE)
-    with pytest.raises(NothingToStage, match=f"{first.id} already waits"):
+    with pytest.raises(NothingToStage, match=f"{first.id} is already pending"):
         stage(site, BEFORE)
     site.service.approve(first.id, ["1", "bin"])
     site.put(**{"a.txt": numbered(30, l3="three", l15="fifteen", l20="twenty", l28="end")})

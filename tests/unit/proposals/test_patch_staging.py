@@ -67,7 +67,7 @@ def test_paths_are_from_the_top_of_the_repository_where_all_can_be(tmp_path: Pat
 def test_unreadable_file_makes_a_patch_fail_in_one_line(bench: Make) -> None:
     site = bench({"a.txt": "old\n"})
     os.truncate(site.root / "a.txt", 1 << 31)
-    with pytest.raises(PatchRefused, match=r"The patch was not taken: .*"):
+    with pytest.raises(PatchRefused, match=r"The patch was not staged: .*"):
         site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n")
 
 
@@ -83,7 +83,7 @@ def test_a_diff_of_the_users_own_changes_is_recognised_on_disk(bench: Make, opti
     proposal = site.service.stage_patch(patch)
     assert proposal.origin.kind is OriginKind.DISK and proposal.on_disk
     assert {change.path for change in proposal.files} >= {"a.txt", "new.txt", "gone.txt", "run.sh", "moved.txt"}
-    with pytest.raises(NothingToStage, match=f"{proposal.id} already waits"):
+    with pytest.raises(NothingToStage, match=f"{proposal.id} is already pending"):
         site.service.stage_patch(patch)
     site.service.approve(proposal.id)
     assert site.tree() == tree
@@ -113,7 +113,7 @@ def test_a_diff_only_partly_on_disk_is_refused(bench: Make) -> None:
     (site.root / "run.sh").chmod(0o755)
     patch = own_diff(site)
     (site.root / "run.sh").chmod(0o644)
-    with pytest.raises(PatchRefused, match=r"The patch was not taken"):
+    with pytest.raises(PatchRefused, match=r"The patch was not staged"):
         site.service.stage_patch(patch)
 
 
@@ -122,7 +122,7 @@ def test_a_patch_that_waits_already_is_not_staged_twice(bench: Make) -> None:
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -2,2 +2,2 @@\n line 2\n-line 3\n+three\n"
     first = site.service.stage_patch(patch)
     site.edit("a.txt", ("line 8", "eight"))
-    with pytest.raises(PatchRefused, match=f"{first.id} already waits with this very change"):
+    with pytest.raises(PatchRefused, match=f"{first.id} is already pending with the same changes"):
         site.service.stage_patch(patch)
 
 

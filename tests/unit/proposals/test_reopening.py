@@ -99,7 +99,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     draft = site.service.new_draft("session")
     draft.edit("a.txt", [TextReplacement("a", "c")])
     second = site.service.stage(draft, "c", (first.id,))
-    with pytest.raises(NothingToUndo, match=r"P2 stands in for P1 and still waits; decide on that first\."):
+    with pytest.raises(NothingToUndo, match=r"P2 replaces P1 and is still pending; decide on that first\."):
         site.service.undo(first.id)
     site.service.deny(second.id)
     assert site.service.undo(first.id).proposal.state is ProposalState.PENDING
