@@ -116,16 +116,16 @@ class RefreshPacer:
             is_handling_key: Whether the app is handling a key now.
         """
         now = self._clock()
-        typing = is_handling_key or now - self._key_pressed_at < KEY_FIRST_SECONDS
-        return typing and now - self._refreshed_at < _MAX_TYPING_DELAY_SECONDS
+        is_typing = is_handling_key or now - self._key_pressed_at < KEY_FIRST_SECONDS
+        return is_typing and now - self._refreshed_at < _MAX_TYPING_DELAY_SECONDS
 
     @property
     def seconds_left(self) -> float:
         """Return the seconds until the next check; 0 if a refresh is due."""
-        share, longest = (
+        rest_factor, max_rest_seconds = (
             (_FLOOD_REST_FACTOR, _MAX_FLOOD_REST_SECONDS) if self.is_flooded else (_REST_FACTOR, _MAX_REST_SECONDS)
         )
-        between = max(_MIN_REFRESH_SECONDS, min(self._refresh_seconds * (1 + share), longest))
+        between = max(_MIN_REFRESH_SECONDS, min(self._refresh_seconds * (1 + rest_factor), max_rest_seconds))
         # A burst is not a flood, so check again soon.
         return min(max(0.0, self._refreshed_at + between - self._clock()), _MIN_REFRESH_SECONDS)
 
@@ -171,16 +171,16 @@ class ChatPane(Column):
         self.status_line = TurnStatusLine()
         self.question_bar = QuestionBar()
         self.composer = composer
-        self.composer.steer_elsewhere = self.question_bar.handle_option_key
+        self.composer.handle_key_when_empty = self.question_bar.handle_option_key
         self._entry_builder = EntryBuilder()
-        self._shown_from: Event | None = None
+        self._first_shown_event: Event | None = None
         """The first shown event of a log."""
-        self._filling: list[Update] | None = None
+        self._updates_during_fill: list[Update] | None = None
         """Updates that arrive while a long log is laid out; None if no layout runs."""
-        self._sought = ""
+        self._target_entry_key = ""
         """Key of the entry to scroll to when the whole log is shown."""
-        self._streamed: list[Update] = []
-        self._refresh_timer = RefreshPacer()
+        self._streamed_updates: list[Update] = []
+        self._refresh_pacer = RefreshPacer()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._parser_loader: Worker[None] | None = None
         """Loads the Markdown parsers."""
@@ -199,7 +199,7 @@ class ChatPane(Column):
     @property
     def has_more_to_show(self) -> bool:
         """Return whether changes wait that will be shown soon."""
-        return self._flush_timer is not None or self._filling is not None
+        return self._flush_timer is not None or self._updates_during_fill is not None
 
     def focus_composer(self) -> None:
         """Focus the composer."""
@@ -214,12 +214,12 @@ class ChatPane(Column):
         """
         self._stop_flushing()
         self._pop_streamed()
-        self._filling, self._sought = None, ""
+        self._updates_during_fill, self._target_entry_key = None, ""
         self.status_line.show_phase(SessionPhase.IDLE)
         self.composer.set_queued_messages(())
         if not self._is_end_shown(log):
             end = log if len(log) <= _MAX_EVENTS_AT_ONCE else skip_to_first_turn(log[-_MAX_EVENTS_AT_ONCE:])
-            self._shown_from = end[0] if end else None
+            self._first_shown_event = end[0] if end else None
             self._entry_builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
             for change in self._entry_builder.changes_of_log(end):
                 layout.apply_change(change)
@@ -227,24 +227,24 @@ class ChatPane(Column):
             self._update_question_and_todos()
             if len(end) == len(log):
                 return
-        self._filling = []
-        fill: Callable[[], Awaitable[None]] = partial(self._show_whole_log, tuple(log), self._filling)
+        self._updates_during_fill = []
+        fill: Callable[[], Awaitable[None]] = partial(self._show_whole_log, tuple(log), self._updates_during_fill)
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def scroll_to_event(self, log: Sequence[Event], event_id: int) -> None:
         """Scroll to an event of the open log when it is shown."""
-        self._sought = await asyncio.to_thread(entry_key_of_event, tuple(log), event_id)
-        if self._filling is None:
-            self._go_to_sought()
+        self._target_entry_key = await asyncio.to_thread(entry_key_of_event, tuple(log), event_id)
+        if self._updates_during_fill is None:
+            self._scroll_to_target_entry()
 
-    def _go_to_sought(self) -> None:
-        if self._sought:
-            self.transcript.go_to_entry(self._sought)
-            self._sought = ""
+    def _scroll_to_target_entry(self) -> None:
+        if self._target_entry_key:
+            self.transcript.go_to_entry(self._target_entry_key)
+            self._target_entry_key = ""
 
     def _is_end_shown(self, log: Sequence[Event]) -> bool:
         """Return whether the end of this log is shown."""
-        first = self._shown_from
+        first = self._first_shown_event
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
     async def _show_whole_log(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
@@ -254,28 +254,28 @@ class ChatPane(Column):
             for change in builder.changes_of_log(log[first : first + _EVENTS_PER_SLICE]):
                 layout.apply_change(change)
             await asyncio.sleep(0)
-        if self._filling is not meanwhile:
+        if self._updates_during_fill is not meanwhile:
             return
         self.show_streamed_text()
         for update in merge_updates(meanwhile):
             for change in builder.changes_of_update(update):
                 layout.apply_change(change)
-        self._filling = None
-        self._shown_from, self._entry_builder = log[0], builder
+        self._updates_during_fill = None
+        self._first_shown_event, self._entry_builder = log[0], builder
         self.transcript.extend_layout(layout)
         self._update_question_and_todos()
-        self._go_to_sought()
+        self._scroll_to_target_entry()
 
     def apply_update(self, update: Update) -> None:
         """Apply an update of the running session; streamed text is drawn at most thirty times per second."""
-        if self._filling is not None:
-            self._filling.append(update)
+        if self._updates_during_fill is not None:
+            self._updates_during_fill.append(update)
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
-                self._refresh_timer.add_characters(len(text))
+                self._refresh_pacer.add_characters(len(text))
                 self._collect_streamed(update)
             case CallStreamed(characters=so_far):
-                self._refresh_timer.set_tool_call_length(so_far)
+                self._refresh_pacer.set_tool_call_length(so_far)
                 self._collect_streamed(update)
             case PhaseChanged(phase, detail, until):
                 if phase is SessionPhase.REQUESTING:
@@ -329,26 +329,28 @@ class ChatPane(Column):
 
     def _collect_streamed(self, update: Update) -> None:
         # Thousands of updates may arrive per second, so only store them here.
-        self._streamed.append(update)
+        self._streamed_updates.append(update)
         if self._flush_timer is None:
-            self._flush_soon(self._refresh_timer.seconds_left)
+            self._flush_soon(self._refresh_pacer.seconds_left)
 
     def _pop_streamed(self) -> list[Update]:
-        updates, self._streamed = merge_updates(self._streamed), []
-        self._refresh_timer.start_refresh()
+        updates, self._streamed_updates = merge_updates(self._streamed_updates), []
+        self._refresh_pacer.start_refresh()
         return updates
 
     def _flush_streamed(self) -> None:
         self._flush_timer = None
-        loading = self._parser_loader is not None and not self._parser_loader.is_finished
-        if loading or self._refresh_timer.should_yield_to_keys(is_handling_key=is_handling_input(self.app)):
+        is_loading_parsers = self._parser_loader is not None and not self._parser_loader.is_finished
+        if is_loading_parsers or self._refresh_pacer.should_yield_to_keys(
+            is_handling_key=is_handling_input(self.app)
+        ):
             self._flush_soon(KEY_FIRST_SECONDS)
-        elif not (rest := self._refresh_timer.seconds_left):
+        elif not (seconds_left := self._refresh_pacer.seconds_left):
             self.show_streamed_text()
         elif not self.transcript.continue_layout():
             self._flush_soon(_LAYOUT_PAUSE_SECONDS)
-        elif self._streamed:
-            self._flush_soon(rest)
+        elif self._streamed_updates:
+            self._flush_soon(seconds_left)
 
     def show_streamed_text(self) -> None:
         """Show streamed text, or continue an unfinished layout."""
@@ -358,7 +360,7 @@ class ChatPane(Column):
             )
             changes = [change for update in updates for change in self._entry_builder.changes_of_update(update)]
             if self._apply_changes(changes, streams=True):
-                self.call_after_refresh(self._refresh_timer.end_refresh)
+                self.call_after_refresh(self._refresh_pacer.end_refresh)
         elif not self.transcript.continue_layout():
             self._flush_soon(_LAYOUT_PAUSE_SECONDS)
 
@@ -404,7 +406,7 @@ class ChatPane(Column):
 
     def record_typing(self) -> None:
         """Record the time of a key, and load the parsers, because the user may send a message soon."""
-        self._refresh_timer.record_key_press()
+        self._refresh_pacer.record_key_press()
         if not self.composer.is_empty:
             self._load_parsers()
 

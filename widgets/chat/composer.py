@@ -142,15 +142,15 @@ class Composer(Column):
         """Names of known commands that are not offered; None until `set_commands` is called."""
         self._listing_task: asyncio.Task[None] | None = None
         """Lists the workspace's files, once for each mention."""
-        self._mention_over = Event()
+        self._mention_ended = Event()
         self._history: list[str] = []
-        self._given_count = 0
+        self._loaded_history_count = 0
         """Number of texts that `set_history` added; the user sent the others since."""
         self._history_index = 0
         self._unsent_draft = ComposerDraft("")
         """The draft before the user opened the history."""
         self._searching_history = False
-        self.steer_elsewhere: Callable[[str], bool] | None = None
+        self.handle_key_when_empty: Callable[[str], bool] | None = None
         """Handles keys of the empty composer first, for example for the options of a question."""
         self._placeholder = PLACEHOLDER
         self._is_review_pending = False
@@ -216,8 +216,8 @@ class Composer(Column):
     def set_history(self, texts: Sequence[str]) -> None:
         """Set the messages sent before, oldest first; keep those that the user sent since."""
         known = set(texts)
-        self._history = [*texts, *(text for text in self._history[self._given_count :] if text not in known)]
-        self._given_count = len(texts)
+        self._history = [*texts, *(text for text in self._history[self._loaded_history_count :] if text not in known)]
+        self._loaded_history_count = len(texts)
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
@@ -248,7 +248,7 @@ class Composer(Column):
     def action_send(self) -> None:
         """Accept the highlighted suggestion, or send the text."""
         choice = self.popup.highlighted_suggestion
-        if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
+        if choice is not None and (self.popup.source != "command" or not self._is_complete_command(choice.value)):
             self._accept_suggestion(choice, enter=True)
             return
         if self._searching_history:
@@ -256,7 +256,7 @@ class Composer(Column):
             return
         text = self.draft.strip()
         if not text:
-            was_handled = self.steer_elsewhere is not None and self.steer_elsewhere("enter")
+            was_handled = self.handle_key_when_empty is not None and self.handle_key_when_empty("enter")
             if not was_handled and self.editor.is_quiet:
                 self.post_message(self.EmptySubmitted())
             return
@@ -280,7 +280,7 @@ class Composer(Column):
             or any(name == known for known, _ in self._commands)
         )
 
-    def _is_command(self, name: str) -> bool:
+    def _is_complete_command(self, name: str) -> bool:
         return self.editor.text.strip() == f"/{name}"
 
     def _record_sent(self, text: str) -> None:
@@ -317,7 +317,7 @@ class Composer(Column):
         if key == "tab" and self._listing_task is not None and not self._listing_task.done():
             # The key is for the list of files, which is still loading.
             return True
-        if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
+        if self.is_empty and self.handle_key_when_empty is not None and self.handle_key_when_empty(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
             self._queue.post_message(QueuedMessages.TakeBackWanted())
@@ -386,7 +386,7 @@ class Composer(Column):
     def _close_popup(self) -> None:
         self._searching_history = False
         self._listing_task = None
-        self._mention_over.set()
+        self._mention_ended.set()
         self.workers.cancel_group(self, "files")
         self.popup.close()
 
@@ -403,27 +403,27 @@ class Composer(Column):
     async def _offer_files(self, query: str) -> None:
         index = self._path_index
         if self._listing_task is None:
-            self._mention_over = Event()
-            self._listing_task = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_over))
+            self._mention_ended = Event()
+            self._listing_task = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_ended))
         # The next typed character cancels this search, but not the listing of files.
-        listing, patience, is_first = self._listing_task, _LISTING_WAIT_SECONDS, True
+        listing, wait_seconds, is_first = self._listing_task, _LISTING_WAIT_SECONDS, True
         while True:
-            await asyncio.wait({listing}, timeout=patience)
+            await asyncio.wait({listing}, timeout=wait_seconds)
             is_complete = listing.done()
             if is_complete:
                 listing.result()
-            given_up = Event()
+            search_cancelled = Event()
             try:
-                matches = await asyncio.to_thread(index.find_paths, query, given_up.is_set)
+                matches = await asyncio.to_thread(index.find_paths, query, search_cancelled.is_set)
             finally:
-                given_up.set()
+                search_cancelled.set()
             # Keep the highlighted file while the list grows.
             self.popup.show_suggestions(
                 "file", [CompletionSuggestion(name, name) for name in matches], keep_choice=not is_first
             )
             if is_complete:
                 return
-            patience, is_first = 2 * patience, False
+            wait_seconds, is_first = 2 * wait_seconds, False
 
     @cached_property
     def _path_index(self) -> "PathIndex":
@@ -431,8 +431,8 @@ class Composer(Column):
 
         return PathIndex()
 
-    def _list_files(self, index: "PathIndex", over: Event) -> None:
-        index.rebuild(self._files(), over.is_set)
+    def _list_files(self, index: "PathIndex", cancelled: Event) -> None:
+        index.rebuild(self._files(), cancelled.is_set)
 
     def action_search_history(self) -> None:
         """Search the sent messages for the text in the composer."""

@@ -170,9 +170,9 @@ class FoldedPastes:
             position = end
         return "".join([*parts, self._fold_again(draft.text[position:])])
 
-    def _find_or_fold(self, text: str, beside: str) -> str:
+    def _find_or_fold(self, text: str, surrounding_text: str) -> str:
         known = next((marker for marker, whole in self._texts_by_marker.items() if whole == text), None)
-        return known or self.fold(text, beside)
+        return known or self.fold(text, surrounding_text)
 
     def _fold_again(self, text: str) -> str:
         if not should_fold_paste(text):
@@ -285,14 +285,14 @@ class ComposerField(TextArea):
             event.prevent_default()
             return
         # A digit that arrives together with other characters is text.
-        chooses = key.isdigit() and not self.text and not isinstance(event, BurstKey)
-        steers = key in _LIST_KEYS or chooses
-        done = steers and self._intercept_key(key)
-        if not done and self.vim is not None:
-            done = self.vim.handle_key(event)
-        if not done and not steers and not event.is_printable:
-            done = await self._run_binding(key)
-        if done:
+        selects_option = key.isdigit() and not self.text and not isinstance(event, BurstKey)
+        is_list_key = key in _LIST_KEYS or selects_option
+        is_handled = is_list_key and self._intercept_key(key)
+        if not is_handled and self.vim is not None:
+            is_handled = self.vim.handle_key(event)
+        if not is_handled and not is_list_key and not event.is_printable:
+            is_handled = await self._run_binding(key)
+        if is_handled:
             event.stop()
             event.prevent_default()
 
@@ -360,12 +360,12 @@ class ComposerField(TextArea):
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeyHandler
 
-            self.vim = VimKeyHandler(self, on_mode, widen=self._whole_markers, on_edge=self._intercept_key)
+            self.vim = VimKeyHandler(self, on_mode, widen=self._extend_to_whole_markers, on_edge=self._intercept_key)
         elif not on:
             self.vim = None
             on_mode("")
 
-    def _whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
+    def _extend_to_whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
         """Return a span extended so that no paste marker is partly inside."""
         start, end = span
         first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)

@@ -92,7 +92,7 @@ class EntryBuilder:
         self._tools: dict[str, ToolEntry] = {}
         self._questions: dict[str, QuestionEntry] = {}
         self._proposals: dict[str, ProposalEntry] = {}
-        self.folded: dict[str, str] = {}
+        self.card_key_by_edit_key: dict[str, str] = {}
         """Keys of the edits that a proposal card replaces, with the key of the card."""
         self._question_calls: set[str] = set()
         self.todos: Sequence[Todo] = ()
@@ -337,18 +337,18 @@ class EntryBuilder:
     ) -> list[EntryChange]:
         match event:
             case ProposalStaged():
-                of_command = event.origin is not None and event.origin.kind is OriginKind.COMMAND
+                is_from_command = event.origin is not None and event.origin.kind is OriginKind.COMMAND
                 card = ProposalEntry(
                     key,
                     event.proposal,
                     event.summary,
                     event.files,
                     supersedes=event.supersedes,
-                    is_command=of_command and is_command_summary(event.summary),
+                    is_command=is_from_command and is_command_summary(event.summary),
                 )
                 self._proposals[event.proposal] = card
-                former = self._proposals.get(event.supersedes)
-                replaced = former is not None and former.state in ("pending", "stale")
+                superseded_card = self._proposals.get(event.supersedes)
+                replaced = superseded_card is not None and superseded_card.state in ("pending", "stale")
                 return [
                     *(self._update_card(event.supersedes, "superseded", "") if replaced else ()),
                     *self._fold_edits(event.calls, key),
@@ -387,7 +387,7 @@ class EntryBuilder:
             entry = self._tools.get(call)
             if entry is not None and entry.name in _EDIT_TOOLS and entry.status == "staged":
                 del self._tools[call]
-                self.folded[entry.key] = card
+                self.card_key_by_edit_key[entry.key] = card
                 changes.append(EntryRemoved(entry.key))
         # Remove the last entry first: then no later entry must be renumbered.
         return changes[::-1]
@@ -430,15 +430,19 @@ def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:
             key = next(
                 (change.entry.key for change in reversed(changes) if isinstance(change, EntryAddedOrReplaced)), ""
             )
-    return builder.folded.get(key, key)
+    return builder.card_key_by_edit_key.get(key, key)
 
 
 def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
     """Return the entries of an event that depends on no other events."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
-            wished = " · ".join(filter(None, (command.model, command.effort)))
-            return [CustomCommandEntry(key, command.typed, expansion=text, wished=wished, images=images)]
+            model_and_effort = " · ".join(filter(None, (command.model, command.effort)))
+            return [
+                CustomCommandEntry(
+                    key, command.typed, expansion=text, model_and_effort=model_and_effort, images=images
+                )
+            ]
         case UserMessage(text=text, images=images):
             return [UserEntry(key, text, images=images)]
         case CallDenied(feedback=feedback):

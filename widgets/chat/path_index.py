@@ -110,7 +110,7 @@ def _make_block(paths: Sequence[str]) -> _Block:
     )
 
 
-_Place = tuple[int, int, int]
+_NamePosition = tuple[int, int, int]
 """(block number, order of the run, index of the name in the block's names); sorted in listing order."""
 
 
@@ -118,30 +118,30 @@ _Place = tuple[int, int, int]
 class _BestMatches:
     """The best matches found so far."""
 
-    found: dict[_Place, tuple[int, int]] = field(default_factory=dict)
+    found: dict[_NamePosition, tuple[int, int]] = field(default_factory=dict)
     """(tier, length) by place."""
-    last: tuple[int, _Place] | None = None
+    last: tuple[int, _NamePosition] | None = None
     """(length, place) of the worst of the best matches; None until there are enough."""
 
-    def room(self, place: _Place) -> int:
+    def max_length_at(self, name_position: _NamePosition) -> int:
         """Return the maximum length of a path at this place, or after it, that can still be among the best."""
         if self.last is None:
             return _MAX_LENGTH
-        length, last_place = self.last
-        return length if place < last_place else length - 1
+        length, last_position = self.last
+        return length if name_position < last_position else length - 1
 
-    def take(self, tier: int, place: _Place, length: int) -> None:
+    def add_match(self, tier: int, name_position: _NamePosition, length: int) -> None:
         """Add a match, unless it was found in an earlier tier."""
-        if length > self.room(place):
+        if length > self.max_length_at(name_position):
             return
-        self.found.setdefault(place, (tier, length))
+        self.found.setdefault(name_position, (tier, length))
         if len(self.found) >= (2 * MAX_MATCHES if self.is_full else MAX_MATCHES):
             best = self.in_order()
             self.found = dict(best)
-            place, (_, length) = best[-1]
-            self.last = length, place
+            name_position, (_, length) = best[-1]
+            self.last = length, name_position
 
-    def in_order(self) -> list[tuple[_Place, tuple[int, int]]]:
+    def in_order(self) -> list[tuple[_NamePosition, tuple[int, int]]]:
         """Return the best matches, best first."""
         return nsmallest(MAX_MATCHES, self.found.items(), key=lambda each: (*each[1], *each[0]))
 
@@ -242,15 +242,15 @@ class PathIndex:
 
 def _make_blocks(paths: Iterable[str]) -> Iterator[_Block]:
     paths = iter(paths)
-    gathered: list[str] = []
+    block_paths: list[str] = []
     while piece := list(islice(paths, _PATHS_PER_SLICE)):
         yield_to_event_loop()
-        gathered += piece
-        if len(gathered) >= _PATHS_PER_BLOCK:
-            yield _make_block(gathered)
-            gathered = []
-    if gathered:
-        yield _make_block(gathered)
+        block_paths += piece
+        if len(block_paths) >= _PATHS_PER_BLOCK:
+            yield _make_block(block_paths)
+            block_paths = []
+    if block_paths:
+        yield _make_block(block_paths)
 
 
 def _all_candidates(blocks: Iterable[_Block]) -> Iterator[str]:
@@ -263,13 +263,13 @@ def _all_candidates(blocks: Iterable[_Block]) -> Iterator[str]:
 class _NameRequirement(NamedTuple):
     """Requirement for a matching name."""
 
-    anywhere: re.Pattern[str]
+    pattern: re.Pattern[str]
     """Expression to find in a name's line, which may include the line feed before it."""
-    least: int
+    min_letters: int
     """Minimum number of the name's letters up to the end of the match."""
 
 
-_ANY = _NameRequirement(re.compile(r"\n(?=[^\n])"), 0)
+_ANY_NAME = _NameRequirement(re.compile(r"\n(?=[^\n])"), 0)
 
 _NAME_START, _WORD_START, _IN_NAME, _IN_PATH, _SCATTERED_IN_NAME, _SCATTERED = range(6)
 """Tiers of matches, best first: by position of the query in the path, or only its letters in order."""
@@ -320,16 +320,16 @@ class _Search:
             )
             yield
         letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
-        reach = re.compile(letters + ")?+" * len(query))
-        rests = [_scattered_requirement(query[count:]) for count in range(len(query) + 1)]
-        self._search_groups(_SCATTERED, partial(self._search_letters_in_paths, reach, rests))
+        folder_pattern = re.compile(letters + ")?+" * len(query))
+        requirements = [_scattered_requirement(query[count:]) for count in range(len(query) + 1)]
+        self._search_groups(_SCATTERED, partial(self._search_letters_in_paths, folder_pattern, requirements))
 
     def _blocks_with_short_paths(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Block]]:
         """Yield the blocks with a path that is short enough to be among the best, with their numbers."""
         for number in numbers:
             self._yield_cpu()
             block = self._blocks[number]
-            if block.shortest_paths[0] <= self._best.room((number, 0, 0)):
+            if block.shortest_paths[0] <= self._best.max_length_at((number, 0, 0)):
                 yield number, block
 
     def _yield_cpu(self) -> None:
@@ -337,26 +337,26 @@ class _Search:
         if self._is_cancelled():
             raise SearchCancelled
 
-    def _search_names(self, tier: int, needed: str, requirement: _NameRequirement) -> None:
-        """Search the names; only blocks that contain `needed` are scanned."""
-        without = set()
+    def _search_names(self, tier: int, required_text: str, requirement: _NameRequirement) -> None:
+        """Search the names; only blocks that contain `required_text` are scanned."""
+        without_query = set()
         for number, block in self._blocks_with_short_paths(self._candidates.in_names):
             if self._query not in block.names:
-                without.add(number)
-            elif needed in block.names:
-                self._add_matches(tier, number, requirement, 0, len(block.order))
-        self._candidates.in_names = [number for number in self._candidates.in_names if number not in without]
+                without_query.add(number)
+            elif required_text in block.names:
+                self._add_matching_names(tier, number, requirement, 0, len(block.order))
+        self._candidates.in_names = [number for number in self._candidates.in_names if number not in without_query]
 
     def _search_folders(self) -> None:
         """Search the folders; a query with a slash may also match at the border of folder and name."""
         before, slash, after = self._query.rpartition("/")
         for number, block in self._blocks_with_short_paths(range(len(self._blocks))):
             for run in _runs_in_folders_with(block, self._query):
-                self._add_matches(_IN_PATH, number, _ANY, run, run + 1)
+                self._add_matching_names(_IN_PATH, number, _ANY_NAME, run, run + 1)
             if slash and after:
                 requirement = _NameRequirement(re.compile(f"\n{re.escape(after)}"), len(after))
                 for run in _runs_in_folders_with(block, f"{before}/\n"):
-                    self._add_matches(_IN_PATH, number, requirement, run, run + 1)
+                    self._add_matching_names(_IN_PATH, number, requirement, run, run + 1)
 
     def _search_groups(self, tier: int, add_matches: Callable[[int, int, int], bool]) -> None:
         """Search the groups that may have a match of a tier, shortest paths first.
@@ -375,13 +375,13 @@ class _Search:
         try:
             for group in groups:
                 shortest, number, first, end = group
-                if shortest > self._best.room((0, 0, 0)):
+                if shortest > self._best.max_length_at((0, 0, 0)):
                     break
                 self._yield_cpu()
                 searched_count += 1
                 if has_letters[number]:
                     lengths = self._blocks[number].shortest_paths
-                    near = bisect_right(lengths, self._best.room((number, 0, 0)), first, end)
+                    near = bisect_right(lengths, self._best.max_length_at((number, 0, 0)), first, end)
                     if add_matches(number, first, near) or near < end:
                         narrowed.append(group)
         finally:
@@ -390,13 +390,18 @@ class _Search:
     def _search_letters_in_names(self, requirement: _NameRequirement, number: int, first: int, end: int) -> bool:
         """Search for names that contain the letters of the query in order."""
         block = self._blocks[number]
-        if not requirement.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
+        if not requirement.pattern.search(block.names, block.name_starts[first], block.name_starts[end]):
             return False
-        self._add_matches(_SCATTERED_IN_NAME, number, requirement, first, end)
+        self._add_matching_names(_SCATTERED_IN_NAME, number, requirement, first, end)
         return True
 
     def _search_letters_in_paths(
-        self, reach: re.Pattern[str], rests: Sequence[_NameRequirement], number: int, first: int, end: int
+        self,
+        folder_pattern: re.Pattern[str],
+        requirements: Sequence[_NameRequirement],
+        number: int,
+        first: int,
+        end: int,
     ) -> bool:
         """Search for paths that contain the letters of the query in order, the first of them in the folder.
 
@@ -411,15 +416,17 @@ class _Search:
         block, has_match = self._blocks[number], False
         names, starts, folders, folder_starts = block.names, block.name_starts, block.folders, block.folder_starts
         for run in range(first, end):
-            match = reach.match(folders, folder_starts[run])
+            match = folder_pattern.match(folders, folder_starts[run])
             if not match or not (count := match.lastindex):
                 continue
-            if rests[count].anywhere.search(names, starts[run], starts[run + 1]):
+            if requirements[count].pattern.search(names, starts[run], starts[run + 1]):
                 has_match = True
-                self._add_matches(_SCATTERED, number, rests[count], run, run + 1)
+                self._add_matching_names(_SCATTERED, number, requirements[count], run, run + 1)
         return has_match
 
-    def _add_matches(self, tier: int, number: int, requirement: _NameRequirement, first: int, end: int) -> None:
+    def _add_matching_names(
+        self, tier: int, number: int, requirement: _NameRequirement, first: int, end: int
+    ) -> None:
         """Add the matching names of neighbouring runs that are short enough to be among the best.
 
         Args:
@@ -430,22 +437,20 @@ class _Search:
             end: The run after the last.
         """
         best, block = self._best, self._blocks[number]
-        starts, expression = block.name_starts, requirement.anywhere
+        starts, expression = block.name_starts, requirement.pattern
         next_name = starts[first]
         if not best.is_full:
-            next_name = self._add_expression_matches(tier, number, expression, next_name, starts[end] + 1)
+            next_name = self._add_pattern_matches(tier, number, expression, next_name, starts[end] + 1)
         if not best.is_full:
             return
-        max_length = best.room((number, 0, 0))
+        max_length = best.max_length_at((number, 0, 0))
         end = bisect_right(block.shortest_paths, max_length, first, end)
         if starts[end] - next_name > _MIN_COMPILED_CHARACTERS:
-            min_length = min(block.folder_lengths[first:end]) + requirement.least
+            min_length = min(block.folder_lengths[first:end]) + requirement.min_letters
             expression = _limit_length(expression.pattern, max(0, max_length - min_length) // _ROOM_STEP + 1)
-        self._add_expression_matches(tier, number, expression, next_name, starts[end] + 1)
+        self._add_pattern_matches(tier, number, expression, next_name, starts[end] + 1)
 
-    def _add_expression_matches(
-        self, tier: int, number: int, expression: re.Pattern[str], start: int, end: int
-    ) -> int:
+    def _add_pattern_matches(self, tier: int, number: int, expression: re.Pattern[str], start: int, end: int) -> int:
         """Add the names that match an expression, until there are enough.
 
         Args:
@@ -464,22 +469,22 @@ class _Search:
             name = names.rfind("\n", 0, match.start() + 1) + 1
             line_end = names.index("\n", name)
             run = block.run_of(name)
-            best.take(tier, (number, block.order[run], name), block.folder_lengths[run] + line_end - name)
+            best.add_match(tier, (number, block.order[run], name), block.folder_lengths[run] + line_end - name)
             if best.is_full and not was_full:
                 return line_end
         return end
 
 
 @lru_cache(maxsize=512)
-def _limit_length(anywhere: str, steps: int) -> re.Pattern[str]:
+def _limit_length(pattern: str, steps: int) -> re.Pattern[str]:
     """Return an expression that also limits the name's length after the match to some steps."""
-    return re.compile(f"{anywhere}(?=[^\n]{{0,{steps * _ROOM_STEP}}}\n)")
+    return re.compile(f"{pattern}(?=[^\n]{{0,{steps * _ROOM_STEP}}}\n)")
 
 
 def _scattered_requirement(letters: str) -> _NameRequirement:
     """Return the requirement for letters in order, with any letters between them."""
     if not letters:
-        return _ANY
+        return _ANY_NAME
     first, *others = map(re.escape, letters)
     other_letters = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
     return _NameRequirement(re.compile(f"{first}{other_letters}"), len(letters))

@@ -171,11 +171,11 @@ class Transcript(CachedStripView, can_focus=True):
         self._cursor = EntryCursor(self._slots)
         self._current_painter: TranscriptPainter | None = None
         self._width = 0
-        self._following, self._moving = True, False
-        self._unseen = 0
+        self._following, self._is_moving = True, False
+        self._unseen_count = 0
         self._selection: Selection | None = None
         self._link_under_mouse: object = None
-        self._drawing = False
+        self._is_drawing = False
         self._greeting: Sequence[Content] = ()
         self._is_loading_lexers = False
 
@@ -212,8 +212,8 @@ class Transcript(CachedStripView, can_focus=True):
     def show_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session instead of another, from the end; nothing above the screen is laid out."""
         layout.copy_settings(self._layout)
-        self._use_layout(layout)
-        self._unseen, self._following = 0, True
+        self._set_layout(layout)
+        self._unseen_count, self._following = 0, True
         self._settle_visible_rows()
 
     def extend_layout(self, layout: TranscriptLayout) -> None:
@@ -221,7 +221,7 @@ class Transcript(CachedStripView, can_focus=True):
         layout.copy_settings(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt_layouts(self._layout, self.scroll_offset.y)
-        self._use_layout(layout)
+        self._set_layout(layout)
         self._cursor.index = cursor + entries if cursor is not None else None
         self._update_height()
         self._move_to_row(self.scroll_offset.y + rows)
@@ -229,7 +229,7 @@ class Transcript(CachedStripView, can_focus=True):
             self.screen.selections = {**self.screen.selections, self: shift_selection(selection, rows)}
         self._settle_visible_rows()
 
-    def _use_layout(self, layout: TranscriptLayout) -> None:
+    def _set_layout(self, layout: TranscriptLayout) -> None:
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._current_painter = None
 
@@ -239,29 +239,29 @@ class Transcript(CachedStripView, can_focus=True):
         In that case, the screen is refreshed when that work is done, or at the next changes: once for each group of
         changes. While text `is_streaming`, few rows change, and only these are drawn.
         """
-        behind = self._layout.has_unfinished_layout
-        count, held = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
-        changed = {index for change in changes if (index := self._take(change)) is not None}
+        was_unfinished = self._layout.has_unfinished_layout
+        count, anchor = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
+        changed = {index for change in changes if (index := self._apply_change(change)) is not None}
         if not self._width:
             return True
         self._layout.lay_out_changed(changed, self._nearby_rows)
-        if held is not None and (shift := self._layout.rows_moved_since(held)):
+        if anchor is not None and (shift := self._layout.rows_moved_since(anchor)):
             self._update_height()
             self._move_to_row(self.scroll_offset.y + shift)
         if (added := len(self._slots) - count) > 0 and not self._following:
-            self._unseen += added
-            self.post_message(self.FollowChanged(False, self._unseen))
-        if behind or not self._layout.has_unfinished_layout:
-            self._settle_visible_rows(streams=is_streaming)
+            self._unseen_count += added
+            self.post_message(self.FollowChanged(False, self._unseen_count))
+        if was_unfinished or not self._layout.has_unfinished_layout:
+            self._settle_visible_rows(is_streaming_text=is_streaming)
         return not self._layout.has_unfinished_layout
 
     def continue_layout(self) -> bool:
         """Continue layout that exceeded its time budget; return True when nothing is left."""
         if self._layout.has_unfinished_layout and self._layout.continue_layout(self._nearby_rows):
-            self._settle_visible_rows(streams=True)
+            self._settle_visible_rows(is_streaming_text=True)
         return not self._layout.has_unfinished_layout
 
-    def _take(self, change: EntryChange) -> int | None:
+    def _apply_change(self, change: EntryChange) -> int | None:
         if isinstance(change, EntryRemoved) and (index := self._slots.index_of_key(change.key)) is not None:
             self._cursor.on_removed(index)
         return self._layout.apply_change(change)
@@ -272,7 +272,7 @@ class Transcript(CachedStripView, can_focus=True):
         row, height = self.scroll_offset.y, self.size.height
         return range(row - height, row + 3 * height)
 
-    def _settle_visible_rows(self, *, streams: bool = False) -> None:
+    def _settle_visible_rows(self, *, is_streaming_text: bool = False) -> None:
         """Make the visible rows exact without moving them; if the transcript follows its end, scroll there."""
         if not self._width:
             return
@@ -282,17 +282,17 @@ class Transcript(CachedStripView, can_focus=True):
             self._move_to_row(self._slots.total_rows - self.size.height)
         else:
             self._show_from(self.scroll_offset.y)
-        if streams:
+        if is_streaming_text:
             self.refresh_changed()
         else:
             self.refresh()
 
     def _show_from(self, row: int, anchor: int | None = None) -> None:
         """Make the screen that begins at `row` exact; the slot `anchor` keeps its position on the screen."""
-        begins = self._layout.lay_out_screen_from(row, self.size.height, anchor)
+        first_row = self._layout.lay_out_screen_from(row, self.size.height, anchor)
         self._update_height()
-        if begins != row:
-            self._move_to_row(begins)
+        if first_row != row:
+            self._move_to_row(first_row)
 
     def _update_height(self) -> None:
         height = self._slots.total_rows
@@ -300,11 +300,11 @@ class Transcript(CachedStripView, can_focus=True):
             self.set_height(height)
 
     def _move_to_row(self, row: int) -> None:
-        self._moving = True
+        self._is_moving = True
         try:
             self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
         finally:
-            self._moving = False
+            self._is_moving = False
 
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, immediate=True)
@@ -312,16 +312,16 @@ class Transcript(CachedStripView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Lay out rows that became visible; scrolling up stops following, reaching the end resumes it."""
         super().watch_scroll_y(old_value, new_value)
-        if self._moving or round(old_value) == round(new_value):
+        if self._is_moving or round(old_value) == round(new_value):
             return
         if (at_end := new_value >= self.max_scroll_y) != self._following:
             self._set_following(at_end)
-        near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
-        self._show_from(round(new_value), self._slots.index_at_row(round(old_value)) if near else None)
+        is_near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
+        self._show_from(round(new_value), self._slots.index_at_row(round(old_value)) if is_near else None)
 
     def _set_following(self, following: bool) -> None:
         self._following = following
-        self._unseen = 0
+        self._unseen_count = 0
         self.post_message(self.FollowChanged(following, 0))
 
     def follow_end(self) -> None:
@@ -334,14 +334,14 @@ class Transcript(CachedStripView, can_focus=True):
         if event.size.width == self._width:
             self._settle_visible_rows()
             return
-        place = self._slots.relative_position(self.scroll_offset.y)
+        position = self._slots.relative_position(self.scroll_offset.y)
         self._width = event.size.width
         self._current_painter = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
-        if not self._following and place is not None:
-            self._layout.lay_out_exactly(place[0])
+        if not self._following and position is not None:
+            self._layout.lay_out_exactly(position[0])
             self._update_height()
-            self._move_to_row(self._slots.row_at_position(*place))
+            self._move_to_row(self._slots.row_at_position(*position))
         self._settle_visible_rows()
 
     @property
@@ -359,11 +359,11 @@ class Transcript(CachedStripView, can_focus=True):
         """Return the rows of a region of the screen."""
         # Finding the selection needs a walk up to the screen: do it once per frame, not for each row.
         self._selection = self.text_selection
-        self._drawing = True
+        self._is_drawing = True
         try:
             strips = super().render_lines(crop)
         finally:
-            self._drawing = False
+            self._is_drawing = False
         if self._painter.missing_lexers and not self._is_loading_lexers:
             self._is_loading_lexers = True
             self.run_worker(self._load_lexers(), exit_on_error=False, description="lexers")
@@ -389,7 +389,7 @@ class Transcript(CachedStripView, can_focus=True):
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
         # Offsets double the cost of a row, and each is a style that Rich and Textual cache.
-        return strip if self._drawing or row >= self._slots.total_rows else strip.apply_offsets(0, row)
+        return strip if self._is_drawing or row >= self._slots.total_rows else strip.apply_offsets(0, row)
 
     @property
     def allow_select(self) -> bool:

@@ -27,7 +27,7 @@ class PreviousSlotLayout(NamedTuple):
     lines: list[StyledLine]
     marks: EntryMarks
     height: int
-    exact: bool
+    is_exact: bool
     growing_rows: GrowingRows | None
 
 
@@ -37,7 +37,17 @@ _NO_ENTRY_MARKS = EntryMarks()
 class EntrySlot:
     """A place in the transcript: an entry with its rows, which are laid out when they are first needed."""
 
-    __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
+    __slots__ = (
+        "_growing_rows",
+        "_previous_layout",
+        "entry",
+        "gap",
+        "height",
+        "is_exact",
+        "lines",
+        "marks",
+        "opened",
+    )
 
     def __init__(self, entry: TranscriptEntry, width: int) -> None:
         self.entry = entry
@@ -49,35 +59,35 @@ class EntrySlot:
         """Empty rows above."""
         self.height = entry.expected_height(width)
         """Rows without the gap; 0 while the entry is hidden."""
-        self.exact = False
-        self._growing: GrowingRows | None = None
-        self._before: PreviousSlotLayout | None = None
+        self.is_exact = False
+        self._growing_rows: GrowingRows | None = None
+        self._previous_layout: PreviousSlotLayout | None = None
 
     def resize(self, old: int, new: int) -> None:
         """Switch to a new width: restore the previous layout if it has this width, else estimate the height."""
-        before, self._before = self._before, None
+        before, self._previous_layout = self._previous_layout, None
         if self.lines is not None:
-            self._before = PreviousSlotLayout(
-                old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing
+            self._previous_layout = PreviousSlotLayout(
+                old, self.entry, self.opened, self.lines, self.marks, self.height, self.is_exact, self._growing_rows
             )
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
-            _, _, _, self.lines, self.marks, self.height, self.exact, self._growing = before
+            _, _, _, self.lines, self.marks, self.height, self.is_exact, self._growing_rows = before
         else:
-            self.lines, self._growing = None, None
-            self.exact, self.height = False, self.entry.expected_height(new)
+            self.lines, self._growing_rows = None, None
+            self.is_exact, self.height = False, self.entry.expected_height(new)
 
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
         """Make `lines` and `height` exact; return False if the deadline was reached first."""
         done = True
-        self._growing = self.entry.growing_rows(self._growing, width, self.opened)
-        if self._growing is not None:
-            done = self._growing.advance(deadline)
-            self.lines = self._growing.lines
+        self._growing_rows = self.entry.growing_rows(self._growing_rows, width, self.opened)
+        if self._growing_rows is not None:
+            done = self._growing_rows.advance(deadline)
+            self.lines = self._growing_rows.lines
         else:
             self.lines = self.entry.rows(width, self.opened)
         self.marks = self.entry.marks(self.opened)
         self.height = max(1, len(self.lines))
-        self.exact = done
+        self.is_exact = done
         return done
 
     def line(self, offset: int) -> StyledLine:
@@ -89,8 +99,8 @@ class EntrySlot:
         """Drop the rows, keep the height."""
         self.lines = None
         self.marks = _NO_ENTRY_MARKS
-        self._growing = None
-        self._before = None
+        self._growing_rows = None
+        self._previous_layout = None
 
 
 class EntrySlots:
@@ -102,7 +112,7 @@ class EntrySlots:
         self._by_key: dict[str, int] = {}
         self._tops: list[int] = [0]
         """First row of each slot, its gap included; the last item is the number of rows."""
-        self._valid = 0
+        self._valid_top_count = 0
         """Number of valid items in `_tops`."""
 
     def __len__(self) -> int:
@@ -111,7 +121,7 @@ class EntrySlots:
     @property
     def total_rows(self) -> int:
         """Return the number of rows of all entries, plus an empty one below."""
-        self._update()
+        self._update_tops()
         return self._tops[-1] + 1 if self.items else 0
 
     def index_of_key(self, key: str) -> int | None:
@@ -120,12 +130,12 @@ class EntrySlots:
 
     def first_row(self, index: int) -> int:
         """Return the first row of a slot, its gap included."""
-        self._update()
+        self._update_tops()
         return self._tops[index]
 
     def index_at_row(self, row: int) -> int:
         """Return the index of the slot that contains a row; the last one for a row beyond the end."""
-        self._update()
+        self._update_tops()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
 
     def relative_position(self, row: int) -> tuple[int, float] | None:
@@ -153,7 +163,7 @@ class EntrySlots:
         """Replace the entry of a slot."""
         slot = self.items[index]
         slot.entry = entry
-        slot.exact = False
+        slot.is_exact = False
         if index + 1 < len(self.items):
             self._set_gap(index + 1)
 
@@ -161,7 +171,7 @@ class EntrySlots:
         """Replace the slot of an entry; keep the rows of the new slot if its entry is equal."""
         entry = self.items[index].entry
         if slot.entry != entry:
-            slot.entry, slot.exact = entry, False
+            slot.entry, slot.is_exact = entry, False
         self.items[index] = slot
         for touched in range(index, min(index + 2, len(self.items))):
             self._set_gap(touched)
@@ -178,7 +188,7 @@ class EntrySlots:
 
     def mark_changed(self, index: int) -> None:
         """Record that the height or gap of a slot has changed."""
-        self._valid = min(self._valid, index)
+        self._valid_top_count = min(self._valid_top_count, index)
 
     def resize(self, old: int, new: int) -> None:
         """Adapt to a new width: only the heights of slots that were laid out for it are exact."""
@@ -194,7 +204,7 @@ class EntrySlots:
         for slot in self.items:
             if isinstance(slot.entry, InterventionEntry):
                 slot.drop_rows()
-                slot.exact = False
+                slot.is_exact = False
                 slot.height = 0 if self.hide_interventions else 1
         for index in range(len(self.items)):
             self._set_gap(index)
@@ -231,15 +241,15 @@ class EntrySlots:
             slot.gap = gap
         self.mark_changed(index)
 
-    def _update(self) -> None:
+    def _update_tops(self) -> None:
         count = len(self.items)
-        if self._valid == count and len(self._tops) == count + 1:
+        if self._valid_top_count == count and len(self._tops) == count + 1:
             return
-        start = self._valid
+        start = self._valid_top_count
         del self._tops[start + 1 :]
         sizes = [slot.gap + slot.height for slot in self.items[start:]]
         self._tops[start:] = accumulate(sizes, initial=self._tops[start])
-        self._valid = count
+        self._valid_top_count = count
 
 
 _MAX_LAID_OUT_SLOTS = 128
@@ -328,7 +338,7 @@ class TranscriptLayout:
                     return index
                 slot = EntrySlot(entry, self._width)
                 if self.slots.is_hidden(entry):
-                    slot.height, slot.exact = 0, True
+                    slot.height, slot.is_exact = 0, True
                 return self.slots.append(slot)
             case EntryRemoved(key):
                 index = self.slots.index_of_key(key)
@@ -341,7 +351,7 @@ class TranscriptLayout:
         """Lay out a slot, as far as the deadline allows."""
         slot = self.slots.items[index]
         if self.slots.is_hidden(slot.entry):
-            slot.height, slot.exact, slot.lines = 0, True, []
+            slot.height, slot.is_exact, slot.lines = 0, True, []
         elif not slot.lay_out(self._width, deadline):
             self._unfinished.add(slot.entry.key)
         self.slots.mark_changed(index)
@@ -357,12 +367,12 @@ class TranscriptLayout:
         Other entries are laid out when they become visible.
         """
         deadline = time.thread_time() + _LAYOUT_SLICE_SECONDS
-        late = False
+        is_late = False
         for index in sorted(indices):
             if index >= len(self.slots):
                 continue
             slot = self.slots.items[index]
-            if late:
+            if is_late:
                 self._unfinished.add(slot.entry.key)
             elif (
                 slot.lines is not None
@@ -370,7 +380,7 @@ class TranscriptLayout:
                 or self.slots.first_row(index) in visible_rows
             ):
                 self.lay_out(index, deadline)
-                late = time.thread_time() > deadline
+                is_late = time.thread_time() > deadline
 
     def continue_layout(self, visible_rows: range) -> bool:
         """Continue unfinished layout; return whether nothing is left."""
@@ -399,11 +409,11 @@ class TranscriptLayout:
             return row
         for _ in range(16):
             first = self.slots.index_at_row(row)
-            held = first if anchor is None else anchor
-            before = self.slots.first_row(held)
+            anchor_index = first if anchor is None else anchor
+            before = self.slots.first_row(anchor_index)
             for index in range(max(0, first - 1), self.slots.index_at_row(row + height) + 1):
                 self.lay_out_exactly(index)
-            shift = self.slots.first_row(held) - before
+            shift = self.slots.first_row(anchor_index) - before
             if not shift:
                 break
             row = max(0, row + shift)
@@ -424,7 +434,7 @@ class TranscriptLayout:
     def lay_out_exactly(self, index: int) -> None:
         """Lay out a slot, unless its rows are exact."""
         slot = self.slots.items[index]
-        if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
+        if slot.lines is None or not (slot.is_exact or slot.entry.key in self._unfinished):
             self.lay_out(index)
 
     def slot_at_row(self, row: int) -> tuple[int, int]:

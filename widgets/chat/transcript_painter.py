@@ -98,44 +98,44 @@ class TranscriptStyles:
     def __init__(self, widget: "Widget") -> None:
         self._widget = widget
         self._styles: dict[tuple[TextStyle, str, bool], Style] = {}
-        self._colours: dict[str, Style] = {}
+        self._component_styles: dict[str, Style] = {}
         self.base = widget.rich_style
         """The style of the widget, with its background."""
 
-    def resolve_style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
+    def resolve_style(self, text_style: TextStyle, fill: str = "", cursor: bool = False) -> Style:
         """Return the style of a face on the background of the role `fill`."""
-        key = (face, fill, cursor)
+        key = (text_style, fill, cursor)
         style = self._styles.get(key)
         if style is None:
             if len(self._styles) >= _MAX_CACHED_STYLES:
                 # Each link address has a separate style.
                 self._styles.clear()
-            style = self._styles[key] = self._resolve_style(face, fill, cursor)
+            style = self._styles[key] = self._resolve_style(text_style, fill, cursor)
         return style
 
-    def _resolve_style(self, face: TextStyle, fill: str, cursor: bool) -> Style:
+    def _resolve_style(self, text_style: TextStyle, fill: str, cursor: bool) -> Style:
         style = self.base
         if fill:
             style += Style(bgcolor=self._component_style(fill).bgcolor)
         if cursor:
             style += Style(bgcolor=self._component_style("cursor").bgcolor)
-        component = self._component_style(face.role)
+        component = self._component_style(text_style.role)
         style += Style(
             color=component.color,
-            bold=face.bold or component.bold or None,
-            italic=face.italic or component.italic or None,
+            bold=text_style.bold or component.bold or None,
+            italic=text_style.italic or component.italic or None,
             underline=component.underline or None,
-            strike=face.strike or None,
+            strike=text_style.strike or None,
             dim=component.dim or None,
         )
-        if face.href:
-            style += Style.from_meta({"href": face.href})
+        if text_style.href:
+            style += Style.from_meta({"href": text_style.href})
         return style
 
     def _component_style(self, role: str) -> Style:
-        style = self._colours.get(role)
+        style = self._component_styles.get(role)
         if style is None:
-            style = self._colours[role] = self._widget.get_component_rich_style(f"chat--{role}")
+            style = self._component_styles[role] = self._widget.get_component_rich_style(f"chat--{role}")
         return style
 
 
@@ -153,7 +153,7 @@ class TranscriptPainter:
 
     def __init__(self, widget: "Widget") -> None:
         self._widget = widget
-        self._palette = TranscriptStyles(widget)
+        self._styles = TranscriptStyles(widget)
         self.missing_lexers: set[str] = set()
         """Languages of code that is painted plain because their lexers are not loaded."""
         # Entries of an LRUCache form reference cycles: the strips of a replaced painter would stay in memory.
@@ -187,7 +187,7 @@ class TranscriptPainter:
         return self._row_strip(segments, slot, offset, width, is_under_cursor)
 
     def _blank_strip(self, width: int) -> Strip:
-        return Strip.blank(width, self._palette.base)
+        return Strip.blank(width, self._styles.base)
 
     def _cached_row(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
         """Return a row, cached while its line is the same object, like the finished rows of a growing answer."""
@@ -210,39 +210,39 @@ class TranscriptPainter:
         left = max(_GREETING_MARGIN_CELLS, (width - max(line.cell_length for line in lines)) // 2)
         line = Content(" " * left) + lines[row - top]
         segments = line.render_segments(self._widget.visual_style)
-        return Strip(segments).adjust_cell_length(width, self._palette.base)
+        return Strip(segments).adjust_cell_length(width, self._styles.base)
 
     def _row_segments(self, slot: EntrySlot, offset: int, cursor: bool) -> list[Segment]:
         line = slot.line(offset)
-        text, face = slot.marks.mark_at(offset, slot.height)
-        under = slot.entry.fill
-        segments = [Segment(text, self._palette.resolve_style(face, under, cursor))]
-        fill = line.fill or under
-        inside = line.code is None
+        text, text_style = slot.marks.mark_at(offset, slot.height)
+        entry_fill = slot.entry.fill
+        segments = [Segment(text, self._styles.resolve_style(text_style, entry_fill, cursor))]
+        fill = line.fill or entry_fill
+        is_inside_code = line.code is None
         if line.code is not None and (language := line.code[0].missing_lexer):
             self.missing_lexers.add(language)
-        for part, part_face in line.resolve_spans():
+        for part, span_style in line.resolve_spans():
             # The code background begins at the code, not at the indentation of its list.
-            inside = inside or part_face.role.startswith("code")
+            is_inside_code = is_inside_code or span_style.role.startswith("code")
             if part:
-                style = self._palette.resolve_style(
-                    part_face, fill if inside else under, _is_highlighted(offset, cursor)
+                style = self._styles.resolve_style(
+                    span_style, fill if is_inside_code else entry_fill, _is_highlighted(offset, cursor)
                 )
                 segments.append(Segment(part, style))
         return segments
 
     def _row_strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        fill_style = self._palette.resolve_style(
+        fill_style = self._styles.resolve_style(
             TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _is_highlighted(offset, cursor)
         )
         fill_cells = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if fill_cells < 0:
             return (
-                Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)
+                Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._styles.base)
             )
         # An intermediate strip would create caches that are never used.
         padding = [Segment(" " * fill_cells, fill_style)] if fill_cells else []
-        return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
+        return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._styles.base)], width)
 
 
 def _wrap_line(line: Content, width: int) -> Sequence[Content]:

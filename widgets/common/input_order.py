@@ -217,15 +217,15 @@ class OrderedInputQueue:
                 continue
             self._current_event = event
             self._idle.clear()
-            self._follower = followed = EventFollower(self._app, event, self._deliver_next)
-            if followed.ready:
+            self._follower = follower = EventFollower(self._app, event, self._deliver_next)
+            if follower.ready:
                 self._waiting_events.popleft()
                 await self._deliver(event)
-            if not followed.ready or not isinstance(event, events.MouseMove):
-                followed.start()
-                if not self._waiting_events or not self._continues_typing(followed):
+            if not follower.ready or not isinstance(event, events.MouseMove):
+                follower.start()
+                if not self._waiting_events or not self._continues_typing(follower):
                     return
-                followed.stop()
+                follower.stop()
             self._follower = None
         self._current_event = None
         self._handled_at = time.monotonic()
@@ -336,7 +336,7 @@ class EventFollower:
             self._has_met_messages |= bool(node.message_queue_size)
             # `call_later` wraps the callback, and Textual would inspect the wrapper's signature at each node for each
             # key.
-            if node.post_message(events.Callback(_NodeCallback(self, node).over)):
+            if node.post_message(events.Callback(_NodeCallback(self, node).report_handled)):
                 return
 
     async def record_handled(self, node: DOMNode) -> None:
@@ -377,9 +377,9 @@ class EventFollower:
 class _NodeCallback(NamedTuple):
     """The callback of a followed event at a node."""
 
-    followed: EventFollower
+    follower: EventFollower
     node: DOMNode
 
-    async def over(self) -> None:
+    async def report_handled(self) -> None:
         """Record that the node reached the callback in its queue."""
-        await self.followed.record_handled(self.node)
+        await self.follower.record_handled(self.node)

@@ -22,7 +22,7 @@ MAIN_BUTTON = 1
 class ClickTargets(Widget):
     """Base class of a widget with clickable parts; a click must begin and end on the same part."""
 
-    _held: Hashable | None = None
+    _pressed_target: Hashable | None = None
     """The part on which the mouse button was pressed."""
 
     @abstractmethod
@@ -35,14 +35,14 @@ class ClickTargets(Widget):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click starts."""
-        self._held = self.target_at(event)
+        self._pressed_target = self.target_at(event)
 
     async def on_click(self, event: events.Click) -> None:
         """Handle a click on the part under the mouse, unless the click began on another part."""
-        held, self._held = self._held, None
-        if held is not None and event.button == MAIN_BUTTON and held == self.target_at(event):
+        pressed, self._pressed_target = self._pressed_target, None
+        if pressed is not None and event.button == MAIN_BUTTON and pressed == self.target_at(event):
             event.stop()
-            await self.click_target(held)
+            await self.click_target(pressed)
 
 
 class KeyHint(NamedTuple):

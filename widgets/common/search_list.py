@@ -58,7 +58,7 @@ class SearchList(Vertical):
     }
     """
 
-    STEERING: ClassVar[dict[str, str]] = {
+    LIST_KEY_ACTIONS: ClassVar[dict[str, str]] = {
         "up": "cursor_up",
         "down": "cursor_down",
         "pageup": "page_up",
@@ -180,7 +180,7 @@ class SearchList(Vertical):
 
     def on_key(self, event: events.Key) -> None:
         """Move the cursor of the list while the field has the focus."""
-        if (action := self.STEERING.get(event.key)) is not None:
+        if (action := self.LIST_KEY_ACTIONS.get(event.key)) is not None:
             event.stop()
             event.prevent_default()
             getattr(self._list, f"action_{action}")()

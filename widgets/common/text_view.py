@@ -125,7 +125,7 @@ class TextView(ScrollView, can_focus=True):
         ]
         self.refresh()
 
-    def go_to_match(self, by: int) -> tuple[int, int]:
+    def go_to_match(self, step: int) -> tuple[int, int]:
         """Scroll to the next line with a match, or to the previous one with -1.
 
         Returns:
@@ -137,7 +137,7 @@ class TextView(ScrollView, can_focus=True):
             below = (at for at, line in enumerate(self._matches) if line >= self.first_line)
             self._match = next(below, 0)
         else:
-            self._match = (self._match + by) % len(self._matches)
+            self._match = (self._match + step) % len(self._matches)
         self.go_to_line(self._matches[self._match])
         return self._match + 1, len(self._matches)
 
@@ -197,10 +197,10 @@ class TextView(ScrollView, can_focus=True):
         match = self.get_component_rich_style("text--match") if highlights else base
         for text, role in line.pieces:
             style = base if line.mark or not role else base + self._style(role)
-            for first, last, is_lit in _split_at_highlights(
+            for first, last, is_highlighted in _split_at_highlights(
                 highlights, max(start, position), min(end, position + len(text))
             ):
-                segments.append(Segment(text[first - position : last - position], match if is_lit else style))
+                segments.append(Segment(text[first - position : last - position], match if is_highlighted else style))
             position += len(text)
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -209,11 +209,11 @@ class TextView(ScrollView, can_focus=True):
             return role
         return Style(color=self.get_component_rich_style(f"text--{role}").color)
 
-    def action_step(self, by: int) -> None:
-        self.scroll_relative(y=by, animate=False, force=True)
+    def action_step(self, step: int) -> None:
+        self.scroll_relative(y=step, animate=False, force=True)
 
-    def action_page(self, by: int) -> None:
-        self.scroll_relative(y=by * max(1, self.size.height - 2), animate=False, force=True)
+    def action_page(self, step: int) -> None:
+        self.scroll_relative(y=step * max(1, self.size.height - 2), animate=False, force=True)
 
     def action_top(self) -> None:
         self.scroll_to(y=0, animate=False, force=True)
@@ -286,50 +286,50 @@ class AnsiStyleState:
     """The style for the next characters, as set by the ANSI sequences before them."""
 
     def __init__(self) -> None:
-        self._marks: set[str] = set()
+        self._attributes: set[str] = set()
         self._colour: Color | None = None
         self._background: Color | None = None
 
     @property
     def style(self) -> Style:
         """Return the style for Rich."""
-        return Style(color=self._colour, bgcolor=self._background) + Style.parse(" ".join(sorted(self._marks)))
+        return Style(color=self._colour, bgcolor=self._background) + Style.parse(" ".join(sorted(self._attributes)))
 
     def apply_sequence(self, parameters: str) -> None:
         """Apply the numbers of one Select Graphic Rendition sequence."""
         numbers = [int(part[:6] or 0) for part in re.split("[;:]", parameters)]
         while numbers:
             match numbers:
-                case [38 | 48 as which, int(kind), *rest] if kind in (_PALETTE_FORMAT, _DIRECT_FORMAT):
+                case [38 | 48 as code, int(kind), *rest] if kind in (_PALETTE_FORMAT, _DIRECT_FORMAT):
                     count = 1 if kind == _PALETTE_FORMAT else 3
-                    self._set_colour(_colour(rest[:count]), ground=which == 48)
+                    self._set_colour(_parse_colour(rest[:count]), is_background=code == 48)
                     numbers = rest[count:]
                 case [number, *numbers]:
                     self._apply_attribute(number)
 
     def _apply_attribute(self, number: int) -> None:
         if number in _ATTRIBUTES_ON:
-            self._marks.add(_ATTRIBUTES_ON[number])
+            self._attributes.add(_ATTRIBUTES_ON[number])
         elif number in _ATTRIBUTES_OFF:
-            self._marks.difference_update(_ATTRIBUTES_OFF[number])
+            self._attributes.difference_update(_ATTRIBUTES_OFF[number])
         elif number in (39, 49):
-            self._set_colour(None, ground=number == 49)
+            self._set_colour(None, is_background=number == 49)
         elif 30 <= number <= 47 or 90 <= number <= 107:
             bright = 8 if number >= 90 else 0
             if number % 10 <= 7:
-                self._set_colour(Color.from_ansi(number % 10 + bright), ground=number // 10 in (4, 10))
+                self._set_colour(Color.from_ansi(number % 10 + bright), is_background=number // 10 in (4, 10))
         elif not number:
-            self._marks.clear()
+            self._attributes.clear()
             self._colour = self._background = None
 
-    def _set_colour(self, colour: Color | None, *, ground: bool) -> None:
-        if ground:
+    def _set_colour(self, colour: Color | None, *, is_background: bool) -> None:
+        if is_background:
             self._background = colour
         else:
             self._colour = colour
 
 
-def _colour(numbers: Sequence[int]) -> Color | None:
+def _parse_colour(numbers: Sequence[int]) -> Color | None:
     match [min(number, 255) for number in numbers]:
         case [number]:
             return Color.from_ansi(number)
@@ -340,11 +340,11 @@ def _colour(numbers: Sequence[int]) -> Color | None:
 
 def parse_ansi_text(text: str) -> list[TextViewLine]:
     """Return the styled lines of a text with ANSI colour sequences."""
-    pen = AnsiStyleState()
-    return [TextViewLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
+    state, lines = AnsiStyleState(), text.removesuffix("\n").split("\n")
+    return [TextViewLine(tuple(_parse_pieces(line.rstrip("\r"), state))) for line in lines]
 
 
-def _pieces(line: str, pen: AnsiStyleState) -> Iterator[tuple[str, Style]]:
+def _parse_pieces(line: str, state: AnsiStyleState) -> Iterator[tuple[str, Style]]:
     at = column = 0
     for match in (*_SEQUENCE_PATTERN.finditer(line), None):
         piece = line[at : len(line) if match is None else match.start()]
@@ -353,8 +353,8 @@ def _pieces(line: str, pen: AnsiStyleState) -> Iterator[tuple[str, Style]]:
             piece = f"{before}{piece}".expandtabs(_TAB_CELLS)[len(before) :]
         column += len(piece)
         if piece or match is None:
-            yield piece, pen.style
+            yield piece, state.style
         if match is not None:
             if match["final"] == "m":
-                pen.apply_sequence(match["parameters"])
+                state.apply_sequence(match["parameters"])
             at = match.end()

@@ -229,8 +229,8 @@ class StatusBar(ClickTargets):
         if status.follows:
             parts.append(RankedLinePart(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
-            open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
-            gate = closed if status.gate_closed else open_now
+            open_gate, closed_gate = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
+            gate = closed_gate if status.gate_closed else open_gate
             parts.append(RankedLinePart(8, self._clickable_part("app.command('gate')", Content.styled(*gate))))
         if status.plan:
             parts.append(
@@ -271,8 +271,8 @@ class StatusBar(ClickTargets):
         elif status.context_tokens:
             figures.append((2, Content.styled(f"context {format_short_number(status.context_tokens)}", _QUIET_STYLE)))
         if status.denials:
-            in_row = " in a row" if status.denials > 1 else ""
-            denied = f"{format_count(status.denials, 'proposal')} denied{in_row}"
+            in_a_row = " in a row" if status.denials > 1 else ""
+            denied = f"{format_count(status.denials, 'proposal')} denied{in_a_row}"
             figures.append((6, Content.styled(denied, "$text-warning")))
         if status.branch:
             figures.append((4, Content(f"⎇ {escape_unsafe(status.branch)}")))
@@ -316,9 +316,9 @@ class KeyBar(ClickableKeyHints):
     """(hint, drop rank, works everywhere): higher ranks are dropped first, 1 never."""
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._follow)
+        self.screen.bindings_updated_signal.subscribe(self, self._update_hints)
 
-    def _follow(self, screen: Screen[object]) -> None:
+    def _update_hints(self, screen: Screen[object]) -> None:
         # A dialog has its own keys, so the dimmed line below it does not change.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()

@@ -38,26 +38,28 @@ from widgets.common.figures import format_dollars, format_tokens
 class PlainTextRows:
     """Rows of a growing plain text, below a heading row."""
 
-    def __init__(self, width: int, face: TextStyle) -> None:
+    def __init__(self, width: int, style: TextStyle) -> None:
         self.width = width
-        self._face = face
-        self._settled = ""
+        self._style = style
+        self._settled_text = ""
         """The complete lines of the text whose rows are final, with their line ends."""
-        self._rows = 0
+        self._settled_row_count = 0
         """Number of final rows, with the heading."""
         self.lines: list[StyledLine] = []
 
     def set_text(self, heading: StyledLine, text: str) -> None:
         """Show this text; fast if it extends the shown text."""
-        if not text.startswith(self._settled):
-            self._settled, self._rows = "", 0
-        rows = self.lines[1 : self._rows]
-        whole = text.rfind("\n") + 1
-        if whole > len(self._settled):
-            rows += wrap_text(make_safe_text(text[len(self._settled) : whole])[:-1], self._face, self.width)
-            self._settled = text[:whole]
-        self._rows = 1 + len(rows)
-        self.lines = [heading, *rows, *wrap_text(make_safe_text(text[whole:]), self._face, self.width)]
+        if not text.startswith(self._settled_text):
+            self._settled_text, self._settled_row_count = "", 0
+        rows = self.lines[1 : self._settled_row_count]
+        complete_length = text.rfind("\n") + 1
+        if complete_length > len(self._settled_text):
+            rows += wrap_text(
+                make_safe_text(text[len(self._settled_text) : complete_length])[:-1], self._style, self.width
+            )
+            self._settled_text = text[:complete_length]
+        self._settled_row_count = 1 + len(rows)
+        self.lines = [heading, *rows, *wrap_text(make_safe_text(text[complete_length:]), self._style, self.width)]
 
     def advance(self, deadline: float | None = None) -> bool:
         """Return True, because everything is laid out already."""
@@ -85,12 +87,12 @@ class UserEntry(TranscriptEntry):
         return [*self._text_lines(width, opened), *(image_line(image, width) for image in self.images)]
 
     def _text_lines(self, width: int, opened: bool) -> list[StyledLine]:
-        face = TextStyle("user")
+        style = TextStyle("user")
         if opened:
-            return wrap_text(make_safe_text(self.text), face, width)
+            return wrap_text(make_safe_text(self.text), style, width)
         # Long enough to exceed the row limit whenever more text follows.
         wrapped_length = (MAX_MESSAGE_ROWS + 2) * width
-        lines = wrap_text(make_safe_text(self.text[:wrapped_length]), face, width)
+        lines = wrap_text(make_safe_text(self.text[:wrapped_length]), style, width)
         if len(lines) <= MAX_MESSAGE_ROWS + 1:
             return lines
         shown_count = MAX_MESSAGE_ROWS - 4
@@ -120,7 +122,7 @@ class CustomCommandEntry(UserEntry):
     """A custom command as the user typed it; it opens to show the message that it produced."""
 
     expansion: str = ""
-    wished: str = ""
+    model_and_effort: str = ""
     """The model and effort of the command, if they differ from the current ones."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
@@ -129,7 +131,7 @@ class CustomCommandEntry(UserEntry):
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
-        head_text = " · ".join(filter(None, (label, make_safe_text(self.wished))))
+        head_text = " · ".join(filter(None, (label, make_safe_text(self.model_and_effort))))
         head = StyledLine(((shorten_text(head_text, width), MUTED_STYLE),), action="toggle")
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
@@ -253,9 +255,9 @@ class QuestionEntry(TranscriptEntry):
         for number, option in enumerate(self.options, 1):
             chosen = option == self.answer
             mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED_STYLE)
-            face = TextStyle("success") if chosen else MUTED_STYLE
+            style = TextStyle("success") if chosen else MUTED_STYLE
             lines.extend(
-                wrap_spans([(make_safe_text(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),))
+                wrap_spans([(make_safe_text(option), style)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),))
             )
         return lines
 
@@ -275,8 +277,8 @@ def _is_long(text: str) -> bool:
     return len(text) > _MIN_LONG_TEXT_CHARACTERS or text.count("\n") > _MIN_LONG_TEXT_LINES
 
 
-def _more_line(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
-    return StyledLine(((hidden_lines_note(rows, further), MUTED_STYLE),), 0, None, action="toggle")
+def _more_line(rows: Sequence[StyledLine], unlaid_lines: int = 0) -> StyledLine:
+    return StyledLine(((hidden_lines_note(rows, unlaid_lines), MUTED_STYLE),), 0, None, action="toggle")
 
 
 _NO_TOKENS = TokenTotals()
@@ -291,12 +293,12 @@ class InterventionEntry(FoldedEntry):
 
     kind: InterventionKind
     text: str
-    way: str
+    sender_and_receiver: str
     """The sender and the receiver."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the sender and receiver with the text, shortened unless the entry is open."""
-        head: Span = (f"{self.way}  ", TextStyle("program-mark"))
+        head: Span = (f"{self.sender_and_receiver}  ", TextStyle("program-mark"))
         text = make_safe_text(self.text)
         if opened:
             return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]

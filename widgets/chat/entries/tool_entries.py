@@ -168,12 +168,12 @@ class ToolEntry(TranscriptEntry):
             tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _MIN_TARGET_CELLS - 2))}"
             target_cells = width - cell_width(verb) - 1 - cell_width(tail)
         target = shorten_path_or_text(target, target_cells)
-        fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
+        fact_style = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
             (
                 (verb, TextStyle("tool-name", bold=True)),
                 (f" {target}" if target else "", TextStyle("tool-name")),
-                (tail, fact_face),
+                (tail, fact_style),
             ),
             action="toggle",
         )
@@ -325,8 +325,8 @@ class ProposalEntry(TranscriptEntry):
         lines.extend(_file_line(stat, width, "card") for stat in files)
         if len(files) < len(listed):
             lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED_STYLE),), fill="card"))
-        face = _STATE_STYLES.get(self.state, MUTED_STYLE)
-        status: list[Span] = [(_STATE_TEXTS.get(self.state, make_safe_text(self.state)), face)]
+        style = _STATE_STYLES.get(self.state, MUTED_STYLE)
+        status: list[Span] = [(_STATE_TEXTS.get(self.state, make_safe_text(self.state)), style)]
         if self.supersedes:
             status.append((f" · revises {make_safe_text(self.supersedes)}", MUTED_STYLE))
         if self.reason:
@@ -341,8 +341,8 @@ class ProposalEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        face = _STATE_STYLES.get(self.state, MUTED_STYLE)
-        return EntryMarks(("╭ ", face), ("│ ", face), ("╰ ", face))
+        style = _STATE_STYLES.get(self.state, MUTED_STYLE)
+        return EntryMarks(("╭ ", style), ("│ ", style), ("╰ ", style))
 
     def expected_height(self, width: int) -> int:
         """Return the estimated height, with a row for each listed file."""
@@ -372,9 +372,9 @@ class DecisionEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the decision, and below it the user's feedback."""
-        word, face = _DECISION_TEXTS[self.decision]
+        word, style = _DECISION_TEXTS[self.decision]
         word = _ON_DISK_DECISION_TEXTS.get(self.decision, word) if self.on_disk else word
-        spans: list[Span] = [(word, face), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
+        spans: list[Span] = [(word, style), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
         if self.hunks:
             spans.append((f" · {self._hunk_outcome()}", MUTED_STYLE))
         elif self.files:

@@ -16,7 +16,7 @@ _OVERLAP_LINES = 4
 _HANGING_INDENT_CELLS = 4
 """Extra indentation, in cells, of the continuation rows of a cut line."""
 
-_ROLES: tuple[tuple[str, str], ...] = (
+_ROLES_BY_TOKEN: tuple[tuple[str, str], ...] = (
     ("Comment.Preproc", "code-keyword"),
     ("Comment", "code-comment"),
     ("Keyword.Constant", "code-number"),
@@ -46,7 +46,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
 @lru_cache(maxsize=256)
 def _token_style(token: Any) -> TextStyle:
     name = str(token).removeprefix("Token.")
-    for prefix, role in _ROLES:
+    for prefix, role in _ROLES_BY_TOKEN:
         if name.startswith(prefix):
             return TextStyle(role, italic=role == "code-comment")
     return _PLAIN
@@ -56,9 +56,9 @@ _lexers: "dict[str, Lexer | None]" = {"": None}
 """The loaded lexers by name of the language; None for an unknown language."""
 
 
-def find_code_language(info: str) -> str:
+def find_code_language(info_string: str) -> str:
     """Return the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
-    return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
+    return re.split(r"[\s,:{]", info_string.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
 
 
 def load_lexers(languages: Iterable[str]) -> None:
@@ -82,16 +82,16 @@ class HighlightedCode:
         former: The shorter, previous state of the piece.
     """
 
-    __slots__ = ("_former_piece", "_highlighted_lines", "language", "lines")
+    __slots__ = ("_highlighted_lines", "_previous_piece", "language", "lines")
 
-    def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
+    def __init__(self, lines: Sequence[str], info_string: str, previous: "HighlightedCode | None" = None) -> None:
         self.lines = lines
-        self.language = find_code_language(info)
+        self.language = find_code_language(info_string)
         self._highlighted_lines: list[list[Span]] | None = None
         # If the former piece was never highlighted, use the one before it.
-        self._former_piece: HighlightedCode | None = former
-        if former is not None and former._highlighted_lines is None:
-            self._former_piece = former._former_piece
+        self._previous_piece: HighlightedCode | None = previous
+        if previous is not None and previous._highlighted_lines is None:
+            self._previous_piece = previous._previous_piece
 
     @property
     def missing_lexer(self) -> str:
@@ -104,7 +104,7 @@ class HighlightedCode:
             return [(self.lines[index], _PLAIN)]
         if self._highlighted_lines is None:
             self._highlighted_lines = self._continue_styles() or _highlight_lines(self.lines, self.language)
-            self._former_piece = None
+            self._previous_piece = None
         return self._highlighted_lines[index]
 
     def _continue_styles(self) -> list[list[Span]]:
@@ -113,20 +113,20 @@ class HighlightedCode:
         A lexer does not reveal its state at the end of a line, for example inside a string. Therefore, it begins some
         lines above the new text. If it finds the known styles there, it is in the correct state.
         """
-        former = self._former_piece
-        if former is None or former._highlighted_lines is None or former.language != self.language:
+        previous = self._previous_piece
+        if previous is None or previous._highlighted_lines is None or previous.language != self.language:
             return []
         # The last line of the former piece may have been incomplete.
-        same = len(former.lines) - 1
-        if self.lines[:same] != former.lines[:same]:
+        same_count = len(previous.lines) - 1
+        if self.lines[:same_count] != previous.lines[:same_count]:
             return []
-        begin, left = same, _OVERLAP_LINES
+        begin, left = same_count, _OVERLAP_LINES
         while begin and left:
             begin -= 1
             left -= bool(self.lines[begin].strip())
         rows = _highlight_lines(self.lines[begin:], self.language)
-        known = former._highlighted_lines[:same]
-        return [*known, *rows[same - begin :]] if begin and rows[: same - begin] == known[begin:] else []
+        known = previous._highlighted_lines[:same_count]
+        return [*known, *rows[same_count - begin :]] if begin and rows[: same_count - begin] == known[begin:] else []
 
 
 def _highlight_lines(lines: Sequence[str], language: str) -> list[list[Span]]:
@@ -137,12 +137,12 @@ def _highlight_lines(lines: Sequence[str], language: str) -> list[list[Span]]:
     rows: list[list[Span]] = [[]]
     # Some lexers, for example that of diffs, need the end of a line.
     for token, value in lexer.get_tokens("\n".join([*lines, ""])):
-        face = _token_style(token)
+        style = _token_style(token)
         first, *others = value.split("\n")
         if first:
-            rows[-1].append((first, face))
+            rows[-1].append((first, style))
         for other in others:
-            rows.append([(other, face)] if other else [])
+            rows.append([(other, style)] if other else [])
     # A lexer that drops or adds characters must not change the text: show the line plain.
     return [
         rows[index] if index < len(rows) and "".join(text for text, _ in rows[index]) == line else [(line, _PLAIN)]
@@ -152,11 +152,11 @@ def _highlight_lines(lines: Sequence[str], language: str) -> list[list[Span]]:
 
 def lay_out_code(
     source: str,
-    info: str,
+    info_string: str,
     width: int,
     prefix: tuple[Span, ...] = (),
-    joined: Collection[int] = (),
-    former: HighlightedCode | None = None,
+    continuation_lines: Collection[int] = (),
+    previous: HighlightedCode | None = None,
 ) -> list[StyledLine]:
     """Return the rows of code, cut at the width rather than at words, so that a copy is exact; styles are lazy.
 
@@ -169,31 +169,31 @@ def lay_out_code(
         former: The shorter, previous state of the code.
     """
     texts = source.expandtabs(4).split("\n")
-    piece = HighlightedCode(texts, info, former)
+    piece = HighlightedCode(texts, info_string, previous)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
     gutter_length = sum(len(text) for text, _ in gutter)
     room = max(8, width - gutter_length - 1)
     rows: list[StyledLine] = []
     for index, text in enumerate(texts):
-        joint = "" if index in joined else None
-        hang = min(len(text) - len(text.lstrip(" ")) + _HANGING_INDENT_CELLS, room // 2)
-        for start, end in _find_cuts(text, room, room - hang):
-            lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter
-            length = gutter_length + hang if start else gutter_length
-            row = (*lead, (text[start:end], _PLAIN))
+        joint = "" if index in continuation_lines else None
+        hanging_indent = min(len(text) - len(text.lstrip(" ")) + _HANGING_INDENT_CELLS, room // 2)
+        for start, end in _find_cuts(text, room, room - hanging_indent):
+            row_prefix = (*gutter, (" " * hanging_indent, _PLAIN)) if start else gutter
+            length = gutter_length + hanging_indent if start else gutter_length
+            row = (*row_prefix, (text[start:end], _PLAIN))
             rows.append(StyledLine(row, length, "" if start else joint, "code", (piece, index, start, end)))
     return rows
 
 
-def _find_cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
+def _find_cuts(text: str, width: int, later_width: int) -> list[tuple[int, int]]:
     """Return the cuts of a code line, at a space in the last third of the row if possible; keep all characters.
 
-    The first row has `width` cells, the others `later`.
+    The first row has `width` cells, the others `later_width`.
     """
     cuts: list[tuple[int, int]] = []
     position = 0
     while True:
-        end = find_fitting_end(text, position, later if cuts else width)
+        end = find_fitting_end(text, position, later_width if cuts else width)
         if end >= len(text):
             cuts.append((position, len(text)))
             return cuts

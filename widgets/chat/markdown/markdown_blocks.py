@@ -46,57 +46,57 @@ def link_references(source: str) -> dict[str, Any]:
 def inline_spans(tokens: Sequence["Token"], base: TextStyle) -> list[list[Span]]:
     """Return the spans of an inline token's children, with one list for each hard line."""
     rows: list[list[Span]] = [[]]
-    faces = [base]
+    styles = [base]
     for token in tokens:
-        face = faces[-1]
+        style = styles[-1]
         if token.nesting == 1:
-            faces.append(_style_inside(token, face))
+            styles.append(_style_inside(token, style))
         elif token.nesting == -1:
-            faces.pop()
+            styles.pop()
         elif token.type == "hardbreak":
             rows.append([])
         else:
-            rows[-1].extend(_leaf_spans(token, face))
+            rows[-1].extend(_leaf_spans(token, style))
     return rows
 
 
-def _style_inside(token: "Token", face: TextStyle) -> TextStyle:
+def _style_inside(token: "Token", style: TextStyle) -> TextStyle:
     match token.type:
         case "strong_open":
-            return face._replace(bold=True)
+            return style._replace(bold=True)
         case "em_open":
-            return face._replace(italic=True)
+            return style._replace(italic=True)
         case "s_open":
-            return face._replace(strike=True)
+            return style._replace(strike=True)
         case "link_open":
-            return face._replace(role="link", href=str(token.attrs.get("href", "")))
-    return face
+            return style._replace(role="link", href=str(token.attrs.get("href", "")))
+    return style
 
 
-def _leaf_spans(token: "Token", face: TextStyle) -> list[Span]:
+def _leaf_spans(token: "Token", style: TextStyle) -> list[Span]:
     match token.type:
         case "softbreak":
-            return [(" ", face)]
+            return [(" ", style)]
         case "code_inline":
-            return [(token.content, face._replace(role="link" if face.href else "code-inline"))]
+            return [(token.content, style._replace(role="link" if style.href else "code-inline"))]
         case "image":
             address = str(token.attrs.get("src", ""))
-            return [(token.content or address, face._replace(role="link", href=address))]
-        case "text" if "://" in token.content and not face.href:
-            return _link_spans(token.content, face)
-    return [(token.content, face)] if token.content else []
+            return [(token.content or address, style._replace(role="link", href=address))]
+        case "text" if "://" in token.content and not style.href:
+            return _link_spans(token.content, style)
+    return [(token.content, style)] if token.content else []
 
 
-def _link_spans(text: str, face: TextStyle) -> list[Span]:
+def _link_spans(text: str, style: TextStyle) -> list[Span]:
     spans: list[Span] = []
     position = 0
     for url in _URL_PATTERN.finditer(text):
         if url.start() > position:
-            spans.append((text[position : url.start()], face))
-        spans.append((url[0], face._replace(role="link", href=url[0])))
+            spans.append((text[position : url.start()], style))
+        spans.append((url[0], style._replace(role="link", href=url[0])))
         position = url.end()
     if position < len(text):
-        spans.append((text[position:], face))
+        spans.append((text[position:], style))
     return spans
 
 
@@ -238,9 +238,9 @@ def render_chunk(
 def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
     match chunk.kind:
         case "fence":
-            text, joined = chunk.text, chunk.joined
-            former = state.unfinished_code
-            return lay_out_code(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
+            if not chunk.text and not chunk.begins:
+                return []
+            return lay_out_code(chunk.text, chunk.info, width, (), chunk.continuation_lines, state.unfinished_code)
         case "table":
             return _table_lines(chunk, width, state)
         case "item_rest":
@@ -297,9 +297,9 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[TableRow], list[str]]:
             case "td_open":
                 heading = False
             case "inline" if rows:
-                face = TextStyle("table-head", bold=True) if heading else TEXT_STYLE
+                style = TextStyle("table-head", bold=True) if heading else TEXT_STYLE
                 cell: list[Span] = []
-                for part in inline_spans(token.children or [], face):
+                for part in inline_spans(token.children or [], style):
                     cell.extend(part)
                 rows[-1].append(cell)
     return rows, aligns
@@ -379,8 +379,8 @@ class _BlockRenderer:
     def _render_paragraph(
         self, inner: Sequence["Token"], first: tuple[Span, ...], rest: tuple[Span, ...], lines: list[StyledLine]
     ) -> None:
-        face = _paragraph_style(rest)
-        for spans in inline_spans(inner[0].children or [], face):
+        style = _paragraph_style(rest)
+        for spans in inline_spans(inner[0].children or [], style):
             if spans and first is not rest and first[-1] in _TASK_BOXES.values():
                 spans[0] = (spans[0][0][4:], spans[0][1])
             lines.extend(wrap_spans(spans, self.width, first, rest))
@@ -455,4 +455,4 @@ def _prefix_cells(prefix: tuple[Span, ...]) -> int:
 
 def _paragraph_style(prefix: tuple[Span, ...]) -> TextStyle:
     """Return the style of a paragraph after this prefix: muted inside a quote."""
-    return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT_STYLE
+    return TextStyle("quote-text") if any(style is _QUOTE for _, style in prefix) else TEXT_STYLE

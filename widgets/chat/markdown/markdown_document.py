@@ -42,7 +42,7 @@ def close_chunk_markup(chunk: MarkdownChunk) -> MarkdownChunk:
             return replace(chunk, text="\n".join([*rows, before + pipe + close_inline_marks(cell)]))
         case "table":
             heading, rule, _ = chunk.header.split("\n")
-            return chunk if _split_cells(heading) == _split_cells(rule) else _heading_only_table(chunk, heading)
+            return chunk if _count_cells(heading) == _count_cells(rule) else _heading_only_table(chunk, heading)
         case "block" if chunk.text.startswith("|"):
             heading, _, rule = chunk.text.partition("\n")
             return _heading_only_table(chunk, heading) if _RULE_BELOW_PATTERN.match(rule) else chunk
@@ -52,8 +52,8 @@ def close_chunk_markup(chunk: MarkdownChunk) -> MarkdownChunk:
 
 def close_inline_marks(text: str) -> str:
     """Return a cut-off text with open emphasis, code and link addresses closed."""
-    begins = max((match.end() for match in _PARAGRAPH_PATTERN.finditer(text)), default=0)
-    last = _CODE_PATTERN.sub(lambda code: "x" * len(code[0]), text[begins:])
+    paragraph_start = max((match.end() for match in _PARAGRAPH_PATTERN.finditer(text)), default=0)
+    last = _CODE_PATTERN.sub(lambda code: "x" * len(code[0]), text[paragraph_start:])
     if last.count("`") % 2:
         return text.rstrip("`") if last.endswith("`") else text + "`"
     if _OPEN_LINK_PATTERN.search(last):
@@ -65,12 +65,12 @@ def close_inline_marks(text: str) -> str:
     trimmed = text.rstrip("*_~")
     if len(trimmed) < len(text) and (not trimmed or trimmed[-1].isspace() or trimmed[-1] in "(["):
         text = trimmed
-    near = [
+    closable = [
         (mark, count)
         for mark, count, position in opened
         if count > 1 or len(last) - position <= _MAX_EMPHASIS_CHARACTERS
     ]
-    return text + "".join(mark * count for mark, count in reversed(near))
+    return text + "".join(mark * count for mark, count in reversed(closable))
 
 
 def _apply_emphasis_run(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> None:
@@ -87,13 +87,13 @@ def _apply_emphasis_run(run: re.Match[str], text: str, opened: list[tuple[str, i
         opened.append((mark, count, run.start()))
 
 
-def _split_cells(row: str) -> int:
+def _count_cells(row: str) -> int:
     return row.replace("\\|", "").strip().strip("|").count("|") + 1
 
 
 def _heading_only_table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
     """Return a table of which only the heading exists, with the rule that will follow."""
-    return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _split_cells(heading)}\n")
+    return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _count_cells(heading)}\n")
 
 
 class MarkdownDocument:
@@ -109,20 +109,20 @@ class MarkdownDocument:
 
     def __init__(self, width: int, make_safe: Callable[[str], str] = str) -> None:
         self._width = width
-        self._clean = make_safe
+        self._make_safe = make_safe
         self._parts: list[str] = []
-        self._incoming: list[str] = []
-        self._waiting: list[str] = []
-        self._position = 0
-        self._partial = ""
-        self._finished = False
-        self._note: Sequence[StyledLine] = ()
+        self._new_texts: list[str] = []
+        self._waiting_lines: list[str] = []
+        self._line_position = 0
+        self._partial_line = ""
+        self._is_finished = False
+        self._closing_lines: Sequence[StyledLine] = ()
         self._splitter = MarkdownSplitter()
         self._chunks: list[MarkdownChunk] = []
         self._state = MarkdownRenderState()
         self._lines: list[StyledLine] = []
-        self._settled = 0
-        self._held: StyledLine | None = None
+        self._settled_row_count = 0
+        self._continued_row: StyledLine | None = None
         """The settled row that the shown, unfinished end of a long paragraph continues."""
         self._unfinished_code: HighlightedCode | None = None
         """The code at the shown, unfinished end."""
@@ -130,12 +130,12 @@ class MarkdownDocument:
     @property
     def lines(self) -> list[StyledLine]:
         """Return the rows after the last `advance`."""
-        return [*self._lines, *self._note] if self._note else self._lines
+        return [*self._lines, *self._closing_lines] if self._closing_lines else self._lines
 
     @property
     def settled_rows(self) -> int:
         """Return the number of rows that never change again at this width."""
-        return self._settled
+        return self._settled_row_count
 
     @property
     def width(self) -> int:
@@ -151,90 +151,90 @@ class MarkdownDocument:
 
     def is_continued_by(self, text: str) -> bool:
         """Return whether this text begins with the source, or equals it if the document is finished."""
-        return text == self.source if self._finished else text.startswith(self.source)
+        return text == self.source if self._is_finished else text.startswith(self.source)
 
     def append_source(self, text: str) -> None:
         """Append source text."""
         self._parts.append(text)
-        self._incoming.append(text)
+        self._new_texts.append(text)
 
     def finish(self, closing_lines: Sequence[StyledLine] = ()) -> None:
         """End the document: the last block becomes final, and `closing_lines` are shown below it."""
-        self._note = closing_lines
-        if self._finished:
+        self._closing_lines = closing_lines
+        if self._is_finished:
             return
-        self._finished = True
-        if environment := link_references(self._clean(self.source)):
+        self._is_finished = True
+        if environment := link_references(self._make_safe(self.source)):
             self._restart_layout(environment)
 
     def _restart_layout(self, environment: dict[str, Any]) -> None:
         """Start the layout again: references are usually defined at the end, after the links that use them."""
-        self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
+        self._new_texts, self._waiting_lines, self._line_position, self._partial_line = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
         self._state = MarkdownRenderState(environment=environment)
         self._lines = []
-        self._settled = 0
-        self._held = None
+        self._settled_row_count = 0
+        self._continued_row = None
 
     def advance(self, deadline: float | None = None) -> bool:
         """Lay out new text; return True when nothing is left to do.
 
         `deadline` is a `time.thread_time` value; after it, the rest is left to the next call.
         """
-        self._take_incoming()
-        del self._lines[self._settled :]
-        if self._held is not None:
-            self._lines.append(self._held)
-            self._settled += 1
-            self._held = None
-        while self._position < len(self._waiting):
-            self._settle_chunks(self._splitter.feed_line(self._clean_line(self._waiting[self._position])))
-            self._position += 1
+        self._split_new_texts()
+        del self._lines[self._settled_row_count :]
+        if self._continued_row is not None:
+            self._lines.append(self._continued_row)
+            self._settled_row_count += 1
+            self._continued_row = None
+        while self._line_position < len(self._waiting_lines):
+            self._settle_chunks(self._splitter.feed_line(self._clean_line(self._waiting_lines[self._line_position])))
+            self._line_position += 1
             if deadline is not None and time.thread_time() > deadline:
                 return False
-        self._waiting.clear()
-        self._position = 0
-        if len(self._partial) > MAX_PARAGRAPH_CHARACTERS:
-            chunks, self._partial = self._splitter.split_long_line(self._clean_line(self._partial))
+        self._waiting_lines.clear()
+        self._line_position = 0
+        if len(self._partial_line) > MAX_PARAGRAPH_CHARACTERS:
+            chunks, self._partial_line = self._splitter.split_long_line(self._clean_line(self._partial_line))
             self._settle_chunks(chunks)
-        if self._finished:
-            if self._partial:
-                self._settle_chunks(self._splitter.feed_line(self._clean_line(self._partial)))
-                self._partial = ""
+        if self._is_finished:
+            if self._partial_line:
+                self._settle_chunks(self._splitter.feed_line(self._clean_line(self._partial_line)))
+                self._partial_line = ""
             self._settle_chunks(self._splitter.finish())
         else:
             self._render_open_end()
         return True
 
-    def _take_incoming(self) -> None:
-        text = self._partial + "".join(self._incoming)
-        self._incoming.clear()
+    def _split_new_texts(self) -> None:
+        text = self._partial_line + "".join(self._new_texts)
+        self._new_texts.clear()
         # A carriage return may be the first half of a line end.
-        held = "\r" if text.endswith("\r") and not self._finished else ""
-        *lines, self._partial = text[: len(text) - len(held)].replace("\r\n", "\n").split("\n")
-        self._partial += held
-        self._waiting.extend(lines)
+        carriage_return = "\r" if text.endswith("\r") and not self._is_finished else ""
+        *lines, self._partial_line = text[: len(text) - len(carriage_return)].replace("\r\n", "\n").split("\n")
+        self._partial_line += carriage_return
+        self._waiting_lines.extend(lines)
 
     def _clean_line(self, line: str) -> str:
         # The parser treats a lone carriage return as a line end, but a line must stay one line.
-        return self._clean(line).replace("\t", "    ").replace("\r", " ")
+        return self._make_safe(line).replace("\t", "    ").replace("\r", " ")
 
     def _settle_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
             self._lines += render_chunk(chunk, self._width, self._state, self._lines)
-            self._settled = len(self._lines)
+            self._settled_row_count = len(self._lines)
 
     def _render_open_end(self) -> None:
         """Render the unfinished block; the next `advance` discards these rows."""
         probe = self._splitter.copy()
-        partial = self._clean_line(self._partial.rstrip("\r"))
+        partial = self._clean_line(self._partial_line.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk_markup, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:
-            if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:
-                self._held = self._lines[-1]
-                self._settled -= 1
+            if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled_row_count:
+                self._continued_row = self._lines[-1]
+                self._settled_row_count -= 1
             self._lines += render_chunk(chunk, self._width, state, self._lines)
         code = self._lines[-1].code if self._lines else None
         self._unfinished_code = code[0] if code is not None and isinstance(code[0], HighlightedCode) else None

@@ -44,7 +44,7 @@ class MarkdownChunk:
     """The info string of a fence: the text after the opening marks."""
     header: str = ""
     """The first two lines of a table."""
-    joined: tuple[int, ...] = ()
+    continuation_lines: tuple[int, ...] = ()
     """Indices of the lines in a fence that continue the line before, because that was too long."""
 
 
@@ -86,6 +86,7 @@ class MarkdownSplitter:
 
     __slots__ = (
         "_begins",
+        "_continuation_lines",
         "_fence",
         "_fence_indent",
         "_fence_opening",
@@ -93,7 +94,7 @@ class MarkdownSplitter:
         "_indent",
         "_info",
         "_inner_fence",
-        "_joined",
+        "_is_inside_line",
         "_kind",
         "_lines",
         "_marker",
@@ -101,7 +102,6 @@ class MarkdownSplitter:
         "_pending_blank",
         "_size",
         "_spaced",
-        "_within",
     )
 
     def __init__(self) -> None:
@@ -120,8 +120,8 @@ class MarkdownSplitter:
         self._marker = ""
         self._indent = 0
         self._number: int | None = None
-        self._joined: list[int] = []
-        self._within = False
+        self._continuation_lines: list[int] = []
+        self._is_inside_line = False
         """Whether the current line continues after a cut."""
 
     @property
@@ -135,49 +135,49 @@ class MarkdownSplitter:
         for name in MarkdownSplitter.__slots__:
             setattr(other, name, getattr(self, name))
         other._lines = list(self._lines)
-        other._joined = list(self._joined)
+        other._continuation_lines = list(self._continuation_lines)
         return other
 
     def feed_line(self, line: str) -> list[MarkdownChunk]:
         """Add one line without its line end; return the chunks that it finishes."""
         chunks, rest = self._cut_line(line)
-        chunks += self._take(rest)
-        self._within = False
+        chunks += self._feed_piece(rest)
+        self._is_inside_line = False
         return chunks
 
-    def _take(self, line: str) -> list[MarkdownChunk]:
-        if self._within:
-            return self._go_on(line)
+    def _feed_piece(self, line: str) -> list[MarkdownChunk]:
+        if self._is_inside_line:
+            return self._continue_line(line)
         match self._kind:
             case "fence":
-                return self._in_fence(line)
+                return self._feed_fence(line)
             case "item" | "item_rest":
-                return self._in_item(line)
+                return self._feed_item(line)
             case "table":
-                return self._in_table(line)
+                return self._feed_table(line)
             case "quote":
-                return self._in_quote(line)
+                return self._feed_quote(line)
             case "block" | "rest":
-                return self._in_paragraph(line)
+                return self._feed_paragraph(line)
             case _:
-                return self._between(line)
+                return self._start_block(line)
 
     def split_long_line(self, partial: str) -> tuple[list[MarkdownChunk], str]:
         """Cut an unfinished last line that is too long; return chunks and the rest."""
         chunks, rest = self._cut_line(partial)
         if len(rest) > MAX_PARAGRAPH_CHARACTERS and rest.strip():
             if self._kind is None:
-                self._open("block", rest)
+                self._open_block("block", rest)
             else:
-                self._add(rest)
+                self._add_line(rest)
             chunks += self._cut_paragraph()
-            rest = self._take_back()
-            self._within = True
+            rest = self._remove_last_line()
+            self._is_inside_line = True
         return chunks, rest
 
     def finish(self) -> list[MarkdownChunk]:
         """End the text; return the open chunk."""
-        return [] if self._kind is None else [self._close()]
+        return [] if self._kind is None else [self._close_block()]
 
     # Long lines
 
@@ -185,7 +185,7 @@ class MarkdownSplitter:
         """Return whether the line begins or continues a paragraph; paragraphs are cut after sentences."""
         if self._kind not in (None, "block", "rest"):
             return False
-        return self._within or not starts_block(line, inside_paragraph=self._kind is not None)
+        return self._is_inside_line or not starts_block(line, inside_paragraph=self._kind is not None)
 
     def _cut_line(self, line: str) -> tuple[list[MarkdownChunk], str]:
         """Cut a line while it is too long; return chunks and the rest."""
@@ -195,94 +195,94 @@ class MarkdownSplitter:
                 line.rfind(" ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS) + 1
                 or MAX_PARAGRAPH_CHARACTERS
             )
-            chunks += self._take(line[:cut])
-            self._within = True
+            chunks += self._feed_piece(line[:cut])
+            self._is_inside_line = True
             line = line[cut:]
         return chunks, line
 
-    def _go_on(self, piece: str) -> list[MarkdownChunk]:
+    def _continue_line(self, piece: str) -> list[MarkdownChunk]:
         """Continue a line with its next piece in the same block, even if the piece looks like another block."""
         match self._kind:
             case "fence":
-                self._joined.append(len(self._lines))
+                self._continuation_lines.append(len(self._lines))
                 return self._add_code(piece)
             case "item" | "item_rest":
-                return self._in_item(" " * self._indent + piece.lstrip()) if piece.strip() else []
+                return self._feed_item(" " * self._indent + piece.lstrip()) if piece.strip() else []
             case "quote":
                 return self._continue_quote(f"> {piece}")
             case "table":
                 return self._add_row(f"| {piece}")
             case "block" | "rest":
-                self._add(piece)
+                self._add_line(piece)
             case _:
-                self._open("block", piece)
+                self._open_block("block", piece)
         return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS else []
 
     # One method for each state
 
-    def _between(self, line: str) -> list[MarkdownChunk]:
+    def _start_block(self, line: str) -> list[MarkdownChunk]:
         if not line.strip():
             self._pending_blank = True
             return []
         if fence := FENCE_PATTERN.match(line):
-            self._open("fence")
+            self._open_block("fence")
             self._fence_indent = len(fence[1])
             self._fence = fence[2]
             self._info = fence[3].strip()
             return []
         if HEADING_PATTERN.match(line):
-            self._open("heading", line)
-            return [self._close()]
+            self._open_block("heading", line)
+            return [self._close_block()]
         if RULE_PATTERN.match(line):
-            self._open("rule", line)
-            return [self._close()]
+            self._open_block("rule", line)
+            return [self._close_block()]
         if item := ITEM_PATTERN.match(line):
             self._open_item(item, line, None)
             return []
-        self._open("quote" if QUOTE_PATTERN.match(line) else "block", line)
+        self._open_block("quote" if QUOTE_PATTERN.match(line) else "block", line)
         if self._kind == "quote":
             self._track_inner_fence(line.strip().lstrip("> "), line)
         return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS and self._kind == "block" else []
 
-    def _in_fence(self, line: str) -> list[MarkdownChunk]:
+    def _feed_fence(self, line: str) -> list[MarkdownChunk]:
         stripped = line.strip()
         if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation_width(line) < 4:
-            return [self._close()]
+            return [self._close_block()]
         return self._add_code(line[min(indentation_width(line), self._fence_indent) :])
 
     def _add_code(self, line: str) -> list[MarkdownChunk]:
-        self._add(line)
+        self._add_line(line)
         count = len(self._lines)
-        full = count >= MAX_FENCE_LINES or (count >= MIN_FENCE_LINES and not line.strip())
-        return [self._piece()] if full or self._size > MAX_CHUNK_CHARACTERS else []
+        is_full = count >= MAX_FENCE_LINES or (count >= MIN_FENCE_LINES and not line.strip())
+        return [self._cut_block()] if is_full or self._size > MAX_CHUNK_CHARACTERS else []
 
-    def _in_item(self, line: str) -> list[MarkdownChunk]:
+    def _feed_item(self, line: str) -> list[MarkdownChunk]:
         depth = indentation_width(line)
-        blank = not line.strip()
-        if self._inner_fence and (blank or depth >= self._indent):
+        is_blank = not line.strip()
+        if self._inner_fence and (is_blank or depth >= self._indent):
             chunks = self._cut_item() if self._size > MAX_PARAGRAPH_CHARACTERS else []
             if chunks:
-                self._add(self._fence_opening)
-            self._add(line)
+                self._add_line(self._fence_opening)
+            self._add_line(line)
             self._track_inner_fence(line.strip(), line)
             return chunks
         self._inner_fence = ""
-        if blank:
-            self._add(line)
+        if is_blank:
+            self._add_line(line)
             self._pending_blank = True
             return []
         if depth >= self._indent:
             return self._continue_item(line)
         item = None if RULE_PATTERN.match(line) else ITEM_PATTERN.match(line)
         if item:
-            chunks = [self._close()]
+            chunks = [self._close_block()]
             same = (item[2] or item[4]) == self._marker
             self._open_item(item, line, self._number if same else None)
             return chunks
         if not self._pending_blank and not starts_block(line):
-            self._add(line)
+            self._add_line(line)
             return []
-        return [self._close(), *self._between(line)]
+        return [self._close_block(), *self._start_block(line)]
 
     def _continue_item(self, line: str) -> list[MarkdownChunk]:
         chunks: list[MarkdownChunk] = []
@@ -291,50 +291,50 @@ class MarkdownSplitter:
         ):
             chunks = self._cut_item()
         self._pending_blank = False
-        self._add(line)
+        self._add_line(line)
         self._track_inner_fence(ITEM_MARK_PATTERN.sub("", line), line)
         return chunks
 
     def _cut_item(self) -> list[MarkdownChunk]:
         """Close a long list item, and continue it in a new chunk."""
         indent, number, marker, fence = self._indent, self._number, self._marker, self._inner_fence
-        chunk = self._close()
-        self._open("item_rest")
+        chunk = self._close_block()
+        self._open_block("item_rest")
         self._begins = False
         self._indent, self._number, self._marker, self._inner_fence = indent, number, marker, fence
         return [chunk]
 
-    def _in_table(self, line: str) -> list[MarkdownChunk]:
+    def _feed_table(self, line: str) -> list[MarkdownChunk]:
         if not line.strip() or starts_block(line):
-            return [self._close(), *self._between(line)]
+            return [self._close_block(), *self._start_block(line)]
         return self._add_row(line)
 
     def _add_row(self, line: str) -> list[MarkdownChunk]:
-        self._add(line)
-        most = MAX_TABLE_ROWS if self._begins else MAX_LATER_TABLE_ROWS
-        return [self._piece()] if len(self._lines) >= most or self._size > MAX_CHUNK_CHARACTERS else []
+        self._add_line(line)
+        max_rows = MAX_TABLE_ROWS if self._begins else MAX_LATER_TABLE_ROWS
+        return [self._cut_block()] if len(self._lines) >= max_rows or self._size > MAX_CHUNK_CHARACTERS else []
 
-    def _in_quote(self, line: str) -> list[MarkdownChunk]:
+    def _feed_quote(self, line: str) -> list[MarkdownChunk]:
         if QUOTE_PATTERN.match(line):
             return self._continue_quote(line)
         if not line.strip() or starts_block(line):
-            return [self._close(), *self._between(line)]
-        self._add(line)
+            return [self._close_block(), *self._start_block(line)]
+        self._add_line(line)
         return []
 
     def _continue_quote(self, line: str) -> list[MarkdownChunk]:
         quoted = line.strip().lstrip("> ")
         count = len(self._lines)
         if not quoted and not self._inner_fence and count >= MAX_QUOTE_LINES:
-            chunk = self._piece()
+            chunk = self._cut_block()
             self._spaced = True
             return [chunk]
         chunks: list[MarkdownChunk] = []
         if count >= 3 * MAX_QUOTE_LINES or self._size > MAX_CHUNK_CHARACTERS:
-            chunks.append(self._piece())
+            chunks.append(self._cut_block())
             if self._inner_fence:
-                self._add(self._fence_opening)
-        self._add(line)
+                self._add_line(self._fence_opening)
+        self._add_line(line)
         self._track_inner_fence(quoted, line)
         return chunks
 
@@ -347,20 +347,20 @@ class MarkdownSplitter:
         elif content.startswith(self._inner_fence) and not content.strip(self._inner_fence[0]):
             self._inner_fence = ""
 
-    def _in_paragraph(self, line: str) -> list[MarkdownChunk]:
+    def _feed_paragraph(self, line: str) -> list[MarkdownChunk]:
         if not line.strip():
-            return [self._close(), *self._between(line)]
+            return [self._close_block(), *self._start_block(line)]
         if self._kind == "block":
             if UNDERLINE_PATTERN.match(line) and not self._lines[0].startswith("    "):
                 if TABLE_DELIMITER_PATTERN.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
                     return self._begin_table(line)
-                self._add(line)
-                return [self._close("heading")]
+                self._add_line(line)
+                return [self._close_block("heading")]
             if TABLE_DELIMITER_PATTERN.match(line) and "|" in line and "|" in self._lines[-1]:
                 return self._begin_table(line)
         if starts_block(line, inside_paragraph=True):
-            return [self._close(), *self._between(line)]
-        self._add(line)
+            return [self._close_block(), *self._start_block(line)]
+        self._add_line(line)
         return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS else []
 
     def _begin_table(self, delimiter: str) -> list[MarkdownChunk]:
@@ -368,16 +368,16 @@ class MarkdownSplitter:
         chunks: list[MarkdownChunk] = []
         spaced = self._spaced
         if self._lines:
-            chunks.append(self._close())
+            chunks.append(self._close_block())
             spaced = False
-        self._open("table")
+        self._open_block("table")
         self._spaced = spaced
         self._header = f"{heading}\n{delimiter}\n"
         return chunks
 
     # Opening and closing
 
-    def _open(self, kind: ChunkKind, *lines: str) -> None:
+    def _open_block(self, kind: ChunkKind, *lines: str) -> None:
         self._kind = kind
         self._lines = list(lines)
         self._size = sum(len(line) + 1 for line in lines)
@@ -388,7 +388,7 @@ class MarkdownSplitter:
         self._info = self._header = self._inner_fence = ""
 
     def _open_item(self, item: re.Match[str], line: str, previous: int | None) -> None:
-        self._open("item", line)
+        self._open_block("item", line)
         self._marker = item[2] or item[4]
         if item[3]:
             self._number = int(item[3]) if previous is None else previous + 1
@@ -397,11 +397,11 @@ class MarkdownSplitter:
         self._indent = marker_end + (padding if padding <= 4 else 1)
         self._track_inner_fence(ITEM_MARK_PATTERN.sub("", line), " " * self._indent + ITEM_MARK_PATTERN.sub("", line))
 
-    def _add(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         self._lines.append(line)
         self._size += len(line) + 1
 
-    def _take_back(self) -> str:
+    def _remove_last_line(self) -> str:
         line = self._lines.pop()
         self._size -= len(line) + 1
         if not self._lines and self._kind == "block":
@@ -409,30 +409,28 @@ class MarkdownSplitter:
             self._pending_blank = self._spaced
         return line
 
-    def _chunk(self, kind: ChunkKind) -> MarkdownChunk:
+    def _make_chunk(self, kind: ChunkKind) -> MarkdownChunk:
         lines = self._lines
         if kind == "item_rest":
             lines = [line[min(indentation_width(line), self._indent) :] for line in lines]
         text = "\n".join(lines)
         if kind != "fence":
             text = text.rstrip()
-        joined, self._joined = tuple(self._joined), []
+        joined, self._continuation_lines = tuple(self._continuation_lines), []
         return MarkdownChunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header, joined)
 
-    def _close(self, kind: ChunkKind | None = None) -> MarkdownChunk:
+    def _close_block(self, kind: ChunkKind | None = None) -> MarkdownChunk:
         assert self._kind is not None
-        chunk = self._chunk(kind or self._kind)
-        blank = self._pending_blank
+        chunk = self._make_chunk(kind or self._kind)
         self._kind = None
         self._lines = []
         self._size = 0
-        self._pending_blank = blank
         return chunk
 
-    def _piece(self) -> MarkdownChunk:
+    def _cut_block(self) -> MarkdownChunk:
         """Return the finished part of the block and continue the block."""
         assert self._kind is not None
-        chunk = self._chunk(self._kind)
+        chunk = self._make_chunk(self._kind)
         self._lines = []
         self._size = 0
         self._begins = False

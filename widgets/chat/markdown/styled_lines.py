@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from rich.cells import cell_len, split_graphemes
 
 from app.text.quantities import format_count
-from app.text.safe_text import escape_unsafe as without_controls
+from app.text.safe_text import escape_unsafe
 
 
 class TextStyle(NamedTuple):
@@ -74,7 +74,7 @@ BLANK_LINE = StyledLine(())
 
 def make_safe_text(text: str) -> str:
     """Return untrusted text with unsafe characters made visible and with newlines as line ends."""
-    return without_controls(text.replace("\r\n", "\n"))
+    return escape_unsafe(text.replace("\r\n", "\n"))
 
 
 def cell_width(text: str) -> int:
@@ -86,10 +86,10 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
     """Return the characters from `start` up to `end`, with their styles."""
     result: list[Span] = []
     position = 0
-    for text, face in spans:
+    for text, style in spans:
         after = position + len(text)
         if after > start and position < end:
-            result.append((text[max(0, start - position) : end - position], face))
+            result.append((text[max(0, start - position) : end - position], style))
         position = after
     return tuple(result)
 
@@ -165,13 +165,13 @@ def wrap_spans(
 
 def wrap_text(
     text: str,
-    face: TextStyle,
+    style: TextStyle,
     width: int,
-    lead: tuple[Span, ...] = (),
+    prefix: tuple[Span, ...] = (),
 ) -> list[StyledLine]:
-    """Return the rows of plain text; keep its line breaks and indentation, and start each line with `lead`."""
+    """Return the rows of plain text; keep its line breaks and indentation, and start each line with `prefix`."""
     sources = text.expandtabs(4).split("\n")
-    return [line for source in sources for line in wrap_spans([(source, face)], width, lead, lead)]
+    return [line for source in sources for line in wrap_spans([(source, style)], width, prefix, prefix)]
 
 
 def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
@@ -189,11 +189,11 @@ def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
 
 def shorten_text(text: str, width: int) -> str:
     """Return the text in one row of at most `width` cells, with an ellipsis if it is shortened."""
-    flat = " ".join(text.split())
-    if cell_width(flat) <= width:
-        return flat
-    end = find_fitting_end(flat, 0, width - 1) if width > 1 else 0
-    beginning = flat[:end]
+    one_line = " ".join(text.split())
+    if cell_width(one_line) <= width:
+        return one_line
+    end = find_fitting_end(one_line, 0, width - 1) if width > 1 else 0
+    beginning = one_line[:end]
     return beginning + "…" if cell_width(beginning) < width else "…"
 
 
