@@ -211,13 +211,15 @@ class CommitVerifier:
 
     def accepted_reviews_of(self, pair: TreeDiffEntry) -> list[AcceptedReview]:
         """Return the reviews of exactly this change of a file that the policy accepts."""
-        self._notes.read_for_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
+        self._notes.read_envelopes_of_versions(
+            [(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry]
+        )
         wanted = _node(pair.before), _node(pair.after)
         return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
-    def verify_all_statements(self) -> int:
+    def count_valid_statements(self) -> int:
         """Check all signed statements; return the number of valid ones, and add the others to `refused`."""
-        self._notes.read_all()
+        self._notes.read_all_envelopes()
         good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
         self.refused |= self._notes.unreadable
         return good
@@ -233,7 +235,9 @@ class CommitVerifier:
                 waiting.append(search)
         going = waiting
         for _ in range(_ROUNDS):
-            self._notes.read_for_versions((search.pair.path, blob) for search in going for blob in search.reached)
+            self._notes.read_envelopes_of_versions(
+                (search.pair.path, blob) for search in going for blob in search.reached
+            )
             for search in going:
                 accepted = list(self._accepted(search.pair.path, search.author))
                 search.found.reviews = _chain(accepted, search.pair, search.people)
@@ -260,7 +264,7 @@ class CommitVerifier:
             before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
             hunks = hunk_digests(pair.path, before, after, self._borrowed.object_format)
             found.append((search, hunks))
-        self._notes.read_for_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
+        self._notes.read_envelopes_of_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
             accepted = list(self._accepted(search.pair.path, search.author))
             by_digest: dict[str, list[AcceptedReview]] = {}
@@ -419,7 +423,7 @@ def _change_words(pair: TreeDiffEntry) -> str:
     return f"its mode {before.mode} → {after.mode}" if before.mode != after.mode else "its change"
 
 
-def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
+def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) -> None:
     """Check that enough other people have approved the same changes, if the policy of HEAD requires several people.
 
     Raises:

@@ -67,13 +67,13 @@ class ReviewNoteReader:
         self.unreadable: dict[str, str] = {}
         """Envelopes that are named but can't be read, with the reason."""
 
-    def read_for_versions(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Read the envelopes about file versions, each a path and a blob. Raises like `read_for_digests`."""
-        self.read_for_digests(
+    def read_envelopes_of_versions(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Read the envelopes about file versions, each a path and a blob. Raises like `read_envelopes_of_digests`."""
+        self.read_envelopes_of_digests(
             version_digest(path, blob, self._borrowed.object_format) for path, blob in versions if blob
         )
 
-    def read_for_digests(self, keys: Iterable[str]) -> None:
+    def read_envelopes_of_digests(self, keys: Iterable[str]) -> None:
         """Read the envelopes that are named in the notes of these digests.
 
         Raises:
@@ -93,8 +93,8 @@ class ReviewNoteReader:
             )
         self._read_envelopes(named)
 
-    def read_all(self) -> None:
-        """Read every envelope. Raises like `read_for_digests`."""
+    def read_all_envelopes(self) -> None:
+        """Read every envelope. Raises like `read_envelopes_of_digests`."""
         named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
         if len(named) > _MAX_ENVELOPES:
             raise GitFailed(f"{REVIEWS} has more than {_MAX_ENVELOPES:,} reviews; nothing was verified.")
@@ -165,7 +165,7 @@ def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
         borrowed.merge_notes(REVIEWS, fetched)
 
 
-def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
+def add_envelope_to_notes(borrowed: BorrowedRepository, envelope: bytes) -> str:
     """Merge fetched notes, and write an envelope to our own; return its id.
 
     Raises:

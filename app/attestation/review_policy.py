@@ -16,7 +16,7 @@ POLICY_PATH = ".signoff/review-policy.toml"
 """Its path in a repository; read from the base of a range, never from the verified commits."""
 
 
-class PathRule(BaseModel):
+class PathReviewRule(BaseModel):
     """Requirements for some paths."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class ReviewPolicy(BaseModel):
     """Checks that must have passed on the reviewed content."""
     rebased: bool = True
     """Accept reviewed hunks on another base; otherwise only exact versions of whole files."""
-    paths: tuple[PathRule, ...] = ()
+    paths: tuple[PathReviewRule, ...] = ()
     """Other numbers of people for some paths; the last matching rule counts."""
 
     def required_reviewer_count(self, path: str) -> int:

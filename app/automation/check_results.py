@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from app.automation.tool_reports import LineCoverage
+from app.automation.tool_reports import ChangedLineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import HunkLineRange
 from app.proposals.values.decision_facts import RecordedCheckResult
@@ -124,7 +124,7 @@ class CheckOutcome:
     """Number and noun of the failures in the tool's summary, if there is one."""
     reason: str = ""
     """Why the check could not be run."""
-    coverage: LineCoverage | None = None
+    coverage: ChangedLineCoverage | None = None
     """The changed lines that the check ran, if it wrote a coverage report."""
 
     @property

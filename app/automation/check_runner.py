@@ -20,8 +20,8 @@ from app.automation.check_results import (
     mark_new_findings,
     parse_findings,
 )
-from app.automation.tool_reports import LineCoverage, read_coverage
-from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
+from app.automation.tool_reports import ChangedLineCoverage, read_coverage
+from app.automation.workspace_tree import WorkspaceTree, WorkspaceTreeReader
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import VersionsToCheck
@@ -151,7 +151,7 @@ ReportResult = Callable[[CheckResult], None]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedTrees:
+class ComparedTrees:
     """The exact contents of the workspace that a check compares."""
 
     after: WorkspaceTree
@@ -169,7 +169,7 @@ class CheckRunner:
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
         self._sandbox = sandbox
         self._root = workspace.root
-        self._trees = WorkspaceTrees(workspace)
+        self._trees = WorkspaceTreeReader(workspace)
         self._turn = asyncio.Lock()
         self._behind: asyncio.Future[Any] | None = None
         """Work that holds `_turn` only until a check needs it."""
@@ -186,12 +186,12 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, versions: VersionsToCheck) -> CheckedTrees:
+    async def read_trees(self, versions: VersionsToCheck) -> ComparedTrees:
         """Return the trees that a check would compare now. Raises OSError."""
-        return CheckedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
+        return ComparedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
 
     def cached_result(
-        self, check: CheckTable, trees: VersionsToCheck, checked_trees: CheckedTrees
+        self, check: CheckTable, trees: VersionsToCheck, checked_trees: ComparedTrees
     ) -> CheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._known.get((check, trees.files, checked_trees.ids))
@@ -304,7 +304,7 @@ class CheckRunner:
         self, check: CheckTable, trees: VersionsToCheck, progress: Callable[[str], None]
     ) -> CheckOutcome:
         files = files_for_check(check, trees.files) or ()
-        coverage: LineCoverage | None = None
+        coverage: ChangedLineCoverage | None = None
 
         def leave(run: SandboxRun) -> None:
             nonlocal coverage

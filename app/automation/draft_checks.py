@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
 
 
-class DraftChecks:
+class DraftCheckRunner:
     """Runs the checks of a draft and returns the failures as text for the model.
 
     Args:

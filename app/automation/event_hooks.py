@@ -25,7 +25,7 @@ _LONGEST_TEXT = 20_000
 """Characters of feedback or a question."""
 
 
-class HookFile(BaseModel):
+class HookEventFile(BaseModel):
     """A file of a proposal with the numbers of added and removed lines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +55,7 @@ class HookEventDocument(BaseModel):
     """For `staged`: the summary of the proposal."""
     origin: str = ""
     """For `staged`: who proposed the edits: `signoff`, `claude`, `patch`, `command` …"""
-    files: list[HookFile] = []
+    files: list[HookEventFile] = []
     """For `staged` and `decided`: all files, or those of the decision."""
     decision: str = ""
     """For `decided`: approved, partly_approved, denied, undone, redone, reopened or edited."""
@@ -105,8 +105,8 @@ def event_document(event: Event, session: str, workspace: str, now: float) -> Ho
     return None
 
 
-def _files(stats: Sequence[FileStat]) -> list[HookFile]:
-    return [HookFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
+def _files(stats: Sequence[FileStat]) -> list[HookEventFile]:
+    return [HookEventFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
 
 
 _IN_HOOK_VARIABLE = "SIGNOFF_IN_HOOK"

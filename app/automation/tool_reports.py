@@ -22,7 +22,7 @@ MAX_REPORT_BYTES = 32 << 20
 _PIECE = 1 << 16
 
 
-class ReportError(ValueError):
+class ToolReportError(ValueError):
     """A report cannot be read; the message says why."""
 
 
@@ -36,10 +36,10 @@ def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[t
         texts: Names of elements that are yielded at their end tag, with their text as the only attribute, `text`.
 
     Raises:
-        ReportError: It is too large, not XML, or declares an entity.
+        ToolReportError: It is too large, not XML, or declares an entity.
     """
     if len(data) > MAX_REPORT_BYTES:
-        raise ReportError(f"larger than {MAX_REPORT_BYTES:,} bytes")
+        raise ToolReportError(f"larger than {MAX_REPORT_BYTES:,} bytes")
     found: list[tuple[str, Mapping[str, str]]] = []
     text: list[str] = []
 
@@ -66,11 +66,11 @@ def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[t
             yield from found
             found.clear()
     except expat.ExpatError as error:
-        raise ReportError(f"no XML: {error}") from error
+        raise ToolReportError(f"no XML: {error}") from error
 
 
 def _refuse_entity(*_: object) -> None:
-    raise ReportError("it declares an entity")
+    raise ToolReportError("it declares an entity")
 
 
 _USUAL = (
@@ -90,7 +90,7 @@ LinesByPath = Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class LineCoverage:
+class ChangedLineCoverage:
     """The changed lines that a check ran, and those that it did not run."""
 
     report: str
@@ -109,7 +109,7 @@ class LineCoverage:
         return ", ".join(filter(None, (counted, problem)))
 
 
-def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: Path) -> LineCoverage | None:
+def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage | None:
     """Return the coverage that a check has written to its layer; None if it wrote no report.
 
     A report that was on disk before is ignored, and so are files that the check has changed.
@@ -128,29 +128,29 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
             if data is not None:
                 return _without_changed(run, trees, _parse(name, data, trees, root))
         except ChangedMeanwhile:
-            return LineCoverage(name, problem="it changed on disk while the check ran")
-        except (OSError, ReportError) as error:
+            return ChangedLineCoverage(name, problem="it changed on disk while the check ran")
+        except (OSError, ToolReportError) as error:
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            return LineCoverage(name, problem=problem)
-    return None if setting == "auto" else LineCoverage(setting, problem="the check did not write it")
+            return ChangedLineCoverage(name, problem=problem)
+    return None if setting == "auto" else ChangedLineCoverage(setting, problem="the check did not write it")
 
 
 def _written(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
-        ReportError: It lies behind a symbolic link.
+        ToolReportError: It lies behind a symbolic link.
         OSError: It can't be read.
         ChangedMeanwhile: Another program has changed it on disk.
     """
     for path in (*parent_folders(name), name):
         leaf = run.read_change(path, MAX_REPORT_BYTES).after
         if leaf is not None and leaf.is_link:
-            raise ReportError("it lies behind a symbolic link")
+            raise ToolReportError("it lies behind a symbolic link")
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
 
 
-def _without_changed(run: SandboxRun, trees: VersionsToCheck, found: LineCoverage) -> LineCoverage:
+def _without_changed(run: SandboxRun, trees: VersionsToCheck, found: ChangedLineCoverage) -> ChangedLineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
     if not changed:
@@ -159,7 +159,7 @@ def _without_changed(run: SandboxRun, trees: VersionsToCheck, found: LineCoverag
         {path: each for path, each in lines.items() if path not in changed} for lines in (found.ran, found.missed)
     )
     more = f" and {format_count(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
-    return LineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
+    return ChangedLineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 
 def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
@@ -171,15 +171,17 @@ def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
     return after is None if before is None else after is not None and after.data == before.data
 
 
-def _parse(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> LineCoverage:
-    """Return the coverage in a report. Raises ReportError."""
+def _parse(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage:
+    """Return the coverage in a report. Raises ToolReportError."""
     found = _Found(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
     try:
         for path, line, is_run in _from_xml(data, found) if is_xml else _from_lcov(data, found):
             found.note(path, line - 1, is_run=is_run)
     except (ValueError, KeyError) as error:
-        raise error if isinstance(error, ReportError) else ReportError("no coverage report, or damaged") from error
+        raise (
+            error if isinstance(error, ToolReportError) else ToolReportError("no coverage report, or damaged")
+        ) from error
     return found.coverage
 
 
@@ -229,7 +231,7 @@ class _Found:
         return ["", *parent_folders(self._report)]
 
     @property
-    def coverage(self) -> LineCoverage:
+    def coverage(self) -> ChangedLineCoverage:
         """Return the changed lines that the report names."""
         ran, missed = (
             {
@@ -239,7 +241,7 @@ class _Found:
             }
             for wanted in (True, False)
         )
-        return LineCoverage(self._report, ran, missed)
+        return ChangedLineCoverage(self._report, ran, missed)
 
 
 def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
@@ -251,7 +253,7 @@ def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
             number, hits = line[3:].split(b",")[:2]
             yield path, int(number), int(hits) > 0
     if not named:
-        raise ReportError("no coverage report, or damaged")
+        raise ToolReportError("no coverage report, or damaged")
 
 
 def _from_xml(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
@@ -260,7 +262,7 @@ def _from_xml(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
     for element, attributes in iterate_cooperatively(iterate_xml_elements(data, texts=("source",))):
         root = root or element
         if root not in ("coverage", "report"):
-            raise ReportError("no coverage report, or damaged")
+            raise ToolReportError("no coverage report, or damaged")
         match element:
             case "source":
                 sources.append(attributes["text"].strip())

@@ -50,7 +50,7 @@ class WorkspaceTree:
         return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))
 
 
-class WorkspaceTrees:
+class WorkspaceTreeReader:
     """Reads the tree of a workspace; its methods block and may run on any thread."""
 
     def __init__(self, workspace: Workspace) -> None:

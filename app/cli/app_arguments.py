@@ -26,7 +26,7 @@ COMMANDS = {
     "deny": CliCommand("approve_deny_undo", "deny_proposals"),
     "review": CliCommand("plain_review", "review_proposals"),
     "check": CliCommand("check_evidence_reproduce", "run_checks"),
-    "checks": CliCommand("check_evidence_reproduce", "suggest_check_tables"),
+    "checks": CliCommand("check_evidence_reproduce", "propose_check_tables"),
     "evidence": CliCommand("check_evidence_reproduce", "collect_evidence"),
     "reproduce": CliCommand("check_evidence_reproduce", "reproduce_command_proposal"),
     "undo": CliCommand("approve_deny_undo", "undo_proposals"),
@@ -36,12 +36,12 @@ COMMANDS = {
     "mcp": CliCommand("mcp_and_demo_servers", "serve_mcp", opens_workspace=False),
     "hook": CliCommand("", "app.launcher runs it"),
     "doors": CliCommand("doctor_doors", "run_doors"),
-    "sessions": CliCommand("sessions_search_export", "print_sessions"),
+    "sessions": CliCommand("sessions_search_export", "print_or_prune_sessions"),
     "search": CliCommand("sessions_search_export", "print_search_hits"),
     "export": CliCommand("sessions_search_export", "export_session"),
     "import": CliCommand("sessions_search_export", "import_session"),
-    "log": CliCommand("log_trailers_notes", "print_log"),
-    "trailers": CliCommand("log_trailers_notes", "print_trailers"),
+    "log": CliCommand("log_trailers_notes", "print_or_verify_log"),
+    "trailers": CliCommand("log_trailers_notes", "print_or_add_trailers"),
     "notes": CliCommand("log_trailers_notes", "write_notes"),
     "verify": CliCommand("verify_command", "verify_commits", opens_workspace=False),
     "doctor": CliCommand("doctor_doors", "run_doctor"),
@@ -69,7 +69,7 @@ class AppArguments(NamedTuple):
     plain: bool = False
 
 
-def wants_plain_mode() -> bool:
+def environment_wants_plain_mode() -> bool:
     """Return whether the environment asks for plain lines: for a simple terminal, or a screen reader."""
     return os.environ.get("TERM") in ("dumb", "unknown") or bool(os.environ.get("ACCESSIBLE"))
 

@@ -25,8 +25,13 @@ from app.cli.command_output import (
     print_line,
     read_piped_text,
 )
-from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_as_unseen, require_unchanged_since_seen
+from app.cli.json_documents import DecisionDocument, FileJson
+from app.cli.proposal_choice import (
+    parse_hunk_numbers,
+    record_proposal_as_seen,
+    record_proposal_as_unseen,
+    require_unchanged_since_seen,
+)
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
@@ -109,7 +114,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         with _as_shown(runtime, proposal, force=arguments.force):
             context = _context(checks, _known_evidence(runtime, proposal, hunks))
             result = runtime.service.approve(proposal.id, hunks, circumstances=context)
-        record_as_seen(runtime, proposal.id)
+        record_proposal_as_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
@@ -156,9 +161,11 @@ def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
     if "@" not in feedback:
         return ()
     # Imported only here: few denials name images.
-    from app.cli.headless_run import load_named_images
+    from app.cli.headless_run import load_and_store_named_images
 
-    return asyncio.run(load_named_images(runtime, feedback, "", "It is denied without images that your words name."))
+    return asyncio.run(
+        load_and_store_named_images(runtime, feedback, "", "It is denied without images that your words name.")
+    )
 
 
 def undo_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -221,7 +228,7 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
     try:
         yield
     except ChangedSinceShown:
-        record_as_unseen(runtime, runtime.service.get(proposal.id))
+        record_proposal_as_unseen(runtime, runtime.service.get(proposal.id))
         raise
 
 
@@ -267,7 +274,7 @@ def _document(done: _Decided) -> DecisionDocument:
     return DecisionDocument(
         id=result.proposal.id,
         state=result.proposal.state,
-        files=[FileLine.model_validate(file) for file in result.files],
+        files=[FileJson.model_validate(file) for file in result.files],
         changed=[other.id for other in result.changed],
         warning=done.warning,
     )

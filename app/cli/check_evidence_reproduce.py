@@ -19,15 +19,15 @@ from app.automation.evidence.recipe_runner import CommandNotRepeatable
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
+    CheckCoverageJson,
     CheckDocument,
-    CheckResultLine,
-    CoverageLine,
+    CheckFindingJson,
+    CheckResultJson,
     EvidenceDocument,
-    EvidenceLine,
-    FindingLine,
-    ProposalLine,
+    HunkEvidenceJson,
+    ProposalJson,
     ReproductionDocument,
-    UncoveredLine,
+    UncoveredLineJson,
 )
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
@@ -95,7 +95,7 @@ def run_required_checks(
     return tuple(result.as_record for result in results)
 
 
-def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def propose_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage `[[check]]` tables for the tools that the workspace uses."""
     draft = runtime.service.new_draft("")
     draft.origin = ProposalOrigin(kind=OriginKind.PROGRAM)
@@ -110,7 +110,7 @@ def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     names = ", ".join(each.check.name for each in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
     if arguments.json:
-        print_json(ProposalLine.model_validate(proposal))
+        print_json(ProposalJson.model_validate(proposal))
     else:
         print_line(f"Staged {format_proposal(proposal)}")
         print_line("Once it is written, /trust in signoff has them run; edit out what you don't want.")
@@ -177,17 +177,17 @@ def _print(result: CheckResult) -> None:
             print_line(f"    {line}")
 
 
-def _coverage(result: CheckResult) -> CoverageLine | None:
+def _coverage(result: CheckResult) -> CheckCoverageJson | None:
     if result.outcome is None or (coverage := result.outcome.coverage) is None:
         return None
-    missed = [UncoveredLine(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
+    missed = [UncoveredLineJson(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
     ran = sum(map(len, coverage.ran.values()))
-    return CoverageLine(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
+    return CheckCoverageJson(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
 
 
-def _line(result: CheckResult) -> CheckResultLine:
+def _line(result: CheckResult) -> CheckResultJson:
     outcome, before = result.outcome or CheckOutcome(result.state), result.before
-    return CheckResultLine(
+    return CheckResultJson(
         name=result.name,
         state=result.state,
         ok=result.state is CheckState.PASSED,
@@ -200,13 +200,13 @@ def _line(result: CheckResult) -> CheckResultLine:
         failures_before=None if before is None else before.failure_count,
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
-        findings=[FindingLine.model_validate(each) for each in outcome.findings],
+        findings=[CheckFindingJson.model_validate(each) for each in outcome.findings],
         coverage=_coverage(result),
         output=outcome.output,
     )
 
 
-def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def collect_hunk_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run tests without each hunk of a pending proposal; return 1 if no hunk was tested."""
     proposal = require_checkable_proposal(runtime, arguments.id)
     chosen = parse_hunk_numbers(proposal, arguments.hunks)
@@ -241,7 +241,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
                 seconds=round(found.seconds, 3),
                 unheld=[mark.hunk for mark in marks if mark.verdict.is_unnoticed_by_tests],
                 complete=len(tried) == len(marks),
-                hunks=[make_evidence_line(mark) for mark in marks],
+                hunks=[make_hunk_evidence_json(mark) for mark in marks],
             )
         )
     else:
@@ -276,6 +276,6 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
     return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 
-def make_evidence_line(mark: HunkTestEvidence) -> EvidenceLine:
+def make_hunk_evidence_json(mark: HunkTestEvidence) -> HunkEvidenceJson:
     """Return the evidence of one hunk for a document."""
-    return EvidenceLine(**mark.model_dump(mode="json"), words=mark.description)
+    return HunkEvidenceJson(**mark.model_dump(mode="json"), words=mark.description)

@@ -192,7 +192,7 @@ def _report_write_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(output_error_message(error)) from error
+        raise CommandError(stdout_error_message(error)) from error
 
 
 def format_time(moment: float) -> str:
@@ -200,7 +200,7 @@ def format_time(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
-def output_error_message(error: OSError) -> str:
+def stdout_error_message(error: OSError) -> str:
     """Return the message for an error of writing standard output."""
     return f"Standard output cannot be written: {error.strerror or error}."
 
@@ -227,7 +227,7 @@ class _VisibleText:
         return getattr(self._stream, name)
 
 
-def open_closed_streams() -> None:
+def open_null_for_closed_streams() -> None:
     """Open the null device for each standard stream that is closed.
 
     Standard input is then empty. Writing to standard output fails, as on a full disk.
@@ -238,7 +238,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
-def make_control_characters_visible() -> None:
+def escape_control_characters_on_terminals() -> None:
     """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
-from app.cli.json_documents import DoctorCheckLine, DoctorDocument, DoorLine, DoorTrialLine, ProposalLine
+from app.cli.json_documents import AgentHookJson, DoctorCheckJson, DoctorDocument, HookTrialJson, ProposalJson
 from app.cli.proposal_list import format_proposal
-from app.doors.hook.agents import AGENTS, Agent, HookOptions, find_agent
+from app.doors.hook.agents import AGENTS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     InstalledHook,
     UnreadableSettings,
@@ -119,8 +119,8 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     yield EndpointFinding("config", not configuration.ignored, "; ".join(filter(None, facts)))
 
 
-def _lines(checks: Iterable[EndpointFinding]) -> list[DoctorCheckLine]:
-    return [DoctorCheckLine.model_validate(one) for one in checks]
+def _lines(checks: Iterable[EndpointFinding]) -> list[DoctorCheckJson]:
+    return [DoctorCheckJson.model_validate(one) for one in checks]
 
 
 async def _missing_model_message(runtime: OpenWorkspace) -> str:
@@ -207,9 +207,9 @@ def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     return ExitCode.DONE
 
 
-def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> None:
+def _tell(arguments: argparse.Namespace, agent: ExternalAgent, proposal: Proposal) -> None:
     if arguments.json:
-        print_json(ProposalLine.model_validate(proposal))
+        print_json(ProposalJson.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")
@@ -217,7 +217,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
         print_line(_UNSEEN)
 
 
-def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
+def _print_manual_steps(arguments: argparse.Namespace, agent: ExternalAgent) -> ExitCode:
     """Print the lines that the user must add to settings outside the workspace."""
     reads = f"{agent.title} reads hooks from {agent.settings_label} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
@@ -260,12 +260,12 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Try the hooks of agents; return REFUSED if an edit was not held, FAILED if no hook could be tried."""
-    from app.doors.hook.agent_trial import TRIAL_SECONDS, TrialResult, try_agent_edits
+    from app.doors.hook.agent_trial import TRIAL_SECONDS, EditTrialResult, try_agent_edits
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
         print_line(_TRIAL.format(TRIAL_SECONDS // 60))
-    lines: list[DoorTrialLine] = []
+    lines: list[HookTrialJson] = []
     for agent in AGENTS:
         if named not in (None, agent.name):
             continue
@@ -273,10 +273,10 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         trials = (
             try_agent_edits(agent, program, options)
             if program
-            else [TrialResult("an edit", "not tried", "it is not installed")]
+            else [EditTrialResult("an edit", "not tried", "it is not installed")]
         )
         for trial in trials:
-            lines.append(DoorTrialLine(agent=agent.name, program=program, **trial._asdict()))
+            lines.append(HookTrialJson(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
                 print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
         if program and not arguments.json and find_installed_hook(runtime, agent) is None:
@@ -289,13 +289,13 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     return ExitCode.FAILED if untried or not any(line.program for line in lines) else ExitCode.DONE
 
 
-def _hook_options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
+def _hook_options(runtime: OpenWorkspace, agent: ExternalAgent) -> HookOptions:
     """Return the options of the first installed hook, or the defaults."""
     hook = find_installed_hook(runtime, agent)
     return hook.options if hook else HookOptions()
 
 
-def find_installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
+def find_installed_hook(runtime: OpenWorkspace, agent: ExternalAgent) -> InstalledHook | None:
     """Return signoff's hook in the first settings of an agent that contain it; None if none do."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
@@ -304,14 +304,14 @@ def find_installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook |
     return None
 
 
-def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
+def _line(runtime: OpenWorkspace, agent: ExternalAgent, version: str) -> AgentHookJson:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     opened = list(known_release_weaknesses(agent, version))
     incomplete: list[str] = []
     places = dict(agent.settings_files(root))
-    for name, path in agent.files_that_disable_hooks(root):
+    for name, path in agent.files_that_can_disable_hooks(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
             if name in places and (how := find_hook(agent, text)):
@@ -328,7 +328,7 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
         except (OSError, ValueError) as error:
             unreadable[name] = str(error)
     waiting = [one.id for one in runtime.service.pending() if agent.settings in (each.path for each in one.files)]
-    return DoorLine(
+    return AgentHookJson(
         agent=agent.name,
         program=agent.program,
         version=version,

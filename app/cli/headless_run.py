@@ -38,7 +38,7 @@ from app.cli.command_output import (
     require_workspace_folder,
     session_from_arguments,
 )
-from app.cli.json_documents import AnswerDocument, RunDocument, ServerStateLine, UsageLine
+from app.cli.json_documents import HeadlessRunDocument, SideAnswerDocument, TokenUsageJson, UnavailableServerJson
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -79,7 +79,7 @@ from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from app.tools.tool_registry import UnavailableServer
 
 
-async def load_named_images(
+async def load_and_store_named_images(
     runtime: OpenWorkspace, text: str, wire: str, consequence: str, hint: str = ""
 ) -> tuple[Image, ...]:
     """Load and store the images that a text names; print a line for each image that cannot be sent.
@@ -139,9 +139,9 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.cli.mcp_and_demo_servers import demo_endpoint
+    from app.cli.mcp_and_demo_servers import serve_demo_endpoint
 
-    async with demo_endpoint() as settings:
+    async with serve_demo_endpoint() as settings:
         yield flags | settings
 
 
@@ -233,7 +233,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
         runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given
     )
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
-    images += await load_named_images(runtime, prompt, wire, without, hint)
+    images += await load_and_store_named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
 
 
@@ -249,7 +249,7 @@ async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
 
 def _outcome(
     session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[UnavailableServer]
-) -> RunDocument:
+) -> HeadlessRunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
     spending = SessionTokenTotals()
@@ -263,7 +263,7 @@ def _outcome(
     if ended is not None and not error:
         # The model's closing words are missing, or its answer was cut off.
         error = ended.message
-    return RunDocument(
+    return HeadlessRunDocument(
         session=session.id,
         text=_last_answer(events),
         stopped=stopped,
@@ -272,8 +272,8 @@ def _outcome(
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
-        spent=UsageLine.model_validate(spending.total),
-        servers=[ServerStateLine.model_validate(each) for each in unavailable],
+        spent=TokenUsageJson.model_validate(spending.total),
+        servers=[UnavailableServerJson.model_validate(each) for each in unavailable],
     )
 
 
@@ -288,7 +288,7 @@ def _last_answer(events: Sequence[Event]) -> str:
     return answer
 
 
-def _print(outcome: RunDocument, *, text: bool) -> None:
+def _print(outcome: HeadlessRunDocument, *, text: bool) -> None:
     if text and outcome.text:
         for line in outcome.text.splitlines():
             print_line(line)
@@ -548,7 +548,7 @@ def _print_answer(exchange: SideExchange, *, json: bool) -> int:
     spent = TokenTotals().add(answer.usage)
     if json:
         print_json(
-            AnswerDocument(
+            SideAnswerDocument(
                 proposal=question.proposal,
                 path=question.path,
                 hunk=question.number or None,
@@ -556,7 +556,7 @@ def _print_answer(exchange: SideExchange, *, json: bool) -> int:
                 text=answer.text,
                 state=answer.state,
                 note=answer.note,
-                spent=UsageLine.model_validate(spent),
+                spent=TokenUsageJson.model_validate(spent),
             )
         )
     elif answer.text.strip():

@@ -38,7 +38,7 @@ class ErrorDocument(JsonDocument):
     """Ids of the proposals that were decided before the error, if several were named."""
 
 
-class FileLine(JsonDocument):
+class FileJson(JsonDocument):
     """A file of a proposal with the numbers of added and removed lines."""
 
     path: str
@@ -48,7 +48,7 @@ class FileLine(JsonDocument):
     removed: int
 
 
-class InexactMatchLine(JsonDocument):
+class InexactMatchJson(JsonDocument):
     """A place in a file at which the text did not match exactly."""
 
     line: int
@@ -58,7 +58,7 @@ class InexactMatchLine(JsonDocument):
     note: str
 
 
-class FileFactsLine(FileLine):
+class FileWithWarningsJson(FileJson):
     """A file, with all facts that the user must know before a decision."""
 
     old_path: str
@@ -68,7 +68,7 @@ class FileFactsLine(FileLine):
     mode: str | None
     """Permission bits that an approval writes; null for a deletion."""
     binary: bool
-    inexact: list[InexactMatchLine]
+    inexact: list[InexactMatchJson]
     rebased: bool
     """Whether the file changed on disk after the edit was made, and the edit was merged."""
     edited: bool
@@ -83,10 +83,10 @@ class FileFactsLine(FileLine):
     @model_validator(mode="before")
     @classmethod
     def _read_change(cls, change: object) -> object:
-        return _file_remarks(change) if isinstance(change, FileChange) else change
+        return _file_warning_fields(change) if isinstance(change, FileChange) else change
 
 
-class OriginLine(JsonDocument):
+class ProposalOriginJson(JsonDocument):
     """The origin of a proposal; unknown fields are empty."""
 
     kind: str
@@ -104,7 +104,7 @@ class OriginLine(JsonDocument):
     """The commit, range or pull request."""
 
 
-class IgnoredLine(JsonDocument):
+class WrittenIgnoredFilesJson(JsonDocument):
     """Git-ignored files that a command has written, without review."""
 
     path: str
@@ -114,7 +114,7 @@ class IgnoredLine(JsonDocument):
     removed: int
 
 
-class RecipeLine(JsonDocument):
+class CommandRecipeJson(JsonDocument):
     """A command whose output is the whole proposal, with all facts that are needed to repeat it."""
 
     command: str
@@ -130,7 +130,7 @@ class RecipeLine(JsonDocument):
     """The revision that a second run reproduced byte for byte; in a decision, 0 for another revision."""
 
 
-class ExcludedHunksLine(JsonDocument):
+class ExcludedHunksJson(JsonDocument):
     """Hunks that are left out of a proposal."""
 
     hunks: int
@@ -140,14 +140,14 @@ class ExcludedHunksLine(JsonDocument):
     """The proposals in which they were approved, or are pending."""
 
 
-class ProposalFacts(JsonDocument):
+class ProposalBaseJson(JsonDocument):
     """The facts of a proposal in lists and details."""
 
     id: str
     state: str
     """pending, partly_approved, applied, denied, stale, superseded, undone or failed."""
     summary: str
-    origin: OriginLine
+    origin: ProposalOriginJson
     on_disk: bool
     """Whether its changes are on disk already: an approval keeps them, a denial takes them back off the disk."""
     created: float
@@ -156,17 +156,17 @@ class ProposalFacts(JsonDocument):
     """Grows whenever the content changes that an approval would write."""
 
 
-class ProposalLine(ProposalFacts):
+class ProposalJson(ProposalBaseJson):
     """`signoff proposals --json`: a list of these."""
 
-    files: list[FileFactsLine]
-    ignored: list[IgnoredLine]
+    files: list[FileWithWarningsJson]
+    ignored: list[WrittenIgnoredFilesJson]
     """Ignored files that its commands have written already."""
-    left_out: list[ExcludedHunksLine]
+    left_out: list[ExcludedHunksJson]
     """Hunks of its source that are left out."""
 
 
-class CheckFactLine(JsonDocument):
+class FinishedCheckJson(JsonDocument):
     """A check that has ended."""
 
     name: str
@@ -176,19 +176,19 @@ class CheckFactLine(JsonDocument):
     """`3 failed, 0 before`."""
 
 
-class WatchLine(JsonDocument):
+class ProposalWatchJson(JsonDocument):
     """A line of `signoff proposals --json --watch`; fields with default values are left out."""
 
     change: Literal["waiting", "staged", "changed", "decided", "checks", "question", "answered"]
     """`waiting` for the proposals at the start; then the kind of each change."""
     waiting: int
     """Number of pending proposals."""
-    proposal: ProposalLine | None = None
+    proposal: ProposalJson | None = None
     decision: str = ""
     """approved, partly_approved, denied, edited, undone, redone or reopened."""
     id: str = ""
     """Id of the proposal that was checked."""
-    checks: list[CheckFactLine] = []
+    checks: list[FinishedCheckJson] = []
     session: str = ""
     """Id of the session in which the model has asked."""
     text: str = ""
@@ -196,7 +196,7 @@ class WatchLine(JsonDocument):
     options: list[str] = []
 
 
-class HunkLine(JsonDocument):
+class HunkJson(JsonDocument):
     """A hunk of a proposal."""
 
     number: int
@@ -210,7 +210,7 @@ class HunkLine(JsonDocument):
     added: list[str]
 
 
-class ConflictLine(JsonDocument):
+class ConflictJson(JsonDocument):
     """A place that the proposal and the disk, or an older proposal, change differently; at most 60 lines."""
 
     line: int
@@ -220,17 +220,17 @@ class ConflictLine(JsonDocument):
     proposed: list[str]
 
 
-class FileDetail(FileFactsLine):
+class FileWithHunksJson(FileWithWarningsJson):
     """A file with its hunks."""
 
     reasons: list[str]
     """Reasons to read it first or last, as sentences: removed tests, new calls that run code, a lock file."""
-    hunks: list[HunkLine]
-    conflicts: list[ConflictLine]
+    hunks: list[HunkJson]
+    conflicts: list[ConflictJson]
     """For a stale proposal: the places that both the file on disk and the proposal have changed."""
 
 
-class ProposalDetail(ProposalFacts):
+class ProposalWithHunksJson(ProposalBaseJson):
     """`signoff show ID --json`."""
 
     reason: str
@@ -238,15 +238,15 @@ class ProposalDetail(ProposalFacts):
     session: str
     order: list[str]
     """The paths in the order of the review; empty, for the order by path, if an earlier version staged it."""
-    files: list[FileDetail]
-    ignored: list[IgnoredLine]
+    files: list[FileWithHunksJson]
+    ignored: list[WrittenIgnoredFilesJson]
     """Ignored files that its commands have written already."""
 
     @classmethod
-    def from_proposal(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
+    def from_proposal(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalWithHunksJson":
         """Return the details of a proposal and its diffs."""
         facts = {name: getattr(proposal, name) for name in cls.model_fields if name != "files"}
-        return cls(**facts, files=[_file_detail(diff) for diff in diffs])
+        return cls(**facts, files=[_file_with_hunks(diff) for diff in diffs])
 
 
 class DecisionDocument(JsonDocument):
@@ -254,7 +254,7 @@ class DecisionDocument(JsonDocument):
 
     id: str
     state: str
-    files: list[FileLine]
+    files: list[FileJson]
     changed: list[str]
     """Ids of other proposals that were re-based or turned stale."""
     warning: str = ""
@@ -273,7 +273,7 @@ class PushDocument(JsonDocument):
     """Whether the user's signed review was pushed with it."""
 
 
-class UsageLine(JsonDocument):
+class TokenUsageJson(JsonDocument):
     """Tokens of all requests of a turn, as the server counted them."""
 
     input: int
@@ -284,7 +284,7 @@ class UsageLine(JsonDocument):
     """US dollars; null if no price is known."""
 
 
-class AnswerDocument(JsonDocument):
+class SideAnswerDocument(JsonDocument):
     """`signoff ask --json`."""
 
     proposal: str
@@ -298,10 +298,10 @@ class AnswerDocument(JsonDocument):
     """complete, interrupted, truncated or failed."""
     note: str
     """The error, or what was ignored, as one line; empty if there is none."""
-    spent: UsageLine
+    spent: TokenUsageJson
 
 
-class ServerStateLine(JsonDocument):
+class UnavailableServerJson(JsonDocument):
     """An MCP server whose tools the model could not use."""
 
     name: str
@@ -310,7 +310,7 @@ class ServerStateLine(JsonDocument):
     reason: str
 
 
-class RunDocument(JsonDocument):
+class HeadlessRunDocument(JsonDocument):
     """`signoff run --json`."""
 
     session: str
@@ -326,12 +326,12 @@ class RunDocument(JsonDocument):
     """Ids of the proposals that this turn staged."""
     error: str | None
     """The error; with `staged`, why the model's closing words are missing."""
-    spent: UsageLine
-    servers: list[ServerStateLine]
+    spent: TokenUsageJson
+    servers: list[UnavailableServerJson]
     """MCP servers that failed or were still starting at the end."""
 
 
-class SessionLine(JsonDocument):
+class SessionJson(JsonDocument):
     """`signoff sessions --json`: a list of these."""
 
     id: str
@@ -342,14 +342,14 @@ class SessionLine(JsonDocument):
     pinned: bool
 
 
-class RepairLine(JsonDocument):
+class ImportRepairJson(JsonDocument):
     """A kind of repair of an imported history, or of omitted content."""
 
     what: str
     count: int
 
 
-class ImportDocument(JsonDocument):
+class SessionImportDocument(JsonDocument):
     """`signoff import FILE --json`."""
 
     session: str
@@ -363,10 +363,10 @@ class ImportDocument(JsonDocument):
     """Responses of the model."""
     results: int
     """Results of tool calls."""
-    repairs: list[RepairLine]
+    repairs: list[ImportRepairJson]
 
 
-class SearchHitLine(JsonDocument):
+class SearchHitJson(JsonDocument):
     """`signoff search --json`: a list of these, the newest first."""
 
     session: str
@@ -379,7 +379,7 @@ class SearchHitLine(JsonDocument):
     text: str
 
 
-class CallerLine(JsonDocument):
+class CommandCallerJson(JsonDocument):
     """How a command was called, as far as its process could find out."""
 
     stdin_is_terminal: bool
@@ -390,7 +390,7 @@ class CallerLine(JsonDocument):
     """The names of the set variables by which agents mark their shells."""
 
 
-class DecisionLine(JsonDocument):
+class LoggedDecisionJson(JsonDocument):
     """`signoff log --json`: a list of these."""
 
     time: float
@@ -407,17 +407,17 @@ class DecisionLine(JsonDocument):
     """Whether feedback was recorded, but the stored text differs; `signoff log --verify` shows the difference."""
     files: list[str]
     """The paths of the decision."""
-    origin: OriginLine | None
+    origin: ProposalOriginJson | None
     """null for decisions of earlier versions."""
-    caller: CallerLine | None
+    caller: CommandCallerJson | None
     """How the deciding command was called; null for the app, and for decisions of earlier versions."""
-    recipe: RecipeLine | None
+    recipe: CommandRecipeJson | None
     """The command that made the whole proposal; null if no single command did, and for earlier versions."""
-    ignored: list[IgnoredLine]
+    ignored: list[WrittenIgnoredFilesJson]
     """Ignored files that the proposal's commands had written; empty for decisions of earlier versions."""
 
 
-class DoorLine(JsonDocument):
+class AgentHookJson(JsonDocument):
     """`signoff doors --json`: a list of these."""
 
     agent: str
@@ -437,7 +437,7 @@ class DoorLine(JsonDocument):
     """Id of a pending proposal that would change the agent's settings in the project; empty if there is none."""
 
 
-class DoorTrialLine(JsonDocument):
+class HookTrialJson(JsonDocument):
     """`signoff doors --try --json`: a list of these."""
 
     agent: str
@@ -450,14 +450,14 @@ class DoorTrialLine(JsonDocument):
     """The observation, as one line."""
 
 
-class BrokenEntryLine(JsonDocument):
+class BrokenRecordEntryJson(JsonDocument):
     """An entry of the record that was changed or is missing."""
 
     number: int
     why: str
 
 
-class ChangedFileLine(JsonDocument):
+class FileChangedSinceApprovalJson(JsonDocument):
     """A file that differs from the content that was last approved."""
 
     path: str
@@ -465,28 +465,28 @@ class ChangedFileLine(JsonDocument):
     """The last proposal that wrote it."""
 
 
-class VerifyDocument(JsonDocument):
+class RecordVerificationDocument(JsonDocument):
     """`signoff log --verify --json`; if `broken`, `differences` or `unknown` is not empty, the exit code is 3."""
 
     entries: int
     """Number of decisions in the record, broken ones included."""
     head: str
     """SHA-256 of the last entry; a copy kept elsewhere reveals a record that was rewritten."""
-    broken: list[BrokenEntryLine]
+    broken: list[BrokenRecordEntryJson]
     differences: list[str]
     """Differences between the record and the data of the app, doors or exports: a sentence each."""
     unknown: list[str]
     """If the record is empty: commits whose trailers name a review; ids, the newest first, at most 20."""
     files: int
     """Number of files that decisions have written."""
-    changed_since: list[ChangedFileLine]
+    changed_since: list[FileChangedSinceApprovalJson]
     statements: int
     """Number of valid signed statements in git's notes."""
     bad_statements: dict[str, str]
     """Invalid signed statements, by id, with the reason."""
 
 
-class NotesDocument(JsonDocument):
+class GitNotesDocument(JsonDocument):
     """`signoff notes --json`."""
 
     commit: str
@@ -500,7 +500,7 @@ class NotesDocument(JsonDocument):
     """The id of the signed statement; empty if git has no signing key."""
 
 
-class SignedOriginLine(JsonDocument):
+class SignedOriginJson(JsonDocument):
     """The author of a change."""
 
     kind: str
@@ -508,14 +508,14 @@ class SignedOriginLine(JsonDocument):
     model: str
 
 
-class SignedCheckLine(JsonDocument):
+class SignedCheckJson(JsonDocument):
     """The result of a check when the user decided."""
 
     name: str
     state: str
 
 
-class SignedEvidenceLine(JsonDocument):
+class SignedEvidenceJson(JsonDocument):
     """The evidence of a hunk at the time of the decision."""
 
     path: str
@@ -526,40 +526,40 @@ class SignedEvidenceLine(JsonDocument):
     check: str
 
 
-class SignedReviewLine(JsonDocument):
+class SignedReviewJson(JsonDocument):
     """A decision of a signed statement."""
 
     reviewer: str
     time: int
     """Unix time in seconds."""
     proposal: str
-    origin: SignedOriginLine
+    origin: SignedOriginJson
     unseen_lines: int | None
     """Number of changed lines that were never on the screen; null if this was not recorded."""
-    checks: list[SignedCheckLine]
-    evidence: list[SignedEvidenceLine]
+    checks: list[SignedCheckJson]
+    evidence: list[SignedEvidenceJson]
 
 
-class ReviewerLine(JsonDocument):
+class CoveringReviewJson(JsonDocument):
     """A signed review that covers a change."""
 
     signer: str
     """The signer, as the allowed signers name the owner of the key."""
     key: str
     """The key's fingerprint."""
-    review: SignedReviewLine
+    review: SignedReviewJson
 
 
-class VerifiedHunkLine(JsonDocument):
+class VerifiedHunkJson(JsonDocument):
     """A hunk of a file, if the file's hunks were verified one by one."""
 
     line: int
     """Its first line after the commit, from 1."""
     covered: bool
-    reviews: list[ReviewerLine]
+    reviews: list[CoveringReviewJson]
 
 
-class VerifiedFileLine(JsonDocument):
+class VerifiedFileJson(JsonDocument):
     """A file that a commit changes."""
 
     path: EncodableText
@@ -570,13 +570,13 @@ class VerifiedFileLine(JsonDocument):
     """The part that is not covered; empty if all is."""
     lines: list[int]
     """First lines of the hunks that are not covered."""
-    reviews: list[ReviewerLine]
+    reviews: list[CoveringReviewJson]
     """Reviews that cover the whole file."""
-    hunks: list[VerifiedHunkLine]
+    hunks: list[VerifiedHunkJson]
     """Empty if reviews cover the whole change of the file, or if there are none."""
 
 
-class VerifiedCommitLine(JsonDocument):
+class VerifiedCommitJson(JsonDocument):
     """A commit of the range."""
 
     commit: str
@@ -585,7 +585,7 @@ class VerifiedCommitLine(JsonDocument):
     covered: bool
     exempt: str
     """Why the policy requires no review of it; empty if it does."""
-    files: list[VerifiedFileLine]
+    files: list[VerifiedFileJson]
 
 
 class CommitVerificationDocument(JsonDocument):
@@ -597,12 +597,12 @@ class CommitVerificationDocument(JsonDocument):
     policy: str
     """The file or commit that contains the policy; empty for the default one."""
     covered: bool
-    commits: list[VerifiedCommitLine]
+    commits: list[VerifiedCommitJson]
     refused: dict[str, str]
     """Signed statements that do not count, with the reason."""
 
 
-class ActionKeysLine(JsonDocument):
+class ActionKeysJson(JsonDocument):
     """`signoff keys --json`: a list of these."""
 
     id: str
@@ -613,7 +613,7 @@ class ActionKeysLine(JsonDocument):
     help: str
 
 
-class ServerLine(JsonDocument):
+class ConfiguredServerJson(JsonDocument):
     """`signoff servers --json`: a list of these."""
 
     name: str
@@ -625,7 +625,7 @@ class ServerLine(JsonDocument):
     """The file that configures it."""
 
 
-class FindingLine(JsonDocument):
+class CheckFindingJson(JsonDocument):
     """A place that a check reports."""
 
     path: str
@@ -636,7 +636,7 @@ class FindingLine(JsonDocument):
     """False if the check also reports it without the proposal."""
 
 
-class UncoveredLine(JsonDocument):
+class UncoveredLineJson(JsonDocument):
     """A changed line that a check did not run."""
 
     path: str
@@ -644,19 +644,19 @@ class UncoveredLine(JsonDocument):
     """From 1, in the file with the proposal applied."""
 
 
-class CoverageLine(JsonDocument):
+class CheckCoverageJson(JsonDocument):
     """The coverage of the changed lines, from the report that a check wrote."""
 
     report: str
     """The report's path."""
     ran: int
     """Number of changed lines in the report that were run."""
-    missed: list[UncoveredLine]
+    missed: list[UncoveredLineJson]
     problem: str
     """Why the report can't be used, or not completely."""
 
 
-class CheckResultLine(JsonDocument):
+class CheckResultJson(JsonDocument):
     """One check of `signoff check --json`."""
 
     name: str
@@ -678,8 +678,8 @@ class CheckResultLine(JsonDocument):
     """The content that was checked: the id of a git tree, or outside a repository a SHA-256 over all files."""
     stale: str
     """Why an approval would leave other content now; empty if it would not."""
-    findings: list[FindingLine]
-    coverage: CoverageLine | None
+    findings: list[CheckFindingJson]
+    coverage: CheckCoverageJson | None
     """null if the check wrote no report."""
     output: str
 
@@ -690,7 +690,7 @@ class CheckDocument(JsonDocument):
     id: str
     revision: int
     ok: bool
-    checks: list[CheckResultLine]
+    checks: list[CheckResultJson]
 
 
 class ReproductionDocument(JsonDocument):
@@ -712,7 +712,7 @@ class ReproductionDocument(JsonDocument):
     """Whether environment variables and system are those of the first run."""
 
 
-class EvidenceLine(JsonDocument):
+class HunkEvidenceJson(JsonDocument):
     """One hunk of `signoff evidence --json`, and of a review in `signoff log` and `verify`."""
 
     path: str
@@ -749,10 +749,10 @@ class EvidenceDocument(JsonDocument):
     """The numbers of the hunks whose removal no test notices."""
     complete: bool
     """Whether all hunks that tests could notice were tested."""
-    hunks: list[EvidenceLine]
+    hunks: list[HunkEvidenceJson]
 
 
-class DoctorCheckLine(JsonDocument):
+class DoctorCheckJson(JsonDocument):
     """One check of `signoff doctor --json`."""
 
     name: str
@@ -771,31 +771,33 @@ class DoctorDocument(JsonDocument):
     """Whether the endpoint can be used."""
     error: str | None = None
     """Why the endpoint was not checked, and how to configure one."""
-    checks: list[DoctorCheckLine]
+    checks: list[DoctorCheckJson]
 
 
-def _file_remarks(change: FileChange) -> dict[str, Any]:
+def _file_warning_fields(change: FileChange) -> dict[str, Any]:
     computed = {
         "old_mode": None if change.base is None else f"{change.base.mode:o}",
         "mode": None if change.result is None else f"{change.result.mode:o}",
         "inexact": [
-            InexactMatchLine(line=match.line, how=match.rung, note=match.note)
+            InexactMatchJson(line=match.line, how=match.rung, note=match.note)
             for match in change.matches
             if not match.rung.is_exact
         ],
         "warnings": [*change.warnings, *describe_file_cautions(change)],
         "notes": describe_file_facts(change),
     }
-    return {name: getattr(change, name) for name in FileFactsLine.model_fields if name not in computed} | computed
+    return {
+        name: getattr(change, name) for name in FileWithWarningsJson.model_fields if name not in computed
+    } | computed
 
 
-def _file_detail(diff: FileDiff) -> FileDetail:
-    return FileDetail(
-        **_file_remarks(diff.change),
+def _file_with_hunks(diff: FileDiff) -> FileWithHunksJson:
+    return FileWithHunksJson(
+        **_file_warning_fields(diff.change),
         reasons=[format_attention_reason(reason, diff.change) for reason in diff.reasons],
-        hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
+        hunks=[_hunk_json(hunk, diff) for hunk in diff.change.hunks],
         conflicts=[
-            ConflictLine(
+            ConflictJson(
                 line=conflict.line,
                 base=[_printable(line) for line in conflict.base],
                 disk=[_printable(line) for line in conflict.disk],
@@ -806,10 +808,10 @@ def _file_detail(diff: FileDiff) -> FileDetail:
     )
 
 
-def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
+def _hunk_json(hunk: Hunk, diff: FileDiff) -> HunkJson:
     old = diff.old[hunk.old_start : hunk.old_start + hunk.old_count]
     new = diff.new[hunk.new_start : hunk.new_start + hunk.new_count]
-    return HunkLine(
+    return HunkJson(
         number=hunk.number,
         id=hunk.id,
         state=hunk.state,

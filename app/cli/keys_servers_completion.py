@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import ActionKeysLine, ServerLine
+from app.cli.json_documents import ActionKeysJson, ConfiguredServerJson
 from app.keys.actions import ACTIONS
 from app.keys.keymap import config_key_name, effective_keys
 from app.mcp_client.configured_servers import find_configured_servers
@@ -79,7 +79,7 @@ def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     """Print all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
     lines = [
-        ActionKeysLine(
+        ActionKeysJson(
             id=action.id,
             title=action.title,
             keys=list(effective_keys(action, keymap)),
@@ -106,7 +106,7 @@ def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     )
     switched = runtime.sessions.settings(SWITCH_KEY_PREFIX)
     lines = [
-        ServerLine(
+        ConfiguredServerJson(
             name=each.name,
             on=switched.get(f"{SWITCH_KEY_PREFIX}{each.name}", "on" if each.table.enabled else "off") == "on",
             origin=each.origin,

@@ -15,15 +15,15 @@ from app.cli.command_output import (
     print_text,
 )
 from app.cli.json_documents import (
-    BrokenEntryLine,
-    CallerLine,
-    ChangedFileLine,
-    DecisionLine,
-    IgnoredLine,
-    NotesDocument,
-    OriginLine,
-    RecipeLine,
-    VerifyDocument,
+    BrokenRecordEntryJson,
+    CommandCallerJson,
+    CommandRecipeJson,
+    FileChangedSinceApprovalJson,
+    GitNotesDocument,
+    LoggedDecisionJson,
+    ProposalOriginJson,
+    RecordVerificationDocument,
+    WrittenIgnoredFilesJson,
 )
 from app.proposals.decide.commit_trailers import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
@@ -31,7 +31,7 @@ from app.proposals.values.decision_facts import CommandCaller
 from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_anything_on_disk_after
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import describe_ignored_paths
+from app.sandbox.captured_changes import describe_written_ignored_paths
 from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableChecker
 from app.text.quantities import format_count
 from app.workspace.git_repository import find_repository
@@ -44,12 +44,12 @@ _COMMITS = 3
 """Maximum number of commits in one line."""
 
 
-def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print every decision with time, files and feedback; or verify the record; or print the schema."""
     if arguments.schema:
         from app.cli.keys_servers_completion import document_schema
 
-        schema = document_schema(VerifyDocument if arguments.verify else list[DecisionLine])
+        schema = document_schema(RecordVerificationDocument if arguments.verify else list[LoggedDecisionJson])
         print_text(json.dumps(schema, indent=2) + "\n")
         return ExitCode.DONE
     if arguments.verify:
@@ -71,16 +71,18 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.description})" if (caller := _caller(one)) else ""
-        besides = f"  {words}" if (words := describe_ignored_paths(one.entry.ignored if one.entry else ())) else ""
+        besides = (
+            f"  {words}" if (words := describe_written_ignored_paths(one.entry.ignored if one.entry else ())) else ""
+        )
         besides += f"  ({words})" if one.entry and (words := one.entry.recipe_description) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
         print_line(line)
     return ExitCode.DONE
 
 
-def _line(one: RecordedDecision) -> DecisionLine:
+def _line(one: RecordedDecision) -> LoggedDecisionJson:
     caller = _caller(one)
-    return DecisionLine(
+    return LoggedDecisionJson(
         time=one.time,
         proposal=one.proposal,
         decision=one.decision,
@@ -88,10 +90,10 @@ def _line(one: RecordedDecision) -> DecisionLine:
         feedback=one.words.feedback,
         words_lost=one.words_lost,
         files=list(one.files),
-        origin=OriginLine.model_validate(one.origin) if one.origin else None,
-        caller=CallerLine.model_validate(caller) if caller else None,
-        recipe=RecipeLine.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
-        ignored=[IgnoredLine.model_validate(each) for each in one.entry.ignored] if one.entry else [],
+        origin=ProposalOriginJson.model_validate(one.origin) if one.origin else None,
+        caller=CommandCallerJson.model_validate(caller) if caller else None,
+        recipe=CommandRecipeJson.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
+        ignored=[WrittenIgnoredFilesJson.model_validate(each) for each in one.entry.ignored] if one.entry else [],
     )
 
 
@@ -112,13 +114,15 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
     signed = _signed(verified.entries)
-    moved = [ChangedFileLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
+    moved = [
+        FileChangedSinceApprovalJson(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)
+    ]
     if arguments.json:
         print_json(
-            VerifyDocument(
+            RecordVerificationDocument(
                 entries=len(verified.entries) + len(verified.broken),
                 head=verified.head,
-                broken=[BrokenEntryLine.model_validate(one) for one in verified.broken],
+                broken=[BrokenRecordEntryJson.model_validate(one) for one in verified.broken],
                 differences=differences,
                 unknown=unknown,
                 files=len(signed),
@@ -160,7 +164,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
             return 0, {}, ""
         try:
             verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
-            return verifier.verify_all_statements(), verifier.refused, ""
+            return verifier.count_valid_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
@@ -170,7 +174,7 @@ def _tell(
     differences: Sequence[str],
     unknown: Sequence[str],
     files: int,
-    moved: Sequence[ChangedFileLine],
+    moved: Sequence[FileChangedSinceApprovalJson],
 ) -> None:
     for one in verified.broken:
         print_error(f"Entry {one.number} {one.why}.")
@@ -226,7 +230,7 @@ def _moved(
     return moved
 
 
-def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_or_add_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print commit trailers for written proposals, or add them to a commit message."""
     if bool(arguments.ids) == arguments.staged:
         raise CommandError("Name proposals, or give --staged for what is in git's index.", ExitCode.USAGE)
@@ -271,7 +275,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
         name = arguments.commit
         raise CommandError(f"The record knows nothing of what {name} changes; nothing was noted.", ExitCode.REFUSED)
     if arguments.json:
-        print_json(NotesDocument.model_validate(noted))
+        print_json(GitNotesDocument.model_validate(noted))
         return ExitCode.DONE
     what = f"{format_count(noted.decisions, 'decision')} on {format_count(noted.files, 'file')}"
     where = f"{noted.commits} commits" if noted.commits > 1 else noted.commit[:7]

@@ -10,18 +10,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.app_arguments import COMMANDS, AppArguments, settings_from_flags, wants_plain_mode
+from app.cli.app_arguments import COMMANDS, AppArguments, environment_wants_plain_mode, settings_from_flags
 from app.cli.command_output import (
     CommandError,
     ExitCode,
+    escape_control_characters_on_terminals,
     exit_code_for,
-    make_control_characters_visible,
-    open_closed_streams,
-    output_error_message,
+    open_null_for_closed_streams,
     print_error,
     print_json,
     print_json_line,
     require_workspace_folder,
+    stdout_error_message,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     if words[:1] != ["mcp"]:
         # `mcp` checks them itself.
-        open_closed_streams()
-    make_control_characters_visible()
+        open_null_for_closed_streams()
+    escape_control_characters_on_terminals()
     # Otherwise pydantic searches the metadata of all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if words and words[0] in COMMANDS:
@@ -94,7 +94,7 @@ def _flush_streams(code: int) -> int:
         except OSError as full:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if not code and stream is sys.stdout:
-                print_error(output_error_message(full))
+                print_error(stdout_error_message(full))
                 code = ExitCode.FAILED
     return code
 
@@ -143,7 +143,7 @@ def _open_app(arguments: AppArguments) -> int:
     # Import modules for error messages only on an error: imports delay the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
-    is_plain = arguments.plain or wants_plain_mode()
+    is_plain = arguments.plain or environment_wants_plain_mode()
     # Textual draws on standard error.
     if not is_plain and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from app.cli.command_output import CommandError, ExitCode, print_error
 
 if TYPE_CHECKING:
-    from app.doors.mcp.door_server import DoorTools
+    from app.doors.mcp.door_server import McpDoorTools
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
     """Serve until the host closes standard input or sends a signal; always return 0."""
-    from app.doors.mcp.door_server import DoorServer, MessageWriter, read_lines
+    from app.doors.mcp.door_server import McpDoorServer, MessageWriter, read_lines_until_stopped
 
     _check_streams()
     if sys.stdin.isatty():
@@ -31,8 +31,8 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
     ending = _ending()
     outlet = MessageWriter(os.dup(1), ending)
     os.dup2(2, 1)
-    server = DoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
-    for line in read_lines(0, ending):
+    server = McpDoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
+    for line in read_lines_until_stopped(0, ending):
         server.handle_line(line)
     server.shut_down()
     return 0
@@ -50,7 +50,7 @@ def _check_streams() -> None:
             sys.stderr = os.fdopen(2, "w")
 
 
-def _tools(workspace: Path, wait_seconds: int) -> "DoorTools":
+def _tools(workspace: Path, wait_seconds: int) -> "McpDoorTools":
     from app.doors.mcp.proposal_tools import ProposalTools
 
     return ProposalTools(workspace, wait_seconds, print_error)
@@ -76,7 +76,7 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
 
 
 @asynccontextmanager
-async def demo_endpoint(
+async def serve_demo_endpoint(
     tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """Serve the demo model for the `with` block; yield the settings that select it. Raises CommandError."""
@@ -92,7 +92,7 @@ async def demo_endpoint(
 async def _serve(port: int, tokens_per_second: float) -> None:
     import asyncio
 
-    async with demo_endpoint(tokens_per_second, port) as settings:
+    async with serve_demo_endpoint(tokens_per_second, port) as settings:
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         print(settings["base_url"], flush=True)

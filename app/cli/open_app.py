@@ -113,18 +113,18 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """Start the demo model, and create the sample repository unless a folder is given; return folder and settings."""
-    from app.cli.mcp_and_demo_servers import demo_endpoint
+    from app.cli.mcp_and_demo_servers import serve_demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample_workspace
 
     if workspace:
-        return Path(workspace), await stack.enter_async_context(demo_endpoint())
+        return Path(workspace), await stack.enter_async_context(serve_demo_endpoint())
     try:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
         sample = await asyncio.to_thread(create_sample_workspace, Path(folder))
     except OSError as error:
         why = f"The sample repository can't be written: {error.strerror}."
         raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
-    flags = await stack.enter_async_context(demo_endpoint(sample=sample))
+    flags = await stack.enter_async_context(serve_demo_endpoint(sample=sample))
     # The sample's own check needs no trust: it is part of signoff, as is the sample.
     flags["check"] = (SAMPLE_CHECK,)
     return sample, flags

@@ -11,7 +11,12 @@ from app.agent.session import Session
 from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.headless_run import TurnPrinter, ask_side_question_in_session, load_named_images, make_user_message
+from app.cli.headless_run import (
+    TurnPrinter,
+    ask_side_question_in_session,
+    load_and_store_named_images,
+    make_user_message,
+)
 from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
@@ -310,7 +315,9 @@ class PlainChat:
             case _:
                 message = await asyncio.to_thread(make_user_message, self._runtime, text)
                 wire = self.session.ports.model.profile.wire
-                images = await load_named_images(self._runtime, message.text, wire, "It is sent without them.")
+                images = await load_and_store_named_images(
+                    self._runtime, message.text, wire, "It is sent without them."
+                )
                 await self.session.send(message.text, message.command, images)
         return True
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.agent.decision_service import DecisionService
-from app.cli.app_arguments import wants_plain_mode
+from app.cli.app_arguments import environment_wants_plain_mode
 from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
 from app.cli.hunk_keys import NonDecidingKeys
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.cli.proposal_choice import record_as_seen, refresh_proposals
+from app.cli.proposal_choice import record_proposal_as_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
@@ -72,7 +72,7 @@ _ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
 
 def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Review the named proposals, or all pending ones, on this terminal."""
-    if not arguments.plain and not wants_plain_mode():
+    if not arguments.plain and not environment_wants_plain_mode():
         raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
     return asyncio.run(_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
 
@@ -198,7 +198,7 @@ class PlainReview:
         walk = HunkByHunkReview.from_diffs(
             proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id)
         )
-        record_as_seen(self._runtime, proposal.id)
+        record_proposal_as_seen(self._runtime, proposal.id)
         if before is not None:
             walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
@@ -389,9 +389,9 @@ class PlainReview:
         if "@" not in words.text:
             return ()
         # Imported only here: little feedback names an image.
-        from app.cli.headless_run import load_named_images
+        from app.cli.headless_run import load_and_store_named_images
 
-        return await load_named_images(self._runtime, words.text, "", "It is decided without images.")
+        return await load_and_store_named_images(self._runtime, words.text, "", "It is decided without images.")
 
     async def _request_changes(self, proposal: Proposal) -> None:
         text = await self._terminal.read_multiline(f"What should be different about {proposal.id}?")

@@ -45,15 +45,15 @@ def refresh_proposals(runtime: OpenWorkspace) -> None:
     seen = {each.id: each.revision for each in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:
-            record_as_unseen(runtime, changed)
+            record_proposal_as_unseen(runtime, changed)
 
 
-def record_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def record_proposal_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Record that the current text of a proposal was not shown yet."""
     runtime.sessions.set_setting(f"{_SETTING}:{proposal.id}", str(proposal.revision))
 
 
-def record_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
+def record_proposal_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
     """Record that a proposal was shown, or need not be shown any more."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal_id}") is not None:
         runtime.sessions.set_setting(f"{_SETTING}:{proposal_id}", None)

@@ -65,6 +65,6 @@ def _print_documents(found: "list[Proposal]") -> None:
     if not found:
         print_json([])
         return
-    from app.cli.json_documents import ProposalLine
+    from app.cli.json_documents import ProposalJson
 
-    print_json([ProposalLine.model_validate(proposal) for proposal in found])
+    print_json([ProposalJson.model_validate(proposal) for proposal in found])

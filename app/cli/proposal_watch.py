@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 
 from app.agent.turn_state import find_open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
-from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
+from app.cli.json_documents import FinishedCheckJson, ProposalJson, ProposalWatchJson
 from app.conversation.events import Question
 from app.proposals.values.decision_facts import RecordedCheckResult
 from app.proposals.values.models import Proposal
@@ -77,7 +77,7 @@ class _Changes:
         """By session id."""
         self._looked: dict[str, SessionRecord] = {}
 
-    def look(self) -> Iterator[WatchLine]:
+    def look(self) -> Iterator[ProposalWatchJson]:
         """Yield a line for each change. Raises StorageError."""
         for problem in stage_captured_edits(self._runtime):
             print_error(problem)
@@ -91,15 +91,15 @@ class _Changes:
         checks = self._kept.load(pending)
         for key, facts in checks.items():
             if facts != self._checks.get(key):
-                lines = [CheckFactLine.model_validate(one) for one in facts]
-                yield WatchLine(change="checks", waiting=len(pending), id=key, checks=lines)
+                lines = [FinishedCheckJson.model_validate(one) for one in facts]
+                yield ProposalWatchJson(change="checks", waiting=len(pending), id=key, checks=lines)
         yield from self._of_questions(self._runtime.sessions.all()[:_SESSIONS], len(pending))
         self._proposals, self._checks, self._first = found, checks, False
 
-    def _of_proposals(self, found: dict[str, Proposal], waiting: int) -> Iterator[WatchLine]:
+    def _of_proposals(self, found: dict[str, Proposal], waiting: int) -> Iterator[ProposalWatchJson]:
         for key, now in found.items():
             before = self._proposals.get(key)
-            line = WatchLine(change="changed", waiting=waiting, proposal=ProposalLine.model_validate(now))
+            line = ProposalWatchJson(change="changed", waiting=waiting, proposal=ProposalJson.model_validate(now))
             if self._first:
                 if now.state.is_pending:
                     yield line.model_copy(update={"change": "waiting"})
@@ -110,7 +110,7 @@ class _Changes:
             elif (now.revision, now.state, now.summary) != (before.revision, before.state, before.summary):
                 yield line
 
-    def _of_questions(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[WatchLine]:
+    def _of_questions(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[ProposalWatchJson]:
         for record in sessions:
             if self._looked.get(record.id) == record:
                 continue
@@ -118,11 +118,11 @@ class _Changes:
             before = self._questions.get(record.id)
             now = find_open_question(self._runtime.sessions.last_turns(record.id))
             if now is not None and now != before:
-                yield WatchLine(
+                yield ProposalWatchJson(
                     change="question", waiting=waiting, session=record.id, text=now.text, options=list(now.options)
                 )
             elif now is None and before is not None:
-                yield WatchLine(change="answered", waiting=waiting, session=record.id, text=before.text)
+                yield ProposalWatchJson(change="answered", waiting=waiting, session=record.id, text=before.text)
             self._questions.pop(record.id, None)
             if now is not None:
                 self._questions[record.id] = now

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, format_time, print_json, print_line, print_text
 from app.cli.json_documents import (
-    ImportDocument,
-    RepairLine,
-    SearchHitLine,
-    SessionLine,
+    ImportRepairJson,
+    SearchHitJson,
+    SessionImportDocument,
+    SessionJson,
 )
 from app.conversation.events import (
     AssistantMessage,
@@ -62,14 +62,14 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
     if arguments.json:
         print_json(
-            ImportDocument(
+            SessionImportDocument(
                 session=session.id,
                 title=session.title,
                 program=found.program,
                 messages=counts[UserMessage],
                 responses=counts[AssistantMessage],
                 results=counts[ToolResult],
-                repairs=[RepairLine(what=what, count=count) for what, count in found.repairs.items()],
+                repairs=[ImportRepairJson(what=what, count=count) for what, count in found.repairs.items()],
             )
         )
         return ExitCode.DONE
@@ -83,7 +83,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     return ExitCode.DONE
 
 
-def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_or_prune_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
         removed = _prune(runtime, arguments.prune)
@@ -91,7 +91,7 @@ def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             print_line(removed)
     records = runtime.sessions.all()
     if arguments.json:
-        print_json([SessionLine.model_validate(record) for record in records])
+        print_json([SessionJson.model_validate(record) for record in records])
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
@@ -107,7 +107,7 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     """Print the places where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
-        print_json([SearchHitLine.model_validate(one) for one in found])
+        print_json([SearchHitJson.model_validate(one) for one in found])
     for one in () if arguments.json else found:
         text = " ".join(one.text.split())
         print_line(f"{one.session}  {format_time(one.time)}  {one.kind:8}  {text[:_LONGEST]}")

@@ -14,8 +14,8 @@ from app.cli.command_output import (
     print_text,
     read_piped_bytes,
 )
-from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
-from app.cli.proposal_choice import record_as_seen, refresh_proposals
+from app.cli.json_documents import ProposalJson, ProposalWithHunksJson, PushDocument
+from app.cli.proposal_choice import record_proposal_as_seen, refresh_proposals
 from app.cli.proposal_list import format_proposal
 from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
@@ -116,7 +116,7 @@ def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) ->
 
 def _print(proposal: Proposal, *, as_json: bool) -> None:
     if as_json:
-        print_json(ProposalLine.model_validate(proposal))
+        print_json(ProposalJson.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     for left_out in proposal.left_out:
@@ -137,12 +137,12 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
     refresh_proposals(runtime)
     proposal = runtime.service.get(arguments.id)
-    record_as_seen(runtime, proposal.id)
+    record_proposal_as_seen(runtime, proposal.id)
     if arguments.json:
-        print_json(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
+        print_json(ProposalWithHunksJson.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     if arguments.hunks:
-        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
+        _list_hunks(ProposalWithHunksJson.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     # `git apply`, patch and `signoff stage` ignore text before the first file of a diff.
     if proposal.ignored_files_note:
@@ -160,7 +160,7 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     return ExitCode.DONE
 
 
-def _list_hunks(proposal: ProposalDetail) -> None:
+def _list_hunks(proposal: ProposalWithHunksJson) -> None:
     """Print each hunk with its number, without context; a file without hunks is decided as a whole."""
     for file in proposal.files:
         moved = f"{file.old_path} → " if file.old_path else ""

@@ -19,7 +19,7 @@ from app.cli.command_output import (
     print_line,
     require_workspace_folder,
 )
-from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
+from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitJson
 from app.git.run_git import GitFailed
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
@@ -79,7 +79,7 @@ def print_verification_json(verified: VerifiedRange) -> None:
             tip=verified.tip,
             policy=verified.policy,
             covered=verified.covered,
-            commits=[VerifiedCommitLine.model_validate(commit) for commit in verified.commits],
+            commits=[VerifiedCommitJson.model_validate(commit) for commit in verified.commits],
             refused=dict(verified.refused),
         )
     )

@@ -37,7 +37,7 @@ class DemoReply:
     calls: Sequence[PlannedCall] = ()
 
 
-def make_truncated_code_block(text: str, *, language: str = "") -> str:
+def make_code_block_of_last_lines(text: str, *, language: str = "") -> str:
     """Return the last lines of a text as a fenced code block that its content cannot close."""
     shown = "\n".join(text.strip("\n").splitlines()[-MAX_QUOTED_LINES:])
     longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
@@ -86,7 +86,7 @@ class DemoCall:
 
 
 @dataclass(slots=True)
-class DemoStep:
+class DemoPastResponse:
     """A response: its text and calls."""
 
     text: str
@@ -99,7 +99,7 @@ class DemoTurn:
 
     text: str = ""
     notes: list[str] = field(default_factory=list)
-    steps: list[DemoStep] = field(default_factory=list)
+    steps: list[DemoPastResponse] = field(default_factory=list)
     images: int = 0
     """Number of images in the user's message."""
 
@@ -149,7 +149,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
                 turn.text = "\n\n".join(filter(None, (turn.text, text)))
                 turn.images += _count_images(message.get("content"))
             case "assistant" if (made := message.get("tool_calls")) or not _PLACEHOLDER.fullmatch(text):
-                step = DemoStep(text, [_call(call) for call in made or ()])
+                step = DemoPastResponse(text, [_call(call) for call in made or ()])
                 calls.update((call.id, call) for call in step.calls)
                 _with_notes(turns, notes).steps.append(step)
             case "tool":

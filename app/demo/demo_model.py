@@ -26,7 +26,7 @@ from app.demo.demo_conversation import (
     format_code_list,
     is_decision_note,
     join_in_sentence,
-    make_truncated_code_block,
+    make_code_block_of_last_lines,
     read_history,
     read_intent,
 )
@@ -69,9 +69,9 @@ def _around(note: str) -> str:
 def _change(lines: str) -> str:
     removed = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("-"))
     added = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("+"))
-    parts = [f"It takes this out:\n\n{make_truncated_code_block(removed)}"] if removed else []
+    parts = [f"It takes this out:\n\n{make_code_block_of_last_lines(removed)}"] if removed else []
     lead = "And puts this in its place" if removed else "It puts this in"
-    return "\n\n".join([*parts, f"{lead}:\n\n{make_truncated_code_block(added)}"] if added else parts)
+    return "\n\n".join([*parts, f"{lead}:\n\n{make_code_block_of_last_lines(added)}"] if added else parts)
 
 
 def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
@@ -118,9 +118,8 @@ def explain_file(path: str, text: str) -> str:
         rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
         parts.append(_table("what | line | what it says of itself", rows))
     opening, suffix = "\n".join(text.splitlines()[:MAX_QUOTED_LINES]), PurePosixPath(path).suffix[1:]
-    parts.append(
-        f"It begins like this:\n\n{make_truncated_code_block(opening, language=WORDING['languages'].get(suffix, ''))}"
-    )
+    block = make_code_block_of_last_lines(opening, language=WORDING["languages"].get(suffix, ""))
+    parts.append(f"It begins like this:\n\n{block}")
     if silent := format_code_list([node.name for node in nodes if not _docstring(node)]):
         parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
     return "\n\n".join(parts)
@@ -271,7 +270,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
     """Return the next step of a task while tools may be called."""
     task, turn = find_current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.is_staged]:
-        block = make_truncated_code_block(failed[-1].result or "It never ran.")
+        block = make_code_block_of_last_lines(failed[-1].result or "It never ran.")
         return DemoReply(f"My edit was not taken:\n\n{block}\n\nI stop here.")
     if task.intent.kind == "summary":
         return DemoReply(_summarise(turns))
@@ -283,7 +282,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
         return reply
     match task.intent.kind:
         case "agents":
-            return editing_skills.propose_beside_agents(task, agents)
+            return editing_skills.propose_with_other_agents(task, agents)
         case "heard":
             return editing_skills.make_decision_report(agents)
     return _SKILLS.get(task.intent.kind, make_help_reply)(task)

@@ -107,7 +107,7 @@ class TideBug:
 
 
 @dataclass(frozen=True, slots=True)
-class FixStyle:
+class FixVariant:
     """The variant of the fix."""
 
     variants: frozenset[str] = frozenset()
@@ -135,9 +135,9 @@ def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
     return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def rank_fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
+def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixVariant]:
     """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
-    asked = FixStyle()
+    asked = FixVariant()
     for words in feedback:
         asked = _follow(words, asked, bug)
     yield asked
@@ -146,10 +146,10 @@ def rank_fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]
     yield replace(asked, variants=asked.variants - {"comment", "docstring"})
     if bug.test:
         yield replace(asked, variants=asked.variants - {"small"} | {"name", "comment", "docstring", "test"})
-    yield FixStyle(frozenset({"small"}))
+    yield FixVariant(frozenset({"small"}))
 
 
-def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
+def _follow(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
     """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
     for key, way in _WAYS.items():
@@ -163,11 +163,11 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
     files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
-        return FixStyle(ways - {"small", "name"} | {"only"}, only=only) if only else FixStyle(ways - {"name"})
-    return FixStyle(ways, capitals[0] if capitals else style.name)
+        return FixVariant(ways - {"small", "name"} | {"only"}, only=only) if only else FixVariant(ways - {"name"})
+    return FixVariant(ways, capitals[0] if capitals else style.name)
 
 
-def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
+def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixVariant) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
@@ -177,7 +177,7 @@ def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict
     return {path: text for path, text in after.items() if text != sources[path] and style.only in ("", path)}
 
 
-def _mended_moon(text: str, bug: TideBug, style: FixStyle) -> str:
+def _mended_moon(text: str, bug: TideBug, style: FixVariant) -> str:
     lines = [_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
     documented = "docstring" in style.variants
@@ -188,7 +188,7 @@ def _mended_moon(text: str, bug: TideBug, style: FixStyle) -> str:
     return _CONSTANT.sub("\n".join(lines), text, count=1)
 
 
-def _mended_tides(text: str, bug: TideBug, style: FixStyle) -> str:
+def _mended_tides(text: str, bug: TideBug, style: FixVariant) -> str:
     name = style.name if "name" in style.variants else bug.constant
     whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
     if in_place := style.variants & {"small", "only"}:
@@ -283,14 +283,14 @@ def propose_fix(task: DemoTask) -> DemoReply:
             f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. "
             f"{WORDING['no_bug']}"
         )
-    for style in rank_fix_styles(task.feedback, bug):
+    for style in rank_fix_variants(task.feedback, bug):
         calls = [_edit_call(task, path, text, _SUMMARY) for path, text in apply_fix(texts, bug, style).items()]
         if calls and task.is_new_proposal(calls):
             return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
     return make_question_instead_of_fix(task)
 
 
-def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
+def _explain_fix(task: DemoTask, bug: TideBug, style: FixVariant) -> str:
     """Return the diagnosis for a first proposal, else the difference from the plain fix."""
     if task.feedback and (apart := style.describe(bug)):
         return apart
@@ -319,7 +319,7 @@ def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
 _READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tides.py")
 
 
-def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
+def propose_with_other_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
     """Let two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
@@ -333,7 +333,7 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
     texts, summary = task.results_of_turn.texts, _TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
-        after, summary = apply_fix(texts, bug, FixStyle()), _SUMMARY
+        after, summary = apply_fix(texts, bug, FixVariant()), _SUMMARY
     else:
         after = {test: text.rstrip("\n") + _TEXT["test"]} if text and _TEXT["test"] not in text else {}
     calls = [_edit_call(task, path, text, summary) for path, text in after.items()]

@@ -49,7 +49,7 @@ class DecisionStatus:
         return self.has_feedback or self.state not in _WAITS_FOR_THE_USER
 
     @property
-    def is_plain_denial(self) -> bool:
+    def is_denial_without_new_feedback(self) -> bool:
         """Return whether it was denied without unreported feedback: the agent waits for the user."""
         return self.state == "denied" and not self.has_feedback
 
@@ -179,7 +179,7 @@ _ON_DISK_STATES = {
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
-def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: int = 0) -> tuple[str, int]:
+def read_decision_report(runtime: OpenWorkspace, proposal_id: str, reported_count: int = 0) -> tuple[str, int]:
     """Return a description of the decisions on a proposal for the agent that made it.
 
     Args:
@@ -204,10 +204,10 @@ def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: i
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
-    return describe_decisions(proposal, decisions, reported_count), proposal.last.number if proposal.last else 0
+    return format_decision_report(proposal, decisions, reported_count), proposal.last.number if proposal.last else 0
 
 
-def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported_count: int = 0) -> str:
+def format_decision_report(proposal: Proposal, decisions: Sequence[ProposalDecided], reported_count: int = 0) -> str:
     """Return the report for the agent: the state, the user's feedback, then each hunk with its context.
 
     Args:

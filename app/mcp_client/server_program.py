@@ -22,8 +22,8 @@ from app.mcp_client.mcp_connection import (
 )
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import hide_process_memory
-from app.sandbox.enclosed_process import PersistentProcess, start_persistent
-from app.sandbox.environment import add_git_settings, command_environment
+from app.sandbox.enclosed_process import PersistentProcess, start_persistent_process
+from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
@@ -221,9 +221,11 @@ async def start_server_program(
                     sandbox.open_confined(name, table.writable, environment)
                 )
             else:
-                variables = add_git_settings(command_environment(environment, "", sandbox.permissions.variables))
+                variables = add_git_settings_for_overlay(
+                    command_environment(environment, "", sandbox.permissions.variables)
+                )
             variables = {**variables, **table.env, MARKER_VARIABLE: uuid.uuid4().hex}
-            process = await start_persistent(
+            process = await start_persistent_process(
                 steps, program, folder=folder, environment=variables, limits=sandbox.limits
             )
         except (OSError, StartFailed, ValueError) as error:

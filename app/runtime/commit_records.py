@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.attestation.commit_verification import find_root_commits
-from app.attestation.review_notes import merge_fetched_notes, write_envelope
+from app.attestation.review_notes import add_envelope_to_notes, merge_fetched_notes
 from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
     ReviewCheck,
@@ -185,7 +185,7 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
     if not (name and borrowed.shallow_commits):
         repository += find_root_commits(borrowed, head)
     payload = make_statement(repository, reviews)
-    return write_envelope(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
+    return add_envelope_to_notes(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
 
 
 def to_signed_review(

@@ -20,7 +20,7 @@ from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
 from app.agent.session import Session
 from app.agent.turn_state import find_open_question
 from app.agent.updates import PermissionRequested, PermissionResolved, Update
-from app.automation.draft_checks import DraftChecks
+from app.automation.draft_checks import DraftCheckRunner
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
@@ -195,7 +195,7 @@ def create_or_resume_session(
         model=model,
         check_unread_limit=runtime.check_unread_limit,
         commit=make_commit_function(runtime, settings),
-        run_checks=DraftChecks(
+        run_checks=DraftCheckRunner(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
         ),
         tree_id=runtime.tree_id,

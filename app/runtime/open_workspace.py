@@ -246,9 +246,9 @@ class OpenWorkspace:
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Most repositories have no policy: import only now.
-            from app.attestation.commit_verification import require_other_reviews
+            from app.attestation.commit_verification import require_enough_other_reviewers
 
-            require_other_reviews(self.workspace.root, changes)
+            require_enough_other_reviewers(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
         """Return whether a command runs directly on the files; first restore what an interrupted one left."""
@@ -316,9 +316,9 @@ class OpenWorkspace:
 
     def tree_id(self, pending: "PendingFiles") -> str:
         """Return the id of the workspace's tree with pending changes applied. Thread-safe. Raises OSError."""
-        from app.automation.workspace_tree import WorkspaceTrees
+        from app.automation.workspace_tree import WorkspaceTreeReader
 
-        return WorkspaceTrees(self.workspace).read_trees(pending)[0].id
+        return WorkspaceTreeReader(self.workspace).read_trees(pending)[0].id
 
     def describe_model_reads(self, proposal_id: str) -> list[str]:
         """Return lines of text on what the model had read before it wrote a proposal. Blocks on the disk.

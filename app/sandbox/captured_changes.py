@@ -40,7 +40,7 @@ class PathChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedPath:
+class TouchedPathSize:
     """A path that a command has changed, without its content."""
 
     path: str
@@ -53,7 +53,7 @@ class TouchedPath:
 class CapturedChanges:
     """The changes that a command has made."""
 
-    touched: tuple[TouchedPath, ...] = ()
+    touched: tuple[TouchedPathSize, ...] = ()
     """Paths that git does not ignore, sorted."""
     unsupported: tuple[str, ...] = ()
     """Paths that can't be staged, each with the reason: `a/pipe: not a regular file`."""
@@ -67,7 +67,7 @@ class CapturedChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class IgnoredPath:
+class WrittenIgnoredPath:
     """An ignored file that a command has written, or an ignored folder in which a command has written files."""
 
     path: str
@@ -88,7 +88,7 @@ IGNORED_FILES_LABEL = "also written, ignored by git"
 """Label before a list of ignored paths."""
 
 
-def describe_ignored_paths(ignored: Sequence[IgnoredPath], limit: int = 10) -> str:
+def describe_written_ignored_paths(ignored: Sequence[WrittenIgnoredPath], limit: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
     return (
         f"{IGNORED_FILES_LABEL}: {join_first_with_semicolons([each.summary for each in ignored], limit)}"
@@ -107,7 +107,7 @@ def join_first_with_semicolons(items: Sequence[str], limit: int = 3) -> str:
 class WriteBackReport:
     """The result of writing ignored paths back to the workspace."""
 
-    written: tuple[IgnoredPath, ...] = ()
+    written: tuple[WrittenIgnoredPath, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Paths that were not written because another program changed or uses them, each with the reason."""
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -280,7 +280,7 @@ class PersistentProcess:
         return "it was killed"
 
 
-async def start_persistent(
+async def start_persistent_process(
     steps: Sequence[str],
     program: Sequence[str],
     *,

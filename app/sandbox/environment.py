@@ -119,7 +119,7 @@ def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
-def add_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def add_git_settings_for_overlay(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with settings for git on an overlay.
 
     git then doesn't refresh the index, and compares only sizes and times of files, because an overlay changes inodes.

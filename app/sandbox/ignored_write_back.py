@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
+from app.sandbox.captured_changes import WriteBackReport, WrittenIgnoredPath
 from app.sandbox.files_and_links import (
     FileInUse,
     FileLease,
@@ -148,7 +148,7 @@ class IgnoredFileWriter:
                 for path in names.values():
                     self._fail(path, error)
         counted = [
-            IgnoredPath(f"{path}/" if is_folder else path, self._written[path], self._removed[path])
+            WrittenIgnoredPath(f"{path}/" if is_folder else path, self._written[path], self._removed[path])
             for path, is_folder in tops.items()
         ]
         written = tuple(each for each in counted if each.written or each.removed)

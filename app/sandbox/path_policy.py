@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from app.sandbox.captured_changes import IgnoredPath, PendingFiles
+from app.sandbox.captured_changes import PendingFiles, WrittenIgnoredPath
 from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
     IgnoreFile,
@@ -238,13 +238,13 @@ class PathPolicy:
         """Return whether the path is bytecode that git does not track; it is dropped after a command."""
         return is_bytecode(path, is_folder=is_folder) and not self.is_tracked_or_pending(path)
 
-    def is_forbidden(self, path: str) -> bool:
-        """Return whether the path belongs to signoff's own state."""
-        return self._workspace.is_forbidden(path)
+    def is_off_limits(self, path: str) -> bool:
+        """Return whether the path is off limits: signoff's own state, or files of the kernel."""
+        return self._workspace.is_off_limits(path)
 
     def refusal_reason(self, path: str, *, in_ignored: bool) -> str:
         """Return why a path can be neither staged nor written back; empty if it can."""
-        if self.is_forbidden(path):
+        if self.is_off_limits(path):
             return "signoff's own"
         if is_nested_too_deep(path):
             return "nested too deep"
@@ -287,7 +287,7 @@ class PathStat:
         return stat.S_ISDIR(self.mode)
 
     @property
-    def is_leaf(self) -> bool:
+    def is_file_or_link(self) -> bool:
         """Return whether this is a file or a link."""
         return stat.S_ISREG(self.mode) or stat.S_ISLNK(self.mode)
 
@@ -315,7 +315,9 @@ def walk_watched_entries(
     yield from _below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
 
 
-def find_changed_files(root: Path, path: str, since: int, max_names: int) -> tuple[IgnoredPath | None, int]:
+def count_changed_ignored_files(
+    root: Path, path: str, since: int, max_names: int
+) -> tuple[WrittenIgnoredPath | None, int]:
     """Count the files that have changed at an ignored path and below it.
 
     Args:
@@ -331,9 +333,9 @@ def find_changed_files(root: Path, path: str, since: int, max_names: int) -> tup
     try:
         facts = (root / path).lstat()
     except FileNotFoundError:
-        return IgnoredPath(path, removed=1), looked
+        return WrittenIgnoredPath(path, removed=1), looked
     if not stat.S_ISDIR(facts.st_mode):
-        return (IgnoredPath(path, 1) if facts.st_ctime_ns >= since else None), looked
+        return (WrittenIgnoredPath(path, 1) if facts.st_ctime_ns >= since else None), looked
     for folder in folders:
         with suppress(OSError), os.scandir(folder) as scan:
             is_changed = is_changed or folder.lstat().st_ctime_ns >= since
@@ -345,7 +347,7 @@ def find_changed_files(root: Path, path: str, since: int, max_names: int) -> tup
                     folders.append(Path(entry.path))
                 else:
                     written += entry.stat(follow_symlinks=False).st_ctime_ns >= since
-    return (IgnoredPath(f"{path}/", written) if written or is_changed else None), looked
+    return (WrittenIgnoredPath(f"{path}/", written) if written or is_changed else None), looked
 
 
 def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
@@ -384,7 +386,7 @@ def _below(
         if path.partition("/")[0] == GIT_FOLDER:
             if path == _OBJECTS:
                 continue
-        elif policy.is_forbidden(path):
+        elif policy.is_off_limits(path):
             continue
         elif inside or policy.is_ignored(path, is_folder=is_folder):
             # Bytecode is not skipped: Python would run it in place of the sources that are reviewed.

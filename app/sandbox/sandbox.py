@@ -23,7 +23,7 @@ from app.sandbox.confinement import (
     process_limit_problem,
 )
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
-from app.sandbox.environment import add_git_settings, command_environment
+from app.sandbox.environment import add_git_settings_for_overlay, command_environment
 from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
 from app.sandbox.overlay_layer import NEW_CACHES_PATH, LayerFolders, OverlayRun, PersistentOverlay
 from app.sandbox.path_policy import PathPolicy
@@ -179,20 +179,20 @@ class Sandbox:
             return self._probed
 
     @asynccontextmanager
-    async def open_run(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
+    async def open_run(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[SandboxRun]:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
             pending: The pending changes.
-            keep: Use the session's temporary folder and this workspace's layers over caches, so that programs see
-                what earlier ones wrote there; otherwise both are new and empty.
+            keep_files: Use the session's temporary folder and this workspace's layers over caches, so that programs
+                see what earlier ones wrote there; otherwise both are new and empty.
 
         Raises:
             OSError: The folders can't be created, or the files can't be written.
         """
         is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
         opened: AbstractAsyncContextManager[SandboxRun] = (
-            self._overlay(pending, keep=keep) if is_layer else self._in_place(pending)
+            self._overlay(pending, keep_files=keep_files) if is_layer else self._in_place(pending)
         )
         async with opened as run:
             yield run
@@ -254,11 +254,11 @@ class Sandbox:
     @asynccontextmanager
     async def _in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceRun]:
         guard, policy = self._backup(), PathPolicy(self._workspace, pending)
-        async with self._folders("commands", keep=True) as folders:
+        async with self._folders("commands", keep_files=True) as folders:
             with ExitStack() as stack:
                 await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
                 try:
-                    await run_shielded(asyncio.to_thread(guard.back_up, policy, pending))
+                    await run_shielded(asyncio.to_thread(guard.back_up_and_write_pending, policy, pending))
                     yield InPlaceRun(
                         guard,
                         policy,
@@ -292,37 +292,37 @@ class Sandbox:
         return make_workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
-    async def _overlay(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
-        async with self._folders("commands" if keep else "", keep=keep) as folders:
+    async def _overlay(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[OverlayRun]:
+        async with self._folders("commands" if keep_files else "", keep_files=keep_files) as folders:
             may = self._outside_access()
-            variables = self._variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep)
+            variables = self._variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep_files)
             run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
             await run_shielded(asyncio.to_thread(run.write_pending))
             yield run
 
     @asynccontextmanager
-    async def _folders(self, kept: str, *, keep: bool = False) -> AsyncIterator[LayerFolders]:
+    async def _folders(self, kept: str, *, keep_files: bool = False) -> AsyncIterator[LayerFolders]:
         """Create the folders of a run, and remove them at its end.
 
         Args:
             kept: The name under which its layers over caches are kept; empty for new ones.
-            keep: Use the temporary folder of the session's commands.
+            keep_files: Use the temporary folder of the session's commands.
         """
         with ExitStack() as stack:
-            folders = await run_shielded(asyncio.to_thread(self._make_folders, stack, kept, keep))
+            folders = await run_shielded(asyncio.to_thread(self._make_folders, stack, kept, keep_files))
             try:
                 yield folders
             finally:
                 # In a thread, because there may be many files to remove.
                 await run_shielded(asyncio.to_thread(stack.close))
 
-    def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
+    def _make_folders(self, stack: ExitStack, kept: str, keep_files: bool) -> LayerFolders:
         folder = stack.enter_context(temporary_run_folder(self._state))
         for name in ("upper", "empty"):
             (folder / name).mkdir()
         (folder / "nothing").touch()
         temporary = folder / "tmp"
-        if keep:
+        if keep_files:
             if self._temporary is None:
                 self._temporary = self._stack.enter_context(temporary_run_folder(self._state))
             temporary = self._temporary
@@ -354,7 +354,7 @@ class Sandbox:
             bytecode: Make Python store bytecode in that folder; otherwise it reads the bytecode beside the sources.
         """
         named = (*self.permissions.variables, *variables_of_services(self.permissions.sockets))
-        variables = add_git_settings(command_environment(environment, "", named))
+        variables = add_git_settings_for_overlay(command_environment(environment, "", named))
         variables |= cache_variables(made, os.environ, may.caches)
         if bytecode and "PYTHONDONTWRITEBYTECODE" not in variables:
             variables["PYTHONPYCACHEPREFIX"] = f"{made}/python"

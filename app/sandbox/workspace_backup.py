@@ -21,17 +21,17 @@ from pathlib import Path
 from app.sandbox.captured_changes import (
     CapturedChanges,
     FileOrLink,
-    IgnoredPath,
     PathChange,
     PendingFiles,
-    TouchedPath,
+    TouchedPathSize,
+    WrittenIgnoredPath,
 )
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
 from app.sandbox.path_policy import (
     GIT_FOLDER,
     PathPolicy,
     PathStat,
-    find_changed_files,
+    count_changed_ignored_files,
     path_stat,
     walk_watched_entries,
 )
@@ -52,7 +52,7 @@ MAX_BACKUP_BYTES = 4 * 1024**3
 MAX_BACKUP_FILES = 300_000
 
 
-class TooManyFiles(OSError):
+class TooManyFilesToBackUp(OSError):
     """The workspace has more files than may be copied."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class WorkspaceBackup:
                 return
         raise WorkspaceInUse
 
-    def back_up(self, policy: PathPolicy, pending: PendingFiles) -> None:
+    def back_up_and_write_pending(self, policy: PathPolicy, pending: PendingFiles) -> None:
         """Copy new files, create the marker file, and write pending changes to the workspace.
 
         Raises:
@@ -138,7 +138,7 @@ class WorkspaceBackup:
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MAX_BACKUP_BYTES or len(now) > MAX_BACKUP_FILES:
-                raise TooManyFiles
+                raise TooManyFilesToBackUp
         # Freeze the rules: the command works on the files themselves, and may change ignore files.
         self._rules = policy.freeze_rules()
         for path, facts in now.items():
@@ -161,7 +161,7 @@ class WorkspaceBackup:
     def find_changes(self, policy: PathPolicy) -> CapturedChanges:
         """Return the changes that the command has made. Raises OSError."""
         now = self._current_stats(policy)
-        touched: list[TouchedPath] = []
+        touched: list[TouchedPathSize] = []
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
             before, after = self._found.get(path), now.get(path)
@@ -175,23 +175,23 @@ class WorkspaceBackup:
                 continue
             elif cache := next((above for above in _with_parents(path) if policy.is_tool_cache(above)), ""):
                 left_out.add(f"{cache}: a cache that git does not ignore")
-            elif after is not None and not after.is_leaf and not after.is_folder:
+            elif after is not None and not after.is_file_or_link and not after.is_folder:
                 left_out.add(f"{path}: not a regular file")
             else:
-                there = after is not None and after.is_leaf
-                touched.append(TouchedPath(path, after.size if after and there else 0, not there))
+                there = after is not None and after.is_file_or_link
+                touched.append(TouchedPathSize(path, after.size if after and there else 0, not there))
         return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
 
-    def find_changed_ignored(self) -> tuple[IgnoredPath, ...]:
+    def find_changed_ignored(self) -> tuple[WrittenIgnoredPath, ...]:
         """Return ignored files that any program changed since the command began; call `find_changes` before.
 
         Raises:
             OSError: The disk can't be read.
         """
-        found: list[IgnoredPath] = []
+        found: list[WrittenIgnoredPath] = []
         room = MAX_BACKUP_FILES
         for path in sorted(self._ignored):
-            changed, looked = find_changed_files(self.root, path, self._since, room)
+            changed, looked = count_changed_ignored_files(self.root, path, self._since, room)
             found += [changed] if changed else []
             room = max(0, room - looked)
         return tuple(found)
@@ -273,7 +273,7 @@ class WorkspaceBackup:
 
     def _differs(self, path: str, before: PathStat | None, after: PathStat | None) -> bool:
         if after is None:
-            return before is not None and before.is_leaf
+            return before is not None and before.is_file_or_link
         if before is None:
             return not after.is_folder
         if before.is_folder or after.is_folder:
@@ -290,7 +290,7 @@ class WorkspaceBackup:
         if path in self._pending:
             return self._pending[path]
         facts = self._found.get(path)
-        if facts is None or not facts.is_leaf:
+        if facts is None or not facts.is_file_or_link:
             return None
         name = self._names[path]
         if name.startswith(">"):
@@ -318,7 +318,7 @@ class WorkspaceBackup:
                 place.mkdir(parents=True)
                 return True
             return False
-        if not before.is_leaf:
+        if not before.is_file_or_link:
             if stat.S_ISFIFO(before.mode) and not os.path.lexists(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.mkfifo(place, stat.S_IMODE(before.mode))

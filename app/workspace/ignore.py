@@ -278,7 +278,7 @@ def walk_files(
     root: Path,
     start_folder: str,
     is_readable_link: Callable[[str], bool],
-    is_forbidden: Callable[[str], bool],
+    is_off_limits: Callable[[str], bool],
     is_cancelled: Callable[[], bool],
     is_closed: Callable[[], bool],
     *,
@@ -298,7 +298,7 @@ def walk_files(
     rules_above = ignore_rules_for_folder(root, parent) if start_folder else ignore_rules_above(root)
     chain = OpenFolderChain(root)
     try:
-        scan = _FolderScanner(chain, is_readable_link, is_forbidden, is_cancelled, is_closed)
+        scan = _FolderScanner(chain, is_readable_link, is_off_limits, is_cancelled, is_closed)
         stack = [scan.read_entries(start_folder, rules_above)]
         while stack:
             for path, rules in stack[-1]:
@@ -321,7 +321,7 @@ class _FolderScanner:
 
     chain: OpenFolderChain
     is_readable_link: Callable[[str], bool]
-    is_forbidden: Callable[[str], bool]
+    is_off_limits: Callable[[str], bool]
     is_cancelled: Callable[[], bool]
     is_closed: Callable[[], bool]
 
@@ -342,7 +342,7 @@ class _FolderScanner:
         ignore_files = {entry.name for entry in dir_entries if entry.name in IGNORE_FILES}
         rules = _read_folder_rules(descriptor, len(prefix), names=ignore_files) + rules_above
         entries: list[tuple[str, str, Rules | None]] = []
-        is_closed, is_cancelled, is_forbidden = self.is_closed, self.is_cancelled, self.is_forbidden
+        is_closed, is_cancelled, is_off_limits = self.is_closed, self.is_cancelled, self.is_off_limits
         for entry in dir_entries:
             if is_closed():
                 raise WorkspaceClosed("The workspace is closed.")
@@ -354,7 +354,7 @@ class _FolderScanner:
             path = prefix + name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if (rules and is_ignored(rules, path, name, is_folder)) or is_forbidden(path):
+                if (rules and is_ignored(rules, path, name, is_folder)) or is_off_limits(path):
                     continue
                 if is_folder:
                     entries.append((f"{name}/", path, rules))

@@ -250,7 +250,7 @@ class Workspace:
             case "folder":
                 under = "" if start == "." else start
                 return walk_files(
-                    self.root, under, self._leads_to_file, self.is_forbidden, is_cancelled, self._closed.is_set
+                    self.root, under, self._leads_to_file, self.is_off_limits, is_cancelled, self._closed.is_set
                 )
             case _:
                 return iter((start,))
@@ -260,10 +260,10 @@ class Workspace:
         from app.workspace.ignore import walk_files
 
         return walk_files(
-            self.root, "", lambda link: False, self.is_forbidden, bool, self._closed.is_set, folders=True
+            self.root, "", lambda link: False, self.is_off_limits, bool, self._closed.is_set, folders=True
         )
 
-    def is_forbidden(self, relative: str) -> bool:
+    def is_off_limits(self, relative: str) -> bool:
         """Return whether the path is off limits, or lies in a folder that is."""
         return bool(self._forbidden) and any(
             not folder or f"{relative}/".startswith(f"{folder}/") for folder in self._forbidden
@@ -271,7 +271,7 @@ class Workspace:
 
     def check_not_off_limits(self, given_path: str, path: str) -> None:
         """Raise UnsafePath if a path is off limits; `given_path` is the path as the caller wrote it."""
-        if self.is_forbidden(path):
+        if self.is_off_limits(path):
             is_of_kernel = any(f"{path}/".startswith(f"{folder}/") for folder in self._kernel_paths)
             owner = "the kernel" if is_of_kernel else "signoff itself"
             raise UnsafePath(f"{given_path} belongs to {owner}; tools don't touch it")

@@ -73,7 +73,7 @@ async def test_overlay_over_a_warm_cache_adds_little_cpu_time(
             if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
                 pytest.skip((await sandbox.probe()).why_not)
             output: list[bytes] = []
-            async with sandbox.open_run({}, keep=True) as opened:
+            async with sandbox.open_run({}, keep_files=True) as opened:
                 ended = await opened.execute(words, folder=".", seconds=120, output=output.append)
             assert ended.code == 0, b"".join(output)
 

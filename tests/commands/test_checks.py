@@ -10,9 +10,9 @@ import pytest
 
 from app.automation.check_runner import CheckRunner
 from app.cli.approve_deny_undo import approve_proposals
-from app.cli.check_evidence_reproduce import collect_evidence, run_checks, suggest_check_tables
+from app.cli.check_evidence_reproduce import collect_hunk_evidence, propose_check_tables, run_checks
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.proposal_choice import record_as_seen
+from app.cli.proposal_choice import record_proposal_as_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.record_store import RecordStore
@@ -97,7 +97,7 @@ def test_an_untrusted_or_changed_configuration_runs_no_check(runtime: OpenWorksp
 def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "Makefile").write_text("test:\n\ttrue\n")
     arguments = argparse.Namespace(what="suggest", json=True)
-    assert suggest_check_tables(runtime, arguments) == ExitCode.DONE
+    assert propose_check_tables(runtime, arguments) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert [file["path"] for file in said["files"]] == [".signoff.toml"]
     assert (root / ".signoff.toml").read_text() == TABLES
@@ -105,7 +105,7 @@ def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: 
     text = (root / ".signoff.toml").read_text()
     assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
     with pytest.raises(CommandError, match="Nothing was found"):
-        suggest_check_tables(runtime, arguments)
+        propose_check_tables(runtime, arguments)
 
 
 def approving(*, unchecked: bool = False) -> argparse.Namespace:
@@ -167,7 +167,7 @@ def test_approving_a_decided_proposal_runs_no_check(
 def test_suggestions_do_not_change_an_unreadable_configuration(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:
-        suggest_check_tables(runtime, argparse.Namespace(what="suggest", json=False))
+        propose_check_tables(runtime, argparse.Namespace(what="suggest", json=False))
     assert raised.value.code == ExitCode.USAGE
 
 
@@ -209,7 +209,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
     def named(hunks: str | None) -> argparse.Namespace:
         return argparse.Namespace(ids=[proposal.id], hunks=hunks, force=False, unchecked=False, json=False)
 
-    record_as_seen(runtime, proposal.id)
+    record_proposal_as_seen(runtime, proposal.id)
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve_proposals(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
@@ -268,17 +268,17 @@ def test_evidence_names_the_check_that_holds_each_hunk(
     )
     with pytest.raises(CommandError, match="once you trust it") as raised:
         code.reload()
-        collect_evidence(code, evidence_of())
+        collect_hunk_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.REFUSED
     trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
-    assert collect_evidence(code, evidence_of()) == ExitCode.DONE
+    assert collect_hunk_evidence(code, evidence_of()) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["check"], said["unheld"], said["complete"]) == ("P2", "tests", [], True)
     [hunk] = said["hunks"]
     assert (hunk["path"], hunk["hunk"], hunk["verdict"]) == ("a.py", 1, "held")
     assert hunk["words"] == "held by the check"
-    assert collect_evidence(code, evidence_of(json=False)) == ExitCode.DONE
+    assert collect_hunk_evidence(code, evidence_of(json=False)) == ExitCode.DONE
     assert capsys.readouterr().out.splitlines()[1] == "a.py  hunk 1   held by the check"
 
 
@@ -292,10 +292,10 @@ def test_an_approval_records_evidence_only_of_the_same_files(
     )
     trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
-    assert collect_evidence(code, evidence_of()) == ExitCode.DONE
+    assert collect_hunk_evidence(code, evidence_of()) == ExitCode.DONE
     if moved:
         (code.workspace.root / "other.txt").write_text("new\n")
-    record_as_seen(code, "P2")
+    record_proposal_as_seen(code, "P2")
     assert approve_proposals(code, argparse.Namespace(**{**vars(approving()), "ids": ["P2"]})) == ExitCode.DONE
     *_, entry = RecordStore(code.database, code.name).entries()
     fact = entry.circumstances.evidence
@@ -307,13 +307,13 @@ def test_evidence_without_tests_or_of_a_decided_proposal_is_refused(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError, match="No check seems to run tests") as raised:
-        collect_evidence(code, evidence_of())
+        collect_hunk_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.USAGE
     (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
     trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
-    assert collect_evidence(code, evidence_of()) == ExitCode.FAILED
+    assert collect_hunk_evidence(code, evidence_of()) == ExitCode.FAILED
     assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"
     code.service.deny("P2")
     with pytest.raises(NotPending):
-        collect_evidence(code, evidence_of())
+        collect_hunk_evidence(code, evidence_of())

@@ -24,7 +24,7 @@ from app.proposals.values.decision_facts import DecisionContext, LineComment, Re
 from app.proposals.values.origin import ProposalOrigin
 from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.sandbox.captured_changes import IgnoredPath
+from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -515,7 +515,7 @@ def test_other_writes_of_a_command_are_shown_with_its_proposal(
     runtime = open_workspace(root, {}, {})
     draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
-    draft.ignored.extend((IgnoredPath("node_modules/", 312, 2), IgnoredPath("app\x1b[2J.log", 1)))
+    draft.ignored.extend((WrittenIgnoredPath("node_modules/", 312, 2), WrittenIgnoredPath("app\x1b[2J.log", 1)))
     assert runtime.service.stage(draft, "waits").id == "P3"
     runtime.close()
     words = "also written, ignored by git: node_modules/, 312 files, 2 removed; app"

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModel, install_hook_in_scratch
-from app.doors.hook.agent_trial import ScriptedCall as Call
+from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModelServer, install_hook_in_scratch
+from app.doors.hook.agent_trial import ScriptedToolCall as Call
 from app.doors.hook.agents import find_agent, parse_hook_options
 
 FOLDER = "SIGNOFF_AGENTS"
@@ -39,7 +39,7 @@ def program(agent: str) -> str | None:
 class DrivenAgent:
     """An agent, its model and its workspace."""
 
-    def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
+    def __init__(self, agent: str, folder: Path, model: ScriptedModelServer, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
         self._scratch = AgentScratchFolders(agent, folder, model.url, uses_code_mode=code_mode)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.agent_trial import ScriptedCall as Call
-from app.doors.hook.agent_trial import ScriptedModel, try_agent_edits
+from app.doors.hook.agent_trial import ScriptedModelServer, try_agent_edits
+from app.doors.hook.agent_trial import ScriptedToolCall as Call
 from app.doors.hook.agents import HookOptions, find_agent
 from tests.doors.driving import FOLDER, PACKAGES, DrivenAgent, program
 
@@ -27,7 +27,7 @@ def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DrivenAge
     name = request.param
     if program(name) is None:
         pytest.skip(f"{name} is not installed: npm install --prefix FOLDER {PACKAGES[name]}, and {FOLDER}=FOLDER")
-    with ScriptedModel() as model:
+    with ScriptedModelServer() as model:
         agent = DrivenAgent(name, tmp_path, model)
         agent.commit({"a.txt": LINES})
         yield agent
@@ -156,7 +156,7 @@ def test_copilot_autopilot_continues_in_the_same_turn(tmp_path: Path) -> None:
     """Copilot writes prompts itself, and calls the hook for them as for the user's prompts."""
     if program("copilot") is None:
         pytest.skip("copilot is not installed")
-    with ScriptedModel() as model:
+    with ScriptedModelServer() as model:
         driven = DrivenAgent("copilot", tmp_path, model)
         driven.commit({"a.txt": LINES})
         driven.install()
@@ -173,7 +173,7 @@ def test_codex_cannot_start_an_interactive_shell(tmp_path: Path) -> None:
     """Codex calls no hook for `write_stdin`."""
     if program("codex") is None:
         pytest.skip(f"codex is not installed: npm install --prefix FOLDER {PACKAGES['codex']}, and {FOLDER}=FOLDER")
-    with ScriptedModel() as model:
+    with ScriptedModelServer() as model:
         driven = DrivenAgent("codex", tmp_path, model)
         driven.commit({"a.txt": LINES})
         driven.install()
@@ -193,7 +193,7 @@ def test_codex_code_mode_calls_the_hook_for_each_inner_call(tmp_path: Path) -> N
             'await tools.exec_command({cmd: "echo > e.txt"})',
         )
     )
-    with ScriptedModel() as model:
+    with ScriptedModelServer() as model:
         driven = DrivenAgent("codex", tmp_path, model, code_mode=True)
         driven.commit({"a.txt": LINES})
         driven.install()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.agent_trial import ScriptedCall as Call
-from app.doors.hook.agent_trial import ScriptedModel
+from app.doors.hook.agent_trial import ScriptedModelServer
+from app.doors.hook.agent_trial import ScriptedToolCall as Call
 from tests.doors.driving import FOLDER, PACKAGES, DrivenAgent, program
 from tests.hygiene.test_readme import OTHER_AGENTS
 from tests.waiting import MAX_WAIT_SECONDS
@@ -95,7 +95,7 @@ def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DrivenAge
         pytest.skip(f"{name} is not installed: npm install --prefix FOLDER {PACKAGES[name]}, and {FOLDER}=FOLDER")
     if shutil.which("tee") is None:
         pytest.skip("there is no tee")
-    with ScriptedModel() as model:
+    with ScriptedModelServer() as model:
         agent = DrivenAgent(name, tmp_path, model)
         agent.commit({"a.txt": LINES})
         yield agent

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.agent_trial import ScriptedCall as Call
-from app.doors.hook.agent_trial import ScriptedModel
+from app.doors.hook.agent_trial import ScriptedModelServer
+from app.doors.hook.agent_trial import ScriptedToolCall as Call
 from tests.doors.driving import FOLDER, PACKAGES, SETTINGS, DrivenAgent, program
 
 pytestmark = pytest.mark.timeout(600)
@@ -156,7 +156,7 @@ def test_approved_bytes_equal_those_written_without_the_hook(agent: str, tmp_pat
     for has_hook in (False, True):
         folder = tmp_path / str(has_hook)
         folder.mkdir()
-        with ScriptedModel() as model:
+        with ScriptedModelServer() as model:
             driven = DrivenAgent(agent, folder, model)
             driven.commit(FILES)
             if has_hook:

@@ -26,7 +26,7 @@ from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from app.sandbox import enclosed_process
 from app.sandbox.enclosed_process import process_limits as program_limits
-from app.sandbox.enclosed_process import start_persistent
+from app.sandbox.enclosed_process import start_persistent_process
 from app.sandbox.process import MARKER_VARIABLE
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -40,7 +40,7 @@ from tests.waiting import until
 async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
     """Open a connection to a Python program, by default the scripted server."""
     environment = {**ENVIRONMENT, MARKER_VARIABLE: new_mark(), "PLAYED": str(folder / "played.jsonl")}
-    process = await start_persistent(
+    process = await start_persistent_process(
         [],
         [sys.executable, *(words or (str(PLAYER),))],
         folder=folder,

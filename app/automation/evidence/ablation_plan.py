@@ -34,7 +34,7 @@ class HunkGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class HunkWithTests:
+class HunkThatChangesTests:
     """A hunk that adds or changes tests."""
 
     path: str
@@ -57,7 +57,7 @@ class AblationPlan:
 
     groups: tuple[HunkGroup, ...]
     """Code, the most important first."""
-    tests: tuple[HunkWithTests, ...]
+    tests: tuple[HunkThatChangesTests, ...]
 
 
 def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> AblationPlan:
@@ -66,7 +66,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
     Prose, lock files, generated files, and hunks that change only comments are not tried: no test can notice them.
     """
     groups: list[HunkGroup] = []
-    tests: list[HunkWithTests] = []
+    tests: list[HunkThatChangesTests] = []
     for diff in iterate_cooperatively(diffs):
         path = diff.change.path
         hunks = [
@@ -159,7 +159,7 @@ def _holds_code(diff: FileDiff, hunk: Hunk) -> bool:
     return not all(map(_COMMENT.match, lines))
 
 
-def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkWithTests]:
+def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkThatChangesTests]:
     path = diff.change.path
     places = list(_python_tests(path, "\n".join(diff.new))) if path.endswith(".py") else None
     for hunk in hunks:
@@ -171,7 +171,7 @@ def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkWithTe
         else:
             found = find_test_names(diff.new[lines.start : lines.stop])
         if found:
-            yield HunkWithTests(path, hunk, tuple(dict.fromkeys(found)))
+            yield HunkThatChangesTests(path, hunk, tuple(dict.fromkeys(found)))
 
 
 def _python_tests(path: str, text: str) -> Iterator[tuple[str, range]]:

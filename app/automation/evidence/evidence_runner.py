@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
-from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkWithTests, plan_ablation
+from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
@@ -445,7 +445,7 @@ def _lines_on_disk(hunk: Hunk) -> range:
     return range(hunk.old_start, hunk.old_start + 2)
 
 
-def _files_of(tests: Sequence[HunkWithTests]) -> tuple[str, ...]:
+def _files_of(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
     return tuple(sorted({each.path for each in tests}))
 
 

@@ -33,7 +33,9 @@ _STEPS = 100_000
 """SQLite instructions between two checks of the time limit."""
 
 
-def find_recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -> tuple[frozenset[str], str]:
+def find_tests_that_ran_lines(
+    workspace: Workspace, lines: Mapping[str, Collection[int]]
+) -> tuple[frozenset[str], str]:
     """Return the ids of the tests that ran some lines, and the database that records this; both empty if none does.
 
     If tests ran the file but none of the lines, all these tests are returned, because the lines may have moved.
@@ -384,7 +386,7 @@ class TestSelector:
             return TestSelection(all_tests_argument(self.check.run), "all packages, by go's cache those that changed")
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()
-        recorded, where = find_recorded_tests(self.workspace, lines)
+        recorded, where = find_tests_that_ran_lines(self.workspace, lines)
         recorded = frozenset(each for each in recorded if self._is_there(each.partition("::")[0]))
         new = {path for path, text in self.texts.items() if text is not None and _is_python_test(path)}
         if recorded:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.tool_reports import ReportError, iterate_xml_elements
+from app.automation.tool_reports import ToolReportError, iterate_xml_elements
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Path of pytest's report, on the layer of the run."""
@@ -113,7 +113,7 @@ def read_suite_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
     if report:
         try:
             return _from_report(ok, report, outcome.seconds)
-        except ReportError:
+        except ToolReportError:
             pass
     return _from_output(ok, outcome)
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from app.doors.hook.agents import Agent, HookOptions
+from app.doors.hook.agents import ExternalAgent, HookOptions
 from app.doors.hook.hook_installation import add_hook, render_toml_hooks
 from app.workspace.reading import read_file
 
 Json = dict[str, Any]
 
 
-class ScriptedCall(NamedTuple):
+class ScriptedToolCall(NamedTuple):
     """A call of a tool."""
 
     name: str
@@ -32,11 +32,11 @@ class ScriptedCall(NamedTuple):
     """The input of a tool that takes no JSON."""
 
 
-class ScriptedModel:
+class ScriptedModelServer:
     """A model server with scripted answers; use it as a context manager."""
 
     def __init__(self) -> None:
-        self.script: list[Sequence[ScriptedCall]] = []
+        self.script: list[Sequence[ScriptedToolCall]] = []
         self.ready: Callable[[], object] = lambda: None
         """Called before each answer; the agent waits until it returns."""
         self.made = 0
@@ -56,7 +56,7 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_calls(self, body: Json) -> Sequence[ScriptedCall]:
+    def next_calls(self, body: Json) -> Sequence[ScriptedToolCall]:
         """Return the calls that answer a request; only requests that offer tools advance the script."""
         if not body.get("tools"):
             return ()
@@ -70,7 +70,7 @@ class ScriptedModel:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    model: ScriptedModel
+    model: ScriptedModelServer
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -118,7 +118,7 @@ def _events(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
     return text.encode(), "text/event-stream"
 
 
-def _message(calls: Sequence[ScriptedCall], number: int) -> Json:
+def _message(calls: Sequence[ScriptedToolCall], number: int) -> Json:
     blocks: list[Json] = [
         {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": call.name, "input": call.arguments}
         for at, call in enumerate(calls)
@@ -151,7 +151,7 @@ def _anthropic(message: Json) -> Iterator[Json]:
     yield {"type": "message_stop"}
 
 
-def _responses(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
+def _responses(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
     items: list[Json] = []
     for at, call in enumerate(calls):
         namespace, _, name = call.name.rpartition("::")
@@ -186,7 +186,7 @@ def _responses(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
     }
 
 
-def _chat(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
+def _chat(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
     functions: list[Json] = [
         {
             "index": at,
@@ -204,7 +204,7 @@ def _chat(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
     yield {**common, "choices": [ending], "usage": usage}
 
 
-def _gemini(calls: Sequence[ScriptedCall]) -> Json:
+def _gemini(calls: Sequence[ScriptedToolCall]) -> Json:
     return _candidate(
         [{"functionCall": {"name": call.name, "args": call.arguments}} for call in calls] or [{"text": "Done."}]
     )
@@ -363,28 +363,28 @@ class AgentScratchFolders:
         found = (Path(self.environment["HOME"]) / ".factory" / "sessions").rglob("*.jsonl")
         return next(found).stem
 
-    def make_write_call(self, path: str, text: str) -> ScriptedCall:
+    def make_write_call(self, path: str, text: str) -> ScriptedToolCall:
         """Return the call that creates a file; with Codex's Code Mode, a script that creates it."""
         if self._agent == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"
             if self._code_mode:
-                return ScriptedCall("exec", {}, _IN_CODE.format(patch=json.dumps(patch)))
-            return ScriptedCall("apply_patch", {}, patch)
+                return ScriptedToolCall("exec", {}, _IN_CODE.format(patch=json.dumps(patch)))
+            return ScriptedToolCall("apply_patch", {}, patch)
         absolute = str(self.workspace / path)
         match self._agent:
             case "claude":
-                return ScriptedCall("Write", {"file_path": absolute, "content": text})
+                return ScriptedToolCall("Write", {"file_path": absolute, "content": text})
             case "copilot":
-                return ScriptedCall("create", {"path": absolute, "file_text": text})
+                return ScriptedToolCall("create", {"path": absolute, "file_text": text})
             case "opencode":
-                return ScriptedCall("write", {"filePath": absolute, "content": text})
+                return ScriptedToolCall("write", {"filePath": absolute, "content": text})
             case "droid":
-                return ScriptedCall("Create", {"file_path": absolute, "content": text})
+                return ScriptedToolCall("Create", {"file_path": absolute, "content": text})
             case "kimi":
-                return ScriptedCall("Write", {"path": absolute, "content": text})
+                return ScriptedToolCall("Write", {"path": absolute, "content": text})
             case _:
-                return ScriptedCall("write_file", {"file_path": absolute, "content": text})
+                return ScriptedToolCall("write_file", {"file_path": absolute, "content": text})
 
 
 def _write(path: Path, text: str) -> None:
@@ -400,7 +400,7 @@ _LARGEST = 65_536
 _Verdict = Literal["held", "not held", "not tried"]
 
 
-class TrialResult(NamedTuple):
+class EditTrialResult(NamedTuple):
     """The result of one edit."""
 
     edit: str
@@ -410,7 +410,7 @@ class TrialResult(NamedTuple):
     """The observation, as one line."""
 
 
-def try_agent_edits(agent: Agent, program: str, options: HookOptions) -> Iterator[TrialResult]:
+def try_agent_edits(agent: ExternalAgent, program: str, options: HookOptions) -> Iterator[EditTrialResult]:
     """Try each way of editing that the agent has without a screen.
 
     Args:
@@ -418,17 +418,17 @@ def try_agent_edits(agent: Agent, program: str, options: HookOptions) -> Iterato
         program: Path of its program.
         options: Options of the hook; `wait` is ignored, because no user decides.
     """
-    yield TrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
+    yield EditTrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":
-        yield TrialResult("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
+        yield EditTrialResult("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
 
 
-def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
+def _try_edit(agent: ExternalAgent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
     if shutil.which("signoff") is None:
         return "not tried", "signoff is not on the PATH, where the agent looks for it: every call would be denied"
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
-            with ScriptedModel() as model:
+            with ScriptedModelServer() as model:
                 scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
                 install_hook_in_scratch(agent, scratch, options._replace(wait=0))
                 # Make it a repository, because the system's temporary folder may lie in another one.
@@ -446,7 +446,7 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
         return "not tried", " ".join(str(error).split())
 
 
-def install_hook_in_scratch(agent: Agent, scratch: AgentScratchFolders, options: HookOptions) -> None:
+def install_hook_in_scratch(agent: ExternalAgent, scratch: AgentScratchFolders, options: HookOptions) -> None:
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
         path = Path(scratch.environment["HOME"]) / str(agent.user_settings)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from app.doors.hook.text_edits import (
     ReplacementTool,
     WholeFileTool,
+    apply_codex_patch,
     apply_notebook_edit,
-    apply_patch,
     apply_qwen_notebook_edit,
     has_mostly_crlf,
     has_only_crlf,
 )
 from app.doors.hook.transcripts import (
-    TranscriptResponse,
+    ResponseIds,
     find_claude_response,
     find_codex_response,
     find_droid_response,
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 ApplyToolCall = Callable[["TurnFiles", Mapping[str, Any]], None]
-"""Applies a tool call to files. Raises NotStaged."""
+"""Applies a tool call to files. Raises EditNotStaged."""
 
 
-def _no_response(path: str, call: str) -> TranscriptResponse:
+def _no_response(path: str, call: str) -> ResponseIds:
     """Return an empty response: the agent has no transcript, or names the response in its payload."""
-    return TranscriptResponse()
+    return ResponseIds()
 
 
 class DenialFormat(NamedTuple):
@@ -61,7 +61,7 @@ class ReadTool(NamedTuple):
     length: str = ""
     end: str = ""
 
-    def find_lines(self, arguments: Mapping[str, Any], total: int) -> tuple[int, int]:
+    def shown_line_range(self, arguments: Mapping[str, Any], total: int) -> tuple[int, int]:
         """Return the first and the last line of a file that a call shows."""
         first = max(1, _number(arguments, self.start) or 1)
         last = _number(arguments, self.end) or first + (_number(arguments, self.length) or _LINES_READ) - 1
@@ -77,7 +77,7 @@ _LINES_READ = 2000
 """Lines that a tool shows by default."""
 
 
-class Agent(NamedTuple):
+class ExternalAgent(NamedTuple):
     """An agent with its tools and the format of its hook settings."""
 
     name: str
@@ -94,7 +94,7 @@ class Agent(NamedTuple):
     """Instruction for the user after the settings are written."""
     project_variable: str = ""
     """The environment variable in which it passes the project to its hook; empty if it has none."""
-    response: Callable[[str, str], TranscriptResponse] = _no_response
+    response: Callable[[str, str], ResponseIds] = _no_response
     """Finds the response of a call, given the path of the transcript and the id of the call."""
     program_name: str = ""
     """Name of its program, if it differs from `name`."""
@@ -157,7 +157,7 @@ class Agent(NamedTuple):
         users = self.settings if self.user_settings is None else self.user_settings
         return _below(root, self.settings, self.local) + _below(Path.home(), users, shown="~/")
 
-    def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
+    def files_that_can_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
         """Return all files that can turn its hooks off, each with its displayed name."""
         return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
 
@@ -184,11 +184,11 @@ _COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True)
 
 def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change a file or apply a patch: with some models, the tool of this name takes a patch."""
-    (apply_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
+    (apply_codex_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
 
 
 AGENTS = (
-    Agent(
+    ExternalAgent(
         "claude",
         "Claude Code",
         {
@@ -222,10 +222,10 @@ AGENTS = (
         on_failure=MappingProxyType({"onFailure": "block"}),
         silent_denial=True,
     ),
-    Agent(
+    ExternalAgent(
         "codex",
         "Codex",
-        {"apply_patch": apply_patch},
+        {"apply_patch": apply_codex_patch},
         ("Bash", "shell", "exec_command", "local_shell"),
         DenialFormat(on_stderr=True),
         ".codex/hooks.json",
@@ -235,7 +235,7 @@ AGENTS = (
         after_turn="Stop",
         config=".codex/config.toml",
     ),
-    Agent(
+    ExternalAgent(
         "gemini",
         "Gemini CLI",
         {
@@ -257,7 +257,7 @@ AGENTS = (
         shows_nothing=("ask_user", "glob", "google_web_search", "list_directory", "save_memory", "write_todos"),
         milliseconds=True,
     ),
-    Agent(
+    ExternalAgent(
         "qwen",
         "Qwen Code",
         {
@@ -273,7 +273,7 @@ AGENTS = (
         response=find_qwen_response,
         fails_open=True,
     ),
-    Agent(
+    ExternalAgent(
         "copilot",
         "Copilot CLI",
         {
@@ -281,7 +281,7 @@ AGENTS = (
             "Write": _COPILOT_CREATE,
             "edit": _copilot_edit,
             "Edit": _copilot_edit,
-            "apply_patch": apply_patch,
+            "apply_patch": apply_codex_patch,
         },
         ("bash", "Bash", "powershell", "write_bash"),
         DenialFormat(hides_words=True),
@@ -294,7 +294,7 @@ AGENTS = (
         default_limit=30,
         silent_denial=True,
     ),
-    Agent(
+    ExternalAgent(
         "opencode",
         "OpenCode",
         {
@@ -306,7 +306,7 @@ AGENTS = (
                 everywhere="replaceAll",
                 changes_all_endings=False,
             ).apply,
-            "apply_patch": apply_patch,
+            "apply_patch": apply_codex_patch,
         },
         ("bash",),
         DenialFormat(on_stderr=True),
@@ -317,7 +317,7 @@ AGENTS = (
         default_limit=0,
         silent_denial=True,
     ),
-    Agent(
+    ExternalAgent(
         "droid",
         "Droid",
         {
@@ -329,7 +329,7 @@ AGENTS = (
                 uses_crlf=has_mostly_crlf,
                 makes_new=False,
             ).apply,
-            "ApplyPatch": apply_patch,
+            "ApplyPatch": apply_codex_patch,
         },
         ("Execute",),
         # Ending the turn would leave a call without a result in the session.
@@ -344,7 +344,7 @@ AGENTS = (
         config=".factory/hooks.json",
         silent_denial=True,
     ),
-    Agent(
+    ExternalAgent(
         "kimi",
         "Kimi Code",
         {
@@ -372,12 +372,12 @@ AGENTS = (
 )
 
 
-def find_agent(name: str) -> Agent:
+def find_agent(name: str) -> ExternalAgent:
     """Return the agent with a name."""
     return next(agent for agent in AGENTS if agent.name == name)
 
 
-def find_agent_with_tool(tool: str) -> Agent | None:
+def find_agent_with_tool(tool: str) -> ExternalAgent | None:
     """Return the first agent that has a writing tool of this name; None if there is none."""
     return next((agent for agent in AGENTS if tool in agent.edits), None)
 

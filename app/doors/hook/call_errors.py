@@ -4,21 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class NotStaged(Exception):
+class EditNotStaged(Exception):
     """The call is denied with this message; the agent may make it again."""
 
 
-def not_exactly_once_error(path: str, label: str, count: int) -> NotStaged:
+def not_exactly_once_error(path: str, label: str, count: int) -> EditNotStaged:
     """Return the error for a text that a file does not contain exactly once."""
     if count:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."
-        return NotStaged(f"{label} is in {path} {count} times. {more}")
-    return NotStaged(f"{label} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")
+        return EditNotStaged(f"{label} is in {path} {count} times. {more}")
+    return EditNotStaged(
+        f"{label} is not in {path}, as it is on disk. Read the file again and copy the text exactly."
+    )
 
 
 def string_argument(arguments: Mapping[str, Any], key: str) -> str:
-    """Return a string argument. Raises NotStaged if it is not a string."""
+    """Return a string argument. Raises EditNotStaged if it is not a string."""
     value = arguments.get(key)
     if not isinstance(value, str):
-        raise NotStaged(f"{key} has to be a text.")
+        raise EditNotStaged(f"{key} has to be a text.")
     return value

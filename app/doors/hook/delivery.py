@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.doors.agent_decisions import read_decision_status, report_decisions, wait_for_decision
+from app.doors.agent_decisions import read_decision_report, read_decision_status, wait_for_decision
 from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
@@ -26,7 +26,7 @@ _GO_ON = (
 def deliver_with_prompt(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
     """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
     with _open(root) as runtime:
-        parts = [(turn.proposal, *report_decisions(runtime, turn.proposal, turn.reported)) for turn in turns]
+        parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
@@ -86,7 +86,7 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
         return answer
     if not now.is_decided:
         return answer
-    words, number = report_decisions(runtime, proposal, reported)
+    words, number = read_decision_report(runtime, proposal, reported)
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_GO_ON}"

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
 from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_tool, parse_hook_options
-from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.hook_messages import (
     AFTER_TOOL_EVENTS,
     AFTER_TURN_EVENTS,
@@ -315,7 +315,7 @@ _SHOWN = 5
 
 
 def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
-    """Return the answer to a call; an edit is in the store when this returns."""
+    """Stage the edit of a call, or decide about another call; return the answer to it."""
     if call.event in BEFORE_PROMPT_EVENTS:
         context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
     if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
@@ -334,7 +334,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     is_same_response = turn is not None and bool(call.response) and call.response == turn.response
     if turn is not None and closed and not (edit and is_same_response):
         # A call in the same response as the edit was made before the denial; let the agent write its last message.
-        return hook_messages.refused_answer(turn.proposal, ends_turn=not is_same_response)
+        return hook_messages.later_call_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
         answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
@@ -345,13 +345,15 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     files = TurnFiles(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
-    except NotStaged as error:
-        return hook_messages.not_staged_answer(str(error))
+    except EditNotStaged as error:
+        return hook_messages.edit_not_staged_answer(str(error))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return hook_messages.not_staged_answer(f"signoff does not understand this call of {call.tool} ({error!r}).")
+        return hook_messages.edit_not_staged_answer(
+            f"signoff does not understand this call of {call.tool} ({error!r})."
+        )
     edited = files.edited_files
     if not edited:
-        return hook_messages.not_staged_answer("the files have this text already.")
+        return hook_messages.edit_not_staged_answer("the files have this text already.")
     _note_reads(context, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
     staging = CapturedAgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
@@ -384,7 +386,7 @@ def _capture(
     if not name:
         return answer_call(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
-    return hook_messages.staged_answer(
+    return hook_messages.edit_staged_answer(
         name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more"
     )
 
@@ -405,16 +407,16 @@ def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:
         # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
-        return hook_messages.not_staged_answer("call apply_patch as a tool, not through the shell.")
+        return hook_messages.edit_not_staged_answer("call apply_patch as a tool, not through the shell.")
     if door.options.decisions == "deny" and is_deciding_command(line):
-        return hook_messages.command_answer(
+        return hook_messages.shell_command_answer(
             "deny",
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
         )
     if door.options.decisions == "deny" and call.agent == "codex" and starts_interactive_shell(line):
-        return hook_messages.command_answer(
+        return hook_messages.shell_command_answer(
             "deny",
             "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
             "signoff can't see what is written there. Run each command by itself.",
@@ -422,6 +424,6 @@ def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
     verdict = door.options.commands
     if verdict == "ask" and call.agent != "claude":
         verdict = "deny"
-    return hook_messages.command_answer(
+    return hook_messages.shell_command_answer(
         verdict, "signoff does not let this agent run commands here; ask the user to run it."
     )

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
-from app.doors.hook.agents import Agent, HookOptions, parse_hook_options
+from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_options
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -204,7 +204,7 @@ class InstalledHook(NamedTuple):
             return parse_hook_options(words[words.index("hook") + 1 :])[2]
         return HookOptions()
 
-    def weaknesses(self, agent: Agent) -> Iterator[str]:
+    def weaknesses(self, agent: ExternalAgent) -> Iterator[str]:
         """Yield each way in which this hook lets calls through unseen or unanswered."""
         longest = self.options.max_seconds
         if self.is_altered:
@@ -225,12 +225,12 @@ class InstalledHook(NamedTuple):
             )
 
 
-def make_hook_command(agent: Agent, options: HookOptions) -> str:
+def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
     """Return the command line that the agent runs before each call; it denies if signoff cannot run."""
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 
-def find_hook(agent: Agent, text: str) -> InstalledHook | None:
+def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
     """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
     if agent.form == "plugin":
         line = parse_plugin_command(text)
@@ -251,7 +251,7 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
     return None
 
 
-def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
+def add_hook(agent: ExternalAgent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
@@ -273,13 +273,13 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     return text
 
 
-def _other_events(agent: Agent) -> tuple[str, ...]:
+def _other_events(agent: ExternalAgent) -> tuple[str, ...]:
     """Return the events besides tool calls for which the hook is called."""
     reads = (_SESSION_START, agent.after_tool) if agent.after_tool else ()
     return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
 
 
-def remove_hook(agent: Agent, text: str) -> str:
+def remove_hook(agent: ExternalAgent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
@@ -296,7 +296,7 @@ def remove_hook(agent: Agent, text: str) -> str:
     return text
 
 
-def render_toml_hooks(agent: Agent, options: HookOptions) -> str:
+def render_toml_hooks(agent: ExternalAgent, options: HookOptions) -> str:
     """Return the tables that add signoff's hook to TOML settings, for the user to insert."""
     tables = (
         {"event": agent.before_tool, "command": make_hook_command(agent, options), "timeout": _limit(agent, options)},
@@ -308,7 +308,7 @@ def render_toml_hooks(agent: Agent, options: HookOptions) -> str:
     )
 
 
-def _toml_hook(agent: Agent, text: str) -> InstalledHook | None:
+def _toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
     try:
         found: Any = tomllib.loads(text).get("hooks", [])
     except tomllib.TOMLDecodeError as error:
@@ -321,13 +321,13 @@ def _toml_hook(agent: Agent, text: str) -> InstalledHook | None:
     return None
 
 
-def _limit(agent: Agent, options: HookOptions) -> int:
+def _limit(agent: ExternalAgent, options: HookOptions) -> int:
     """Return the time limit in seconds for the agent's settings."""
     limit = options.max_seconds + _SPARE_SECONDS
     return min(limit, agent.longest_limit) if agent.longest_limit else limit
 
 
-def _is_ours(agent: Agent, line: str) -> bool:
+def _is_ours(agent: ExternalAgent, line: str) -> bool:
     return re.search(rf"\bsignoff hook {agent.name}\b", line) is not None
 
 
@@ -354,7 +354,7 @@ def _with_group(text: str, event: str, group: object) -> str:
     return insert_json_item(text, groups, group)
 
 
-def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
+def _ours(agent: ExternalAgent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
     """Yield signoff's hooks for an event, each with all groups, its own group and itself."""
     if not text.strip():
         # The settings file is missing or empty.
@@ -521,7 +521,7 @@ def read_agent_version(program: str) -> str:
     return found[0].decode() if found else ""
 
 
-def known_release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
+def known_release_weaknesses(agent: ExternalAgent, version: str) -> Iterator[str]:
     """Yield the known weaknesses of a release, those of all releases first."""
     if agent.fails_open:
         yield (
@@ -534,7 +534,7 @@ def known_release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
             yield f"{agent.title} {version}: {words}; update it"
 
 
-def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
+def settings_weaknesses(agent: ExternalAgent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; yields nothing for settings that can't be parsed."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response, find_running_kimi_response
+from app.doors.hook.transcripts import ResponseIds, find_copilot_response, find_running_kimi_response
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -82,7 +82,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
     path, called = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
-    response = TranscriptResponse(_name(data, "response_id"))
+    response = ResponseIds(_name(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL_EVENTS and not response.id:
@@ -149,7 +149,7 @@ class HookAnswer(NamedTuple):
 EMPTY_ANSWER = HookAnswer("none")
 
 
-def staged_answer(proposal: str, paths: str) -> HookAnswer:
+def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
     """Return the answer to an edit that was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
@@ -160,7 +160,7 @@ def staged_answer(proposal: str, paths: str) -> HookAnswer:
     return HookAnswer("deny", words, proposal=proposal)
 
 
-def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
+def later_call_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
     """Return the answer to a call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
@@ -178,7 +178,7 @@ def reading_limit_answer(why: str) -> HookAnswer:
     return HookAnswer("deny", words, True, unread=True)
 
 
-def not_staged_answer(why: str) -> HookAnswer:
+def edit_not_staged_answer(why: str) -> HookAnswer:
     """Return the answer to an edit that could not be staged; the agent may try it again."""
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
@@ -193,7 +193,7 @@ def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> Ho
     return HookAnswer("deny", words)
 
 
-def command_answer(verdict: str, words: str) -> HookAnswer:
+def shell_command_answer(verdict: str, words: str) -> HookAnswer:
     """Return the answer to a shell command."""
     return EMPTY_ANSWER if verdict == "allow" else HookAnswer(verdict, words)
 

@@ -91,7 +91,7 @@ def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
         return
     path, data = found
     lines = data.decode("utf-8", "replace").splitlines()
-    first, last = find_agent(call.agent).reads[call.tool].find_lines(call.arguments, len(lines))
+    first, last = find_agent(call.agent).reads[call.tool].shown_line_range(call.arguments, len(lines))
     shown = lines[first - 1 : last]
     words = f"{len(lines)} lines" if len(shown) == len(lines) else f"lines {first}-{last} of {len(lines)}"
     hashes = pack_line_hashes(shown) if sum(map(len, shown)) <= _LONGEST_READ else b""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.call_errors import NotStaged, not_exactly_once_error, string_argument
+from app.doors.hook.call_errors import EditNotStaged, not_exactly_once_error, string_argument
 
 if TYPE_CHECKING:
     from app.doors.hook.turn_files import TurnFiles
@@ -60,11 +60,11 @@ class WholeFileTool(NamedTuple):
     """Whether it adds a missing line end to the last line."""
 
     def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
-        """Write the file. Raises NotStaged."""
+        """Write the file. Raises EditNotStaged."""
         path, content = string_argument(arguments, self.path), string_argument(arguments, self.content)
         data = files.read(path)
         if self.only_new and data is not None:
-            raise NotStaged(f"{path} exists; this tool makes new files only.")
+            raise EditNotStaged(f"{path} exists; this tool makes new files only.")
         if self.mode and arguments.get(self.mode) == "append":
             files.write(path, (data or b"") + content.encode())
             return
@@ -106,7 +106,7 @@ class ReplacementTool(NamedTuple):
     """Whether it drops a byte order mark."""
 
     def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
-        """Write the file with the text replaced. Raises NotStaged."""
+        """Write the file with the text replaced. Raises EditNotStaged."""
         path = string_argument(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
@@ -129,14 +129,14 @@ class ReplacementTool(NamedTuple):
     def _replaced(self, path: str, exists: bool, text: str, old: str, new: str, arguments: CallArguments) -> str:
         if not old:
             if (exists or not self.makes_new) and not (exists and self.fills_blank and not text.strip()):
-                raise NotStaged(
+                raise EditNotStaged(
                     f"{path} exists; an empty {self.old} makes new files only."
                     if exists
                     else f"{path} does not exist, and {self.old} is empty."
                 )
             return new
         if not exists and not text:
-            raise NotStaged(f"{path} does not exist.")
+            raise EditNotStaged(f"{path} does not exist.")
         found = text.count(old)
         if not found or not self._is_meant(arguments, found):
             raise not_exactly_once_error(path, self.old, found)
@@ -163,7 +163,7 @@ _LARGEST_WHOLE = 2**53
 
 
 def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell. Raises NotStaged."""
+    """Change one cell. Raises EditNotStaged."""
     path = string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:
@@ -171,7 +171,7 @@ def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> Non
         cells = notebook["cells"]
         _change_cell(path, notebook, cells, arguments)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
+        raise EditNotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
     ending = "\n" if text.endswith("\n") else ""
     files.write(
         path, f"{json.dumps(notebook, indent=1, ensure_ascii=False)}{ending}".encode("utf-8", "surrogatepass")
@@ -179,7 +179,7 @@ def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> Non
 
 
 def apply_qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell as Qwen Code does, which keeps layout and kind of texts. Raises NotStaged."""
+    """Change one cell as Qwen Code does, which keeps layout and kind of texts. Raises EditNotStaged."""
     path = string_argument(arguments, "notebook_path")
     raw = files.decode_file(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -187,7 +187,7 @@ def apply_qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -
         notebook = json.loads(text, parse_float=_number, parse_int=_number)
         _change_cell_as_qwen(path, notebook, notebook["cells"], arguments)
     except (AttributeError, ValueError, KeyError, TypeError) as error:
-        raise NotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
+        raise EditNotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
     found = re.search(r'\n([ \t]+)"', text)
     indent = found[1][:10] if found else None
     made = json.dumps(notebook, indent=indent, separators=(",", ": " if indent else ":"), ensure_ascii=False)
@@ -204,9 +204,9 @@ def _change_cell_as_qwen(
     wanted, kind = arguments.get("cell_id"), arguments.get("cell_type")
     names = [cell.get("id") or f"cell-{number}" for number, cell in enumerate(cells)]
     if mode not in ("insert", "delete", "replace"):
-        raise NotStaged(f"edit_mode can't be {mode!r}.")
+        raise EditNotStaged(f"edit_mode can't be {mode!r}.")
     if names.count(wanted) != 1 and (wanted or mode != "insert"):
-        raise NotStaged(f"There is no single cell {wanted!r} in {path}. Read the notebook again.")
+        raise EditNotStaged(f"There is no single cell {wanted!r} in {path}. Read the notebook again.")
     at = names.index(wanted) if wanted else -1
     if mode == "delete":
         del cells[at]
@@ -257,14 +257,14 @@ def _change_cell(
 
 
 def _cell(path: str, cells: list[dict[str, Any]], wanted: str) -> int:
-    """Return the index of a cell, by its id or as `cell-3`. Raises NotStaged."""
+    """Return the index of a cell, by its id or as `cell-3`. Raises EditNotStaged."""
     for number, cell in enumerate(cells):
         if cell.get("id") == wanted:
             return number
     digits = wanted.removeprefix("cell-")
     if wanted.startswith("cell-") and digits.isdecimal() and int(digits) < len(cells):
         return int(digits)
-    raise NotStaged(f"There is no cell {wanted!r} in {path}. Read the notebook again.")
+    raise EditNotStaged(f"There is no cell {wanted!r} in {path}. Read the notebook again.")
 
 
 def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any]:
@@ -319,8 +319,8 @@ class CodexHunk(NamedTuple):
     at_end: bool
 
 
-def apply_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Apply a whole patch. Raises NotStaged."""
+def apply_codex_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+    """Apply a whole patch. Raises EditNotStaged."""
     text = next((arguments[key] for key in _NAMES if arguments.get(key)), "")
     lines = _body(str(text[-1] if isinstance(text, list) else text))
     at = 0
@@ -333,7 +333,7 @@ def apply_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
         elif head.startswith(_DELETE):
             path = head.removeprefix(_DELETE)
             if files.read(path) is None:
-                raise NotStaged(f"The patch was not staged: {path} does not exist.")
+                raise EditNotStaged(f"The patch was not staged: {path} does not exist.")
             files.write(path, None)
             at += 1
         elif head.startswith(_UPDATE):
@@ -341,7 +341,7 @@ def apply_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
         elif not head:
             at += 1
         else:
-            raise NotStaged(f"The patch was not staged: {head!r} begins no file.")
+            raise EditNotStaged(f"The patch was not staged: {head!r} begins no file.")
 
 
 def _body(text: str) -> list[str]:
@@ -349,7 +349,7 @@ def _body(text: str) -> list[str]:
     if lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
         lines = lines[1:-1]
     if len(lines) < 2 or lines[0].strip() != _BEGIN or lines[-1].strip() != _END:
-        raise NotStaged(f"The patch was not staged: it has to begin with {_BEGIN!r} and to end with {_END!r}.")
+        raise EditNotStaged(f"The patch was not staged: it has to begin with {_BEGIN!r} and to end with {_END!r}.")
     return lines[1:-1]
 
 
@@ -374,7 +374,7 @@ def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int
             chunk, at = _chunk(lines, at, first=not chunks)
             chunks.append(chunk)
     if not chunks:
-        raise NotStaged(f"The patch was not staged: it changes nothing in {path}.")
+        raise EditNotStaged(f"The patch was not staged: it changes nothing in {path}.")
     data = _changed(path, files.decode_file(path), chunks).encode()
     if target != path:
         files.write(path, None)
@@ -388,7 +388,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, in
         context = lines[at][3:]
         at += 1
     elif not first:
-        raise NotStaged(f"The patch was not staged: a line with @@ was expected, not {lines[at]!r}.")
+        raise EditNotStaged(f"The patch was not staged: a line with @@ was expected, not {lines[at]!r}.")
     old: list[str] = []
     new: list[str] = []
     start = at
@@ -407,7 +407,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, in
             break
         at += 1
     if at == start:
-        raise NotStaged("The patch was not staged: a place in it has no lines, or one without a space, + or -.")
+        raise EditNotStaged("The patch was not staged: a place in it has no lines, or one without a space, + or -.")
     return CodexHunk(context, old, new, at_end=False), at
 
 
@@ -429,14 +429,14 @@ def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
 
 
 def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
-    """Return for each chunk its first line, the number of removed lines, and the new lines. Raises NotStaged."""
+    """Return for each chunk its first line, the number of removed lines, and the new lines. Raises EditNotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:
         if chunk.context:
             found = _seek(lines, [chunk.context], at, at_end=False)
             if found is None:
-                raise NotStaged(f"The patch was not staged: {path} has no line {chunk.context!r} there.")
+                raise EditNotStaged(f"The patch was not staged: {path} has no line {chunk.context!r} there.")
             at = found + 1
         if not chunk.old:
             places.append((len(lines) - (1 if lines and lines[-1] == "" else 0), 0, chunk.new))
@@ -449,7 +449,7 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
             found = _seek(lines, old, at, at_end=chunk.at_end)
         if found is None:
             quoted = "\n".join(chunk.old)
-            raise NotStaged(
+            raise EditNotStaged(
                 f"The patch was not staged: {path}, as it is on disk, does not have these lines:\n{quoted}"
             )
         places.append((found, len(old), new))

@@ -26,7 +26,7 @@ _SAME_TIME = 0.01
 """Maximum difference in seconds between two clock readings of one event; two responses are further apart."""
 
 
-class TranscriptResponse(NamedTuple):
+class ResponseIds(NamedTuple):
     """A response in a transcript; fields that the transcript lacks are empty."""
 
     id: str = ""
@@ -34,15 +34,15 @@ class TranscriptResponse(NamedTuple):
     prompt: str = ""
 
 
-def find_claude_response(path: str, call: str) -> TranscriptResponse:
+def find_claude_response(path: str, call: str) -> ResponseIds:
     """Return the response that contains the call."""
     for line in reversed(_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
             blocks = message.get("content")
             if isinstance(blocks, list) and any(isinstance(each, dict) and each.get("id") == call for each in blocks):
-                return TranscriptResponse(_name(message, "id"), _name(message, "model"))
-    return TranscriptResponse()
+                return ResponseIds(_name(message, "id"), _name(message, "model"))
+    return ResponseIds()
 
 
 def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
@@ -60,7 +60,7 @@ def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
     return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
 
-def find_codex_response(path: str, call: str) -> TranscriptResponse:
+def find_codex_response(path: str, call: str) -> ResponseIds:
     """Return the response of a call; its id is that of its first call.
 
     Results are written after all calls of a response.
@@ -76,13 +76,13 @@ def find_codex_response(path: str, call: str) -> TranscriptResponse:
         elif kind.endswith("_call"):
             first = first or item["call_id"]
             if item["call_id"] == call:
-                return TranscriptResponse(first)
-    return TranscriptResponse()
+                return ResponseIds(first)
+    return ResponseIds()
 
 
-def find_gemini_response(path: str, call: str) -> TranscriptResponse:
+def find_gemini_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
-    found = TranscriptResponse()
+    found = ResponseIds()
     for line in _lines(path, '"type"'):
         if line.get("type") == "gemini":
             found = found._replace(id=_name(line, "id"), model=_name(line, "model"))
@@ -91,18 +91,18 @@ def find_gemini_response(path: str, call: str) -> TranscriptResponse:
     return found
 
 
-def find_qwen_response(path: str, call: str) -> TranscriptResponse:
+def find_qwen_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response; Qwen Code sends prompt ids in the payload."""
-    found = TranscriptResponse()
+    found = ResponseIds()
     for line in _lines(path, '"type"'):
         if line.get("type") == "assistant":
-            found = TranscriptResponse(_name(line, "uuid"), _name(line, "model"))
+            found = ResponseIds(_name(line, "uuid"), _name(line, "model"))
     return found
 
 
-def find_droid_response(path: str, call: str) -> TranscriptResponse:
+def find_droid_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
-    found = TranscriptResponse()
+    found = ResponseIds()
     for line in _lines(path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
@@ -116,7 +116,7 @@ def find_droid_response(path: str, call: str) -> TranscriptResponse:
     return found
 
 
-def find_copilot_response(session: str, called: str) -> TranscriptResponse:
+def find_copilot_response(session: str, called: str) -> ResponseIds:
     """Return the response of a call, with the id of the user's prompt, from the log of a session.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
@@ -134,20 +134,20 @@ def find_copilot_response(session: str, called: str) -> TranscriptResponse:
     folder = _home("COPILOT_HOME", ".copilot") / "session-state" / session
     since = _seconds(called)
     if "/" in session or not since or not folder.is_dir():
-        return TranscriptResponse(called)
+        return ResponseIds(called)
     until, tail = time.monotonic() + _LOG_SECONDS, _TAIL
     while time.monotonic() < until:
-        found: TranscriptResponse | None = None
+        found: ResponseIds | None = None
         for line in _lines(str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail):
             data = line.get("data")
             if not isinstance(data, dict):
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
-                found = TranscriptResponse(called, _name(data, "model"), _name(data, "originatingMessageId"))
+                found = ResponseIds(called, _name(data, "model"), _name(data, "originatingMessageId"))
             elif data.get("hookType") == "preToolUse" and _seconds(_name(line, "timestamp")) > since - _SAME_TIME:
                 if found or tail == _LONGEST_TAIL:
-                    return found or TranscriptResponse(called)
+                    return found or ResponseIds(called)
                 break
         # Before the hook is called, a large edit has been written to the log three times.
         tail = min(2 * tail, _LONGEST_TAIL)
@@ -155,20 +155,20 @@ def find_copilot_response(session: str, called: str) -> TranscriptResponse:
     raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
 
 
-def find_running_kimi_response(session: str) -> TranscriptResponse:
+def find_running_kimi_response(session: str) -> ResponseIds:
     """Return the unfinished response, from the logs of a session's agents.
 
     The payload contains neither the file nor the response, and a call is written to the log only after its hook. Each
     request to the model is a step. Its begin is written before the request, and its end after all its calls.
     """
-    newest, found = 0.0, TranscriptResponse()
+    newest, found = 0.0, ResponseIds()
     if "/" in session:
         return found
     for path in (_home("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
         for log in (path / session / "agents").glob("*/wire.jsonl"):
             begun, step, model = _kimi_step(str(log))
             if step and begun > newest:
-                newest, found = begun, TranscriptResponse(step, model)
+                newest, found = begun, ResponseIds(step, model)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.call_errors import EditNotStaged
 from app.storage.captured_edit_store import CapturedFileEdit
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -29,18 +29,18 @@ class TurnFiles:
         return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
     def read(self, path: str) -> bytes | None:
-        """Return the bytes with the turn's edits; None if the file does not exist. Raises NotStaged."""
+        """Return the bytes with the turn's edits; None if the file does not exist. Raises EditNotStaged."""
         return self._file(path).after
 
     def decode_file(self, path: str) -> str:
-        """Return the text with the turn's edits. Raises NotStaged if the file is missing or not UTF-8."""
+        """Return the text with the turn's edits. Raises EditNotStaged if the file is missing or not UTF-8."""
         data = self.read(path)
         if data is None:
-            raise NotStaged(f"{path} does not exist.")
+            raise EditNotStaged(f"{path} does not exist.")
         return decode_text(path, data)
 
     def write(self, path: str, data: bytes | None) -> None:
-        """Set the bytes of a file; None deletes it. Raises NotStaged."""
+        """Set the bytes of a file; None deletes it. Raises EditNotStaged."""
         file = self._file(path)
         self._edited[file.path] = file._replace(after=data)
 
@@ -51,17 +51,17 @@ class TurnFiles:
 
     def _real(self, path: str) -> str:
         if not path:
-            raise NotStaged("The call names no file.")
+            raise EditNotStaged("The call names no file.")
         absolute = path if path.startswith("/") else f"{self._folder}/{path}"
         if self._workspace.relative_path(absolute) is None:
-            raise NotStaged(
+            raise EditNotStaged(
                 f"{path} is outside {self._workspace.root}, the workspace in which edits are reviewed. "
                 "Only files in it can be changed; ask the user."
             )
         try:
             return self._workspace.resolve_both_paths(absolute)[1]
         except WorkspaceError as error:
-            raise NotStaged(f"{error}.") from error
+            raise EditNotStaged(f"{error}.") from error
 
     def _on_disk(self, real: str) -> CapturedFileEdit:
         try:
@@ -69,9 +69,9 @@ class TurnFiles:
         except FileNotFoundError:
             return CapturedFileEdit(real, None, 0, None)
         except IsADirectoryError as error:
-            raise NotStaged(f"{real} is a folder.") from error
+            raise EditNotStaged(f"{real} is a folder.") from error
         except (OSError, WorkspaceError) as error:
-            raise NotStaged(f"{real} can't be read: {getattr(error, 'strerror', None) or error}.") from error
+            raise EditNotStaged(f"{real} can't be read: {getattr(error, 'strerror', None) or error}.") from error
         return CapturedFileEdit(real, data, mode, data)
 
     def _text_before_call(self, real: str) -> bytes | None:
@@ -79,8 +79,8 @@ class TurnFiles:
 
 
 def decode_text(path: str, data: bytes) -> str:
-    """Return the text of UTF-8 bytes. Raises NotStaged for other bytes, which an edit of text would damage."""
+    """Return the text of UTF-8 bytes. Raises EditNotStaged for other bytes, which an edit of text would damage."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise NotStaged(f"{path} is not UTF-8 text, which an edit of text would damage.") from error
+        raise EditNotStaged(f"{path} is not UTF-8 text, which an edit of text would damage.") from error

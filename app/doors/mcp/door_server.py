@@ -257,7 +257,7 @@ _PATIENCE = 2.0
 """Seconds that an ending server waits for the host to read pending output."""
 
 
-def read_lines(source: int, stop_descriptor: int) -> Iterator[bytes | None]:
+def read_lines_until_stopped(source: int, stop_descriptor: int) -> Iterator[bytes | None]:
     """Yield the lines of a descriptor until it ends, or until `stop_descriptor` is readable.
 
     Yields:
@@ -344,7 +344,7 @@ MAX_RUNNING_CALLS = 64
 """Maximum number of calls that run or wait at the same time."""
 
 
-class RunningCall:
+class RunningToolCall:
     """A tool call from its request to its answer."""
 
     def __init__(self, call: RpcRequest, send: Callable[[Message], None]) -> None:
@@ -361,10 +361,10 @@ class RunningCall:
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
-class DoorTools(Protocol):
+class McpDoorTools(Protocol):
     """Runs the tools of the server."""
 
-    def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
+    def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningToolCall) -> tuple[str, bool]:
         """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
         ...
 
@@ -373,7 +373,7 @@ class DoorTools(Protocol):
         ...
 
 
-class DoorServer:
+class McpDoorServer:
     """An MCP connection; `handle_line` runs on one thread, answers are sent from many.
 
     Args:
@@ -381,13 +381,13 @@ class DoorServer:
         send: Sends a message to the host.
     """
 
-    def __init__(self, load_tools: Callable[[], DoorTools], send: Callable[[object], None]) -> None:
+    def __init__(self, load_tools: Callable[[], McpDoorTools], send: Callable[[object], None]) -> None:
         self._load = load_tools
         self._loading = threading.Lock()
-        self._loaded: DoorTools | None = None
+        self._loaded: McpDoorTools | None = None
         self._send = send
         self._client: Message = {}
-        self._running: dict[RequestId, RunningCall] = {}
+        self._running: dict[RequestId, RunningToolCall] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
@@ -411,7 +411,7 @@ class DoorServer:
         if self._loaded is not None:
             self._loaded.close()
 
-    def _tools(self) -> DoorTools:
+    def _tools(self) -> McpDoorTools:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
@@ -480,7 +480,7 @@ class DoorServer:
         if tool not in TOOL_NAMES:
             known = ", ".join(TOOL_NAMES)
             raise RpcError(INVALID_PARAMS, f"There is no tool {str(tool)[:80]!r}. The tools are: {known}.", id=name)
-        running = RunningCall(call, self._send)
+        running = RunningToolCall(call, self._send)
         caller = identify_caller(self._client, call.meta)
 
         def run() -> None:

@@ -19,12 +19,12 @@ from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import (
     DecisionStatus,
+    read_decision_report,
     read_decision_status,
-    report_decisions,
     wait_for_decision,
     wait_until_lines_are_read,
 )
-from app.doors.mcp.door_server import MAX_WAIT_SECONDS, McpCaller, RunningCall
+from app.doors.mcp.door_server import MAX_WAIT_SECONDS, McpCaller, RunningToolCall
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
@@ -64,7 +64,7 @@ class ReplacementArguments(_Arguments):
     line: int | None = Field(default=None, ge=1)
 
 
-class FileArguments(_Arguments):
+class FileChangeArguments(_Arguments):
     """The change of one file."""
 
     path: str
@@ -74,7 +74,7 @@ class FileArguments(_Arguments):
     new_path: str | None = None
 
     @model_validator(mode="after")
-    def _one_thing(self) -> "FileArguments":
+    def _one_thing(self) -> "FileChangeArguments":
         asked = [name for name in ("edits", "content") if getattr(self, name) is not None]
         if self.delete and (asked or self.new_path is not None):
             raise ValueError(f"{self.path}: `delete` goes with nothing else")
@@ -94,7 +94,7 @@ class _Proposing(_Arguments):
 class ProposeEditArguments(_Proposing):
     """Arguments of `propose_edit`."""
 
-    files: list[FileArguments] = Field(min_length=1, max_length=MAX_PROPOSAL_FILES)
+    files: list[FileChangeArguments] = Field(min_length=1, max_length=MAX_PROPOSAL_FILES)
 
 
 class ProposePatchArguments(_Proposing):
@@ -103,7 +103,7 @@ class ProposePatchArguments(_Proposing):
     patch: str
 
 
-class StatusArguments(_Arguments):
+class ProposalStatusArguments(_Arguments):
     """Arguments of `proposal_status`."""
 
     proposal: str | None = None
@@ -114,7 +114,7 @@ MAX_QUOTED_CHARACTERS = 24_000
 """Maximum characters of all quoted files together."""
 
 
-def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
+def format_written_file_texts(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Return the text of the written files; empty if none was written, or all were undone."""
     room = MAX_QUOTED_CHARACTERS
     parts: list[str] = []
@@ -165,7 +165,9 @@ def staging_refusal_reason(
     if status.is_decided:
         # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
         return (
-            _DENIED_WITHOUT_FEEDBACK.format(id=last_turn.proposal) if status.is_plain_denial and caller.turn else ""
+            _DENIED_WITHOUT_FEEDBACK.format(id=last_turn.proposal)
+            if status.is_denial_without_new_feedback and caller.turn
+            else ""
         )
     if not caller.turn and on_top_of.strip().upper() == last_turn.proposal:
         return ""
@@ -177,7 +179,7 @@ _PENDING_LINES = 40
 
 
 def add_files_to_draft(
-    runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own_proposals: Collection[str]
+    runtime: OpenWorkspace, draft: Draft, files: Sequence[FileChangeArguments], own_proposals: Collection[str]
 ) -> str:
     """Put changes of files into an empty draft; return notes for the agent.
 
@@ -223,7 +225,7 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
 
 
 def _change(
-    runtime: OpenWorkspace, draft: Draft, path: str, file: FileArguments, own: Collection[str]
+    runtime: OpenWorkspace, draft: Draft, path: str, file: FileChangeArguments, own: Collection[str]
 ) -> Iterator[EditReport]:
     if file.delete:
         yield draft.delete(path)
@@ -337,7 +339,7 @@ class ProposalTools:
         self._staging = threading.Lock()
 
     def call(
-        self, name: str, arguments: dict[str, object], caller: McpCaller, running: RunningCall
+        self, name: str, arguments: dict[str, object], caller: McpCaller, running: RunningToolCall
     ) -> tuple[str, bool]:
         """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
         try:
@@ -358,7 +360,7 @@ class ProposalTools:
         if self._runtime is not None:
             self._runtime.close()
 
-    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningCall) -> _ToolAnswer:
+    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningToolCall) -> _ToolAnswer:
         match name:
             case "propose_edit":
                 edit = parse_arguments(name, ProposeEditArguments, given)
@@ -377,7 +379,7 @@ class ProposalTools:
                     running,
                 )
             case _:
-                return self._status(parse_arguments(name, StatusArguments, given), caller, running)
+                return self._status(parse_arguments(name, ProposalStatusArguments, given), caller, running)
 
     def _open(self) -> OpenWorkspace:
         with self._opening:
@@ -396,7 +398,7 @@ class ProposalTools:
         fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
         arguments: ProposeEditArguments | ProposePatchArguments,
         caller: McpCaller,
-        running: RunningCall,
+        running: RunningToolCall,
     ) -> _ToolAnswer:
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         left, until = float(seconds), time.monotonic() + seconds
@@ -410,7 +412,7 @@ class ProposalTools:
             self._wait_for_reader(seconds, left, running)
             left = max(0.0, until - time.monotonic())
 
-    def _wait_for_reader(self, seconds: float, left: float, running: RunningCall) -> None:
+    def _wait_for_reader(self, seconds: float, left: float, running: RunningToolCall) -> None:
         """Report progress to the host, and wait a few seconds until the user has read enough for another edit."""
         runtime = self._open()
         running.report_progress(
@@ -429,7 +431,7 @@ class ProposalTools:
         fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
         arguments: ProposeEditArguments | ProposePatchArguments,
         caller: McpCaller,
-        running: RunningCall,
+        running: RunningToolCall,
         seconds: float,
     ) -> _ToolAnswer:
         """Stage a call and wait for its decision. Raises ReadingBudgetExceeded if it exceeds the reading budget."""
@@ -456,7 +458,9 @@ class ProposalTools:
         staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)
 
-    def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[CapturedAgentTurn], running: RunningCall) -> str:
+    def _unread_words(
+        self, runtime: OpenWorkspace, turns: Sequence[CapturedAgentTurn], running: RunningToolCall
+    ) -> str:
         """Return the decisions with feedback that the agent has not read; empty if there are none."""
         unread = [
             turn.proposal
@@ -468,7 +472,7 @@ class ProposalTools:
         return "\n\n".join((_FIRST_READ, *(self._describe_decisions(runtime, name, running) for name in unread)))
 
     def _decision(
-        self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningCall, staged: str
+        self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningToolCall, staged: str
     ) -> _ToolAnswer:
         """Wait for the user's decision on the staged proposal; return `staged` if there is none in time."""
         try:
@@ -513,7 +517,7 @@ class ProposalTools:
         return feedback.unanswered
 
     def _wait_with_progress(
-        self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningCall
+        self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningToolCall
     ) -> DecisionStatus:
         """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
         began = time.monotonic()
@@ -533,13 +537,13 @@ class ProposalTools:
             if status.is_decided or running.stop.is_set() or time.monotonic() - began >= seconds:
                 return status
 
-    def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
+    def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningToolCall) -> str:
         """Return a description of the decisions on a proposal, with all feedback, and mark them as reported."""
-        text, number = report_decisions(runtime, name)
+        text, number = read_decision_report(runtime, name)
         turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
             runtime.captured_edits.mark_reported(name, number)
-        if read_decision_status(runtime.database, runtime.name, name).is_plain_denial:
+        if read_decision_status(runtime.database, runtime.name, name).is_denial_without_new_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -550,7 +554,7 @@ class ProposalTools:
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
-    def _status(self, arguments: StatusArguments, caller: McpCaller, running: RunningCall) -> _ToolAnswer:
+    def _status(self, arguments: ProposalStatusArguments, caller: McpCaller, running: RunningToolCall) -> _ToolAnswer:
         runtime = self._open()
         wanted = arguments.proposal
         if not wanted:
@@ -568,7 +572,7 @@ class ProposalTools:
             status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
         parts = [
             self._describe_decisions(runtime, name, running),
-            format_written_files(runtime, runtime.service.get(name)),
+            format_written_file_texts(runtime, runtime.service.get(name)),
         ]
         if not status.is_decided:
             parts.append(_pending_text(runtime, name))

@@ -23,7 +23,7 @@ from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Draft:
         self.session = session
         self.summaries: list[str] = []
         """The model's own words for its edits."""
-        self.ignored: list[IgnoredPath] = []
+        self.ignored: list[WrittenIgnoredPath] = []
         """Files ignored by git that commands of the step have written."""
         self.origin = ProposalOrigin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
         """The author of the edits; a caller that knows more sets it before the draft is staged."""

@@ -19,7 +19,7 @@ from app.proposals.values.decision_facts import (
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import InvalidTransition
-from app.sandbox.captured_changes import IgnoredPath, describe_ignored_paths
+from app.sandbox.captured_changes import WrittenIgnoredPath, describe_written_ignored_paths
 from app.workspace.path_rules import windows_path_problem
 
 
@@ -257,7 +257,7 @@ class Proposal(FrozenModel):
     session: str = ""
     """The session whose model made it; empty for a patch of the user."""
     origin: ProposalOrigin = ProposalOrigin()
-    ignored: tuple[IgnoredPath, ...] = ()
+    ignored: tuple[WrittenIgnoredPath, ...] = ()
     """Files ignored by git that its commands have also written."""
     recipe: CommandRecipe | None = None
     """The command that made all of its changes; None if there is no single one."""
@@ -316,7 +316,7 @@ class Proposal(FrozenModel):
     @property
     def ignored_files_note(self) -> str:
         """Return a line about ignored files that its commands have also written; empty if there were none."""
-        return describe_ignored_paths(self.ignored)
+        return describe_written_ignored_paths(self.ignored)
 
     @property
     def on_disk(self) -> bool:

@@ -21,7 +21,7 @@ from app.proposals.values.decision_facts import (
 from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
 from app.proposals.values.origin import CommandRecipe, ProposalOrigin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
-from app.sandbox.captured_changes import IgnoredPath
+from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.text.quantities import format_count
 
 LATEST: Literal[7] = 7
@@ -84,7 +84,7 @@ class DecisionRecordEntry(FrozenModel):
     content: str
     """SHA-256 over the proposed paths, modes and contents at the time of the decision."""
     origin: ProposalOrigin
-    ignored: tuple[IgnoredPath, ...] = ()
+    ignored: tuple[WrittenIgnoredPath, ...] = ()
     """Files ignored by git that the command of the proposal had also written, without a review."""
     recipe: CommandRecipe | None = None
     """The command that made all changes; `reproduced` is 0 unless a second run gave exactly the decided content."""

@@ -21,7 +21,7 @@ from app.images.image import Image
 from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
-from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
 from app.tools.base.command_forms import CommandForm, McpToolForm
 from app.workspace.paths import Workspace
 
@@ -177,7 +177,7 @@ class DraftEdits(Protocol):
         ...
 
     @property
-    def ignored(self) -> list[IgnoredPath]:
+    def ignored(self) -> list[WrittenIgnoredPath]:
         """Return the git-ignored files that commands of the step have written."""
         ...
 

@@ -21,7 +21,7 @@ from app.sandbox.captured_changes import (
     IGNORED_FILES_LABEL,
     CapturedChanges,
     PathChange,
-    describe_ignored_paths,
+    describe_written_ignored_paths,
     join_first_with_semicolons,
 )
 from app.sandbox.confinement import (
@@ -236,7 +236,7 @@ async def _write_back_ignored(
     if report.kept_folder is not None:
         notes.append(f"[{_KEPT_IN_FOLDER} {report.kept_folder}, at the same paths]")
     summary = (
-        describe_ignored_paths(report.written, 3),
+        describe_written_ignored_paths(report.written, 3),
         f"{LEFT_ON_DISK_LABEL}: {join_first_with_semicolons(list(report.skipped))}" if report.skipped else "",
         f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )

@@ -103,7 +103,7 @@ class RunCommand(Tool):
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:
             pending = await asyncio.to_thread(context.draft.pending_files)
-            async with sandbox.open_run(pending, keep=True) as run:
+            async with sandbox.open_run(pending, keep_files=True) as run:
                 output, changes = await self._execute_in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_NOTE}\n{output.text}")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import CheckedTrees, ReportResult
+from app.automation.check_runner import ComparedTrees, ReportResult
 from app.automation.check_scheduler import CheckScheduler
-from app.automation.draft_checks import DraftChecks
+from app.automation.draft_checks import DraftCheckRunner
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import VersionsToCheck
@@ -26,7 +26,7 @@ PROPOSAL = Proposal(
 )
 
 
-READ = CheckedTrees(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
+READ = ComparedTrees(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
 
 
 def everything(proposal: Proposal) -> None:
@@ -44,10 +44,10 @@ class Endless:
         self.running = asyncio.Event()
         self.results: dict[str, CheckResult] = {}
 
-    def cached_result(self, check: CheckTable, trees: VersionsToCheck, read: CheckedTrees) -> CheckResult | None:
+    def cached_result(self, check: CheckTable, trees: VersionsToCheck, read: ComparedTrees) -> CheckResult | None:
         return self.results.get(check.name)
 
-    async def read_trees(self, trees: VersionsToCheck) -> CheckedTrees:
+    async def read_trees(self, trees: VersionsToCheck) -> ComparedTrees:
         return READ
 
     async def unavailable_reason(self) -> str:
@@ -206,7 +206,7 @@ class Runner:
 
     async def told(self, *checks: CheckTable) -> str:
         runner: Any = self
-        return await DraftChecks(lambda: runner, lambda: checks, self.trees)(DRAFT)
+        return await DraftCheckRunner(lambda: runner, lambda: checks, self.trees)(DRAFT)
 
 
 async def test_draft_is_not_read_without_a_feeding_check() -> None:

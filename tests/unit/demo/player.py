@@ -13,7 +13,7 @@ from app.llm.wires.wire import SystemItem
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import CallRejected, PermissionAnswer, PermissionRequest, ToolContext, ToolError
 from app.tools.tool_registry import make_standard_tools
@@ -76,7 +76,7 @@ class MemoryDraft:
     id: str
     texts: dict[str, str | None] = field(default_factory=dict)
     summaries: list[str] = field(default_factory=list)
-    ignored: list[IgnoredPath] = field(default_factory=list)
+    ignored: list[WrittenIgnoredPath] = field(default_factory=list)
 
     def ensure_proposal_id(self) -> str:
         """The id that was given."""

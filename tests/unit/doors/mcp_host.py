@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.doors.mcp.door_server import DoorServer
+from app.doors.mcp.door_server import McpDoorServer
 from app.doors.mcp.proposal_tools import ProposalTools
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 
@@ -25,7 +25,7 @@ class Host:
         self._arrived = threading.Condition()
         self._ids = itertools.count(1)
         self.root = root
-        self.server = DoorServer(lambda: ProposalTools(root, wait, self.said.append), self._take)
+        self.server = McpDoorServer(lambda: ProposalTools(root, wait, self.said.append), self._take)
 
     def _take(self, message: object) -> None:
         with self._arrived:

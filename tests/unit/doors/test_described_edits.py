@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.doors.hook.agents import AGENTS, HookOptions, find_agent
-from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.hook_installation import add_hook, find_hook, remove_hook, render_toml_hooks
 from app.doors.hook.turn_files import TurnFiles
 from app.workspace.paths import Workspace
@@ -112,7 +112,7 @@ def test_a_written_file_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent
 def test_writes_of_agents_keep_to_their_ways(tmp_path: Path) -> None:
     assert written(tmp_path, "kimi", "one\n", "two", mode="append") == b"one\ntwo"
     assert written(tmp_path, "qwen", "\ufeffone\n", "\ufeff1\n") == "\ufeff1\n".encode()
-    with pytest.raises(NotStaged, match="makes new files only"):
+    with pytest.raises(EditNotStaged, match="makes new files only"):
         written(tmp_path, "copilot", "one\n", "two\n")
 
 
@@ -124,7 +124,7 @@ def test_writes_of_agents_keep_to_their_ways(tmp_path: Path) -> None:
 def test_text_that_is_missing_or_ambiguous_is_refused(
     tmp_path: Path, agent: str, before: str | None, old: str
 ) -> None:
-    with pytest.raises(NotStaged):
+    with pytest.raises(EditNotStaged):
         edited(tmp_path, agent, before, old, "new")
 
 
@@ -133,7 +133,7 @@ def test_an_empty_old_text_makes_a_file_where_the_agent_makes_one(tmp_path: Path
     if agent in ("qwen", "opencode"):
         assert edited(tmp_path, agent, None, "", "new\n") == b"new\n"
     else:
-        with pytest.raises(NotStaged):
+        with pytest.raises(EditNotStaged):
             edited(tmp_path, agent, None, "", "new\n")
 
 
@@ -200,7 +200,7 @@ def test_qwen_keeps_notebook_layout(tmp_path: Path, before: str, arguments: dict
 def test_qwen_edits_only_the_single_cell_of_an_id(tmp_path: Path, wanted: str) -> None:
     before = '{"cells": [{"id": "a", "source": ""}, {"id": "a", "source": ""}]}'
     arguments = {"notebook_path": "f", "cell_id": wanted, "new_source": "x"}
-    with pytest.raises(NotStaged, match="no single cell"):
+    with pytest.raises(EditNotStaged, match="no single cell"):
         made(tmp_path, "qwen", before, "notebook_edit", arguments)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.hook import hook_installation
-from app.doors.hook.agents import AGENTS, DEFAULT_LIMIT_SECONDS, Agent, HookOptions, find_agent
+from app.doors.hook.agents import AGENTS, DEFAULT_LIMIT_SECONDS, ExternalAgent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     UnreadableSettings,
     add_hook,
@@ -58,7 +58,9 @@ layouts = st.sampled_from([None, 1, 2, 4, "\t"])
 
 
 @given(settings, layouts, st.sampled_from(WITH_JSON))
-def test_install_and_remove_restore_text(document: dict[str, Any], indent: int | str | None, agent: Agent) -> None:
+def test_install_and_remove_restore_text(
+    document: dict[str, Any], indent: int | str | None, agent: ExternalAgent
+) -> None:
     text = json.dumps(document, indent=indent) + "\n"
     there = add_hook(agent, text, OPTIONS)
     parsed = json.loads(there)
@@ -93,7 +95,7 @@ def test_order_comments_and_layout_stay() -> None:
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
-def test_the_agent_waits_far_longer_than_signoff_takes(agent: Agent) -> None:
+def test_the_agent_waits_far_longer_than_signoff_takes(agent: ExternalAgent) -> None:
     (group,) = json.loads(add_hook(agent, "", HookOptions(wait=600, limit=45)))["hooks"][agent.before_tool]
     limit = group["hooks"][0]["timeout"] / (1000 if agent.milliseconds else 1)
     assert (group["matcher"], limit) == ("*", 600 + 45 + 570)
@@ -124,7 +126,9 @@ def test_installing_the_hook_again_replaces_its_options() -> None:
         ({"async": True}, "does not wait for the hook"),
     ],
 )
-def test_settings_that_let_calls_through_are_reported(agent: Agent, changed: dict[str, Any], told: str) -> None:
+def test_settings_that_let_calls_through_are_reported(
+    agent: ExternalAgent, changed: dict[str, Any], told: str
+) -> None:
     if "timeout" in changed and changed["timeout"] is None and agent.default_limit < DEFAULT_LIMIT_SECONDS + 20:
         told = "is too short"
     document = json.loads(add_hook(agent, "", HookOptions()))
@@ -143,7 +147,7 @@ def test_settings_that_let_calls_through_are_reported(agent: Agent, changed: dic
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
-def test_an_exit_code_without_a_message_is_reported_as_weak(agent: Agent) -> None:
+def test_an_exit_code_without_a_message_is_reported_as_weak(agent: ExternalAgent) -> None:
     found = find_hook(agent, add_hook(agent, "", HookOptions()).replace(DENIAL, "|| exit 2"))
     assert found is not None
     weaknesses = list(found.weaknesses(agent))
@@ -160,7 +164,7 @@ def test_a_hook_that_covers_only_some_tools_is_reported() -> None:
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
-def test_events_that_settings_of_an_earlier_release_lack_are_named(agent: Agent) -> None:
+def test_events_that_settings_of_an_earlier_release_lack_are_named(agent: ExternalAgent) -> None:
     text = add_hook(agent, "", HookOptions())
     events = [event for event in json.loads(text)["hooks"] if event != agent.before_tool]
     for event in events:

@@ -10,7 +10,7 @@ import pytest
 
 from app.doors.hook import text_edits
 from app.doors.hook.agents import find_agent
-from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.turn_files import TurnFiles
 from app.workspace.paths import Workspace
 
@@ -116,7 +116,7 @@ def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: st
 )
 def test_refused_edit_says_why(files: Make, tool: str, arguments: dict[str, Any], why: str) -> None:
     made = files({"f": "one\ntwo\n"})
-    with pytest.raises(NotStaged, match=why):
+    with pytest.raises(EditNotStaged, match=why):
         TOOLS[tool](made, arguments)
 
 
@@ -125,7 +125,7 @@ def test_folders_and_pipes_are_refused_by_name(tmp_path: Path, files: Make) -> N
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, why in (("folder", r"^folder is a folder\.$"), ("pipe", "^pipe can't be read: ")):
-        with pytest.raises(NotStaged, match=why):
+        with pytest.raises(EditNotStaged, match=why):
             TOOLS["Write"](made, {"file_path": name, "content": "x"})
 
 
@@ -133,7 +133,7 @@ def test_file_that_is_not_utf8_is_not_edited(tmp_path: Path, files: Make) -> Non
     made = files({})
     (tmp_path / "f").write_bytes(b"caf\xe9 one\n")
     for tool in ("Edit", "replace"):
-        with pytest.raises(NotStaged, match="not UTF-8"):
+        with pytest.raises(EditNotStaged, match="not UTF-8"):
             TOOLS[tool](made, replacing("one", "1"))
 
 
@@ -143,7 +143,7 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
         "*** Begin Patch\n*** Update File: old.txt\n*** Move to: sub/new.txt\n@@\n one\n-two\n+2\n"
         "*** Delete File: gone.txt\n*** Add File: made.txt\n+a\n+\n*** End Patch\n"
     )
-    text_edits.apply_patch(made, {"command": f"<<'EOF'\n{text}EOF\n"})
+    text_edits.apply_codex_patch(made, {"command": f"<<'EOF'\n{text}EOF\n"})
     assert {file.path: file.after for file in made.edited_files} == {
         "old.txt": None,
         "sub/new.txt": b"one\n2\n",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.doors.mcp import door_server
-from app.doors.mcp.door_server import MessageWriter, read_lines
+from app.doors.mcp.door_server import MessageWriter, read_lines_until_stopped
 from tests.unit.doors.mcp_host import PATIENCE, Host
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -140,7 +140,7 @@ def test_lines_are_read_completely_however_they_were_written(pipe: Any) -> None:
 
     thread = threading.Thread(target=feed)
     thread.start()
-    assert list(read_lines(read, ended)) == texts
+    assert list(read_lines_until_stopped(read, ended)) == texts
     thread.join()
 
 
@@ -158,7 +158,7 @@ def test_an_endless_line_takes_no_memory(pipe: Any, monkeypatch: pytest.MonkeyPa
     refused = threading.Event()
     thread = threading.Thread(target=feed)
     thread.start()
-    lines = read_lines(read, ended)
+    lines = read_lines_until_stopped(read, ended)
     assert next(lines) is None
     refused.set()
     assert list(lines) == [b"{}"]
@@ -168,7 +168,7 @@ def test_an_endless_line_takes_no_memory(pipe: Any, monkeypatch: pytest.MonkeyPa
 def test_a_stop_signal_ends_the_reading_of_lines(pipe: Any) -> None:
     read, write, ended, tell = pipe
     os.write(write, b"{}\n")
-    lines = read_lines(read, ended)
+    lines = read_lines_until_stopped(read, ended)
     assert next(lines) == b"{}"
     os.write(tell, b"x")
     assert list(lines) == []
@@ -221,6 +221,6 @@ def test_a_pipe_emptied_by_another_reader_is_waited_for_again(monkeypatch: pytes
         return [reading], [], []
 
     monkeypatch.setattr(select, "select", emptied)
-    assert list(read_lines(reading, ended)) == [b"line"]
+    assert list(read_lines_until_stopped(reading, ended)) == [b"line"]
     for descriptor in (reading, ended, tell):
         os.close(descriptor)

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.door_server import TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
-from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
+from app.doors.mcp.proposal_tools import ProposalStatusArguments, ProposeEditArguments, ProposePatchArguments
 from app.proposals.text.document import MAX_COMPARED_LINES
 from app.proposals.text.file_warnings import describe_file_facts
 from app.proposals.values.models import Proposal, ProposalState
@@ -630,7 +630,8 @@ def test_the_status_waits_for_a_decision_not_reported_yet(host: Host, root: Path
 
 
 @pytest.mark.parametrize(
-    ("tool", "model"), zip(TOOL_SCHEMAS, (ProposeEditArguments, ProposePatchArguments, StatusArguments), strict=True)
+    ("tool", "model"),
+    zip(TOOL_SCHEMAS, (ProposeEditArguments, ProposePatchArguments, ProposalStatusArguments), strict=True),
 )
 def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: type[BaseModel]) -> None:
     def bare(schema: Any) -> Any:

@@ -13,9 +13,9 @@ from app.conversation.events import DecisionKind, ProposalDecided
 from app.doors import agent_decisions
 from app.doors.agent_decisions import (
     DecisionStatus,
-    describe_decisions,
+    format_decision_report,
+    read_decision_report,
     read_decision_status,
-    report_decisions,
     wait_for_decision,
 )
 from app.proposals.values.decision_facts import LineComment
@@ -184,7 +184,7 @@ def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypa
     monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.is_decided, found.is_recorded) == (True, False)
-    text, number = report_decisions(runtime, proposal.id)
+    text, number = read_decision_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
 
@@ -204,7 +204,7 @@ def test_an_unknown_proposal_is_said(runtime: OpenWorkspace, name: str) -> None:
 
 def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
     def first_line() -> str:
-        return report_decisions(runtime, proposal.id)[0].splitlines()[0]
+        return read_decision_report(runtime, proposal.id)[0].splitlines()[0]
 
     assert first_line() == "P1 waits for the user's decision; nothing of it is on disk: a.txt (edit, +3 -3)."
     approve(runtime, proposal, "2")
@@ -223,7 +223,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
     deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))
-    text, number = report_decisions(runtime, proposal.id)
+    text, number = read_decision_report(runtime, proposal.id)
     assert number == 2
     assert text.startswith("P1: hunks 1 and 3 written, 2 denied.\n\n")
     assert f"The user says:\n\n{WORDS}\n\na.txt:21\n```diff\n-20\n+20!\n```\nWhy?\nReally." in text
@@ -235,9 +235,9 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     assert "36\t35!" in text and text.index("Why?") < text.index("36\t35!")
     edited = ProposalDecided(proposal=proposal.id, decision=DecisionKind.EDITED, number=3)
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
-    after = describe_decisions(runtime.service.get(proposal.id), [*told, edited])
+    after = format_decision_report(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
-    again, _ = report_decisions(runtime, proposal.id, reported_count=number)
+    again, _ = read_decision_report(runtime, proposal.id, reported_count=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
 
@@ -250,7 +250,7 @@ def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     one = runtime.service.stage(draft, "Move")
     deny(runtime, one, "new.txt")
     approve(runtime, one)
-    assert report_decisions(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+    assert read_decision_report(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
 def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) -> None:
@@ -260,19 +260,21 @@ def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) ->
     changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
     (runtime.workspace.root / "a.txt").write_text(changed)
     proposal, _ = stage_worktree(runtime, (), "")
-    assert report_decisions(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
+    assert read_decision_report(runtime, proposal.id)[0].startswith(
+        "P1: hunks 1 and 2 on disk and waiting for the user."
+    )
     approve(runtime, proposal, "1")
     deny(runtime, proposal)
-    assert report_decisions(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
+    assert read_decision_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
 def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_proposed_text(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
-    assert "The user changed the proposed text of a.txt by hand" in report_decisions(runtime, proposal.id)[0]
+    assert "The user changed the proposed text of a.txt by hand" in read_decision_report(runtime, proposal.id)[0]
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
-    assert report_decisions(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
+    assert read_decision_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.state, found.is_decided) == ("superseded", True)
 
@@ -281,10 +283,10 @@ def test_a_stale_proposal_tells_the_agent_to_propose_again(runtime: OpenWorkspac
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.rebase_pending()
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
-    text = report_decisions(runtime, proposal.id)[0]
+    text = read_decision_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED))
-    text = report_decisions(runtime, proposal.id)[0]
+    text = read_decision_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt now contains:" in text and "\t5?" in text
     assert "The user says" not in text

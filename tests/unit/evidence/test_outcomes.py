@@ -4,7 +4,7 @@ import pytest
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.evidence.suite_outcome import SuiteOutcome, read_suite_outcome
-from app.automation.tool_reports import ReportError, iterate_xml_elements
+from app.automation.tool_reports import ToolReportError, iterate_xml_elements
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite>
 <testcase classname="" name="sub.test_b" file="sub/test_b.py"><error message="collection failure">x</error></testcase>
@@ -33,7 +33,7 @@ def test_a_report_gives_the_test_ids_of_pytest() -> None:
 
 def test_a_report_that_declares_entities_is_not_read() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><a>&d;</a>'
-    with pytest.raises(ReportError, match="entity"):
+    with pytest.raises(ToolReportError, match="entity"):
         list(iterate_xml_elements(bomb))
     assert read_suite_outcome(failed("FAILED test_a.py::test_b - no"), bomb).failed == {"test_a.py::test_b": "no"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookEventDocument, HookFile, HookRunner
+from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookEventDocument, HookEventFile, HookRunner
 from app.config.config_tables import HookTable
 from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
@@ -151,7 +151,7 @@ def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_utf_8_is_escaped_in_json(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
-    file = HookFile(path="a\udcffb", op="edit", added=1, removed=0)
+    file = HookEventFile(path="a\udcffb", op="edit", added=1, removed=0)
     hooks.queue_event([HookTable(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
     hooks.close()
     assert json.loads((tmp_path / "out").read_bytes())["files"][0]["path"] == "a\udcffb"

@@ -83,7 +83,7 @@ def test_pending_edits_are_removed_from_the_files_also_after_a_kill(root: Path, 
     before = facts(root)
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
     with guard.locked():
-        guard.back_up(policy, PENDING)
+        guard.back_up_and_write_pending(policy, PENDING)
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
         # Here it is killed.
     assert "every file is as it was before" in sandbox.restore_after_crash()
@@ -218,7 +218,7 @@ async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypa
 def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
-        guard.back_up(policy, {})
+        guard.back_up_and_write_pending(policy, {})
     for kept in guard.store.glob("[0-9]*"):
         if kept.read_bytes() == b"b\n":
             kept.write_bytes(b"")
@@ -235,7 +235,7 @@ def test_restore_without_an_interrupted_command_makes_nothing(root: Path, sandbo
 async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
-        guard.back_up(policy, {})
+        guard.back_up_and_write_pending(policy, {})
         waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_after_crash))
         await until(lambda: opened(guard.store / "lock") == 2, "whoever wants to put back")
         guard.restore_files(policy)
@@ -252,7 +252,7 @@ async def test_files_locked_by_a_killed_command_are_restored(root: Path, sandbox
     before, mode = facts(root), root.stat().st_mode
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
-        guard.back_up(policy, {})
+        guard.back_up_and_write_pending(policy, {})
         (root / "gone/in/file").unlink()
         (root / "gone/in").chmod(0)
         root.chmod(0o500)
@@ -288,7 +288,7 @@ async def test_a_workspace_too_large_to_back_up_runs_no_command(
 def test_restore_without_an_index_removes_nothing(root: Path, sandbox: Sandbox) -> None:
     guard = make_workspace_backup(root, root.parent / "runs")
     with guard.locked():
-        guard.back_up(PathPolicy(Workspace(root), {}), {})
+        guard.back_up_and_write_pending(PathPolicy(Workspace(root), {}), {})
     (guard.store / "index.json").write_text("")
     before = facts(root)
     assert "can't be read" in sandbox.restore_after_crash()
@@ -325,7 +325,7 @@ def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: O
     proposal = runtime.service.stage(draft, "Edit b")
     guard = make_workspace_backup(root, runtime.dirs.runs)
     with guard.locked():
-        guard.back_up(PathPolicy(runtime.workspace, {}), {})
+        guard.back_up_and_write_pending(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"

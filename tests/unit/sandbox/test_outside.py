@@ -50,7 +50,7 @@ def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: 
 @pytest.fixture
 async def run(home: Path) -> AsyncIterator[SandboxRun]:
     sandbox = sandbox_in(home)
-    async with sandbox.open_run({}, keep=True) as opened:
+    async with sandbox.open_run({}, keep_files=True) as opened:
         yield opened
     sandbox.close()
 
@@ -62,15 +62,15 @@ async def test_a_program_hard_linked_from_a_cache_is_not_changed(home: Path) -> 
     os.link(cached, installed)
     sandbox = sandbox_in(home)
     attack = f"echo 'import os' >> {cached}; echo x > {home}/.cache/new; cat {cached}; cat {home}/.cache/new"
-    async with sandbox.open_run({}, keep=True) as run:
+    async with sandbox.open_run({}, keep_files=True) as run:
         assert await printed(run, attack) == "print('as released')\nimport os\nx\n", "the command sees what it wrote"
     async with sandbox.open_run({}) as check:
         text = await printed(check, f"cat {cached}; ({attack}) >/dev/null")
         assert text == "print('as released')\n", "a check sees the user's caches, not what commands wrote"
     assert installed.read_text() == "print('as released')\n" and not (home / ".cache/new").exists()
-    async with sandbox.open_run({}, keep=True) as run:
+    async with sandbox.open_run({}, keep_files=True) as run:
         assert await printed(run, f"cat {home}/.cache/new") == "x\n", "a later command sees what an earlier one wrote"
-        async with sandbox.open_run({}, keep=True) as beside:
+        async with sandbox.open_run({}, keep_files=True) as beside:
             assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), "one at a time"
 
 
@@ -79,7 +79,7 @@ async def test_kept_caches_are_emptied_when_old_or_on_request(home: Path, monkey
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
 
     async def has(command: str) -> str:
-        async with sandbox.open_run({}, keep=True) as run:
+        async with sandbox.open_run({}, keep_files=True) as run:
             return await printed(run, f"{command}; cat ~/.cache/new 2>/dev/null || echo none")
 
     assert await has("echo x > ~/.cache/new") == "x\n"
@@ -107,13 +107,13 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
     monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
     monkeypatch.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
     program = "echo 1 > ~/.cache/uv/a; echo > SHARED/ready; cat SHARED/go; echo 2 >> ~/.cache/uv/a; cat ~/.cache/uv/a"
-    async with sandbox_in(home, permissions).open_run({}, keep=True) as run:
+    async with sandbox_in(home, permissions).open_run({}, keep_files=True) as run:
         running = asyncio.create_task(printed(run, program.replace("SHARED", str(shared))))
         await asyncio.to_thread((shared / "ready").read_bytes)
         second = sandbox_in(home, permissions)
         await second.probe()
         assert prune_cache_layers(kept, everything=True) == 0
-        async with second.open_run({}, keep=True) as beside:
+        async with second.open_run({}, keep_files=True) as beside:
             assert "No such file" in await printed(beside, "cat ~/.cache/uv/a; echo 3 > ~/.cache/uv/a")
         await asyncio.to_thread((shared / "go").write_bytes, b"\n")
         assert (await running).split() == ["1", "2"]
@@ -137,10 +137,10 @@ async def test_without_a_cache_layer_a_folder_is_used(home: Path, monkeypatch: p
     sandbox._layered = False
     (home / ".cache/x").write_text("theirs\n")
     command = "echo $(dirname $UV_CACHE_DIR); mkdir -p $UV_CACHE_DIR && echo y > $UV_CACHE_DIR/y; echo z > ~/.cache/x"
-    async with sandbox.open_run({}, keep=True) as run:
+    async with sandbox.open_run({}, keep_files=True) as run:
         text = await printed(run, command)
         assert text.startswith("/tmp/") and "Read-only file system" in text
-    async with sandbox.open_run({}, keep=True) as run:
+    async with sandbox.open_run({}, keep_files=True) as run:
         assert await printed(run, "cat $UV_CACHE_DIR/y ~/.cache/x") == "y\ntheirs\n"
     assert (home / ".cache/x").read_text() == "theirs\n"
 
@@ -246,7 +246,7 @@ async def test_a_linked_home_keeps_the_layer(home: Path, linked: str, monkeypatc
     (used_state / "key").write_text("the key")
     sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own_folders=(used_state,))
     assert (await sandbox.probe()).mode is SandboxMode.OVERLAY, await sandbox.probe()
-    async with sandbox.open_run({}, keep=True) as run:
+    async with sandbox.open_run({}, keep_files=True) as run:
         text = await printed(run, f"echo x > file; echo y > ~/.cache/y; cat {used_state}/key; cat file")
         assert text.endswith("x\n") and "the key" not in text
         assert [each.path for each in (await run.find_changes()).touched] == ["file"]
@@ -260,11 +260,11 @@ async def test_the_temporary_folder_is_kept_between_commands(home: Path) -> None
         root.mkdir(parents=True)
         sandbox = sandbox_in(home, root=root)
         (home / "secret").mkdir()
-        async with sandbox.open_run({}, keep=True) as run:
+        async with sandbox.open_run({}, keep_files=True) as run:
             await printed(
                 run, f"echo 1 > /tmp/one; mv {temporary}/deep /tmp/away; ln -s {home}/secret {temporary}/deep"
             )
-        async with sandbox.open_run({}, keep=True) as run:
+        async with sandbox.open_run({}, keep_files=True) as run:
             assert await printed(run, "cat /tmp/one; pwd; echo x > file; ls") == f"1\n{root}\nfile\n"
         async with sandbox.open_run({}) as check:
             assert "No such file" in await printed(check, "cat /tmp/one")

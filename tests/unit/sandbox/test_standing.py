@@ -15,7 +15,7 @@ import pytest
 from app.sandbox import enclosed_process as standing_module
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import CommandPermissions
-from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
+from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent_process
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
@@ -35,7 +35,7 @@ def open_files() -> int:
 async def test_a_cancelled_start_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
     # What asyncio opens once for all is open by then.
-    first = await start_persistent(
+    first = await start_persistent_process(
         [], ["/bin/true"], folder=tmp_path, environment=environment, limits=process_limits()
     )
     await first.wait_for_end()
@@ -45,7 +45,7 @@ async def test_a_cancelled_start_leaves_no_process_and_no_descriptor(tmp_path: P
     for steps in range(12):
         program = ["/bin/sleep", new_mark()]
         starting = asyncio.ensure_future(
-            start_persistent([], program, folder=tmp_path, environment=environment, limits=process_limits())
+            start_persistent_process([], program, folder=tmp_path, environment=environment, limits=process_limits())
         )
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: 
 
 async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> PersistentProcess:
     environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
-    return await start_persistent(
+    return await start_persistent_process(
         steps or [], program, folder=folder, environment=environment, limits=process_limits()
     )
 

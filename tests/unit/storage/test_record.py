@@ -16,7 +16,7 @@ from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult
 from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, git_blob_id
-from app.sandbox.captured_changes import IgnoredPath
+from app.sandbox.captured_changes import WrittenIgnoredPath
 from app.storage import StorageError
 from app.storage.database import Database
 from app.storage.record_store import ChainVerification, RecordStore, RecordTableChecker
@@ -261,11 +261,11 @@ def test_entries_of_an_earlier_version_stay_valid(version: int, bench: Bench) ->
 def test_other_writes_of_a_command_are_in_the_record_and_above_the_diff(bench: Bench) -> None:
     draft = bench.service.new_draft("")
     draft.write("a.txt", "a\n")
-    draft.ignored.append(IgnoredPath("node_modules/", 312))
+    draft.ignored.append(WrittenIgnoredPath("node_modules/", 312))
     proposal = bench.service.stage(draft, "summary")
     bench.service.approve(proposal.id)
     [entry] = entries(bench)
-    assert entry.ignored == (IgnoredPath("node_modules/", 312),)
+    assert entry.ignored == (WrittenIgnoredPath("node_modules/", 312),)
     assert [note.text for note in proposal_notes(proposal)][-1:] == [
         "Also written, ignored by git: node_modules/, 312 files."
     ]

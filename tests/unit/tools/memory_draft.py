@@ -11,7 +11,7 @@ from app.proposals.patch.parsed_patch import list_patch_paths
 from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
 from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer, PermissionRequest, Tool, ToolContext, ToolOutput
@@ -54,7 +54,7 @@ class MemoryDraft:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.summaries: list[str] = []
-        self.ignored: list[IgnoredPath] = []
+        self.ignored: list[WrittenIgnoredPath] = []
         self.held: dict[str, bytes | None] = {}
         self.versions: list[str] = []
         self.patches: list[str] = []
