@@ -156,7 +156,7 @@ class _BatchState:
     gate: Gate
     recorder: CallRecorder
     budget: TurnBudget
-    held: list[ToolResult] = field(default_factory=list)
+    edit_results: list[ToolResult] = field(default_factory=list)
     """Results of edits; recorded together with their proposal."""
     edited: bool = False
     """Whether an edit tool staged a change, not only commands."""
@@ -267,82 +267,80 @@ class Executor:
             await self.refuse_calls(message.calls)
             return
         answers = self._answerable_denials()
-        progress = _BatchState(
+        batch = _BatchState(
             await asyncio.to_thread(self._service.new_draft, self._session_id), gate, CallRecorder(self._log), budget
         )
         try:
             for call in message.calls:
-                await self._run_call(call, progress, interrupter)
-            await self._run_checks(progress, interrupter)
+                await self._run_call(call, batch, interrupter)
+            await self._run_checks(batch, interrupter)
         finally:
-            await self._stage_edits(message, progress, answers)
-            await progress.recorder.close()
+            await self._stage_edits(message, batch, answers)
+            await batch.recorder.close()
 
-    async def _run_call(self, call: ToolCall, progress: _BatchState, interrupter: Interrupter) -> None:
-        if progress.asked:
-            await self._record_result(progress, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
+    async def _run_call(self, call: ToolCall, batch: _BatchState, interrupter: Interrupter) -> None:
+        if batch.asked:
+            await self._record_result(batch, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
         if interrupter.is_stopped:
-            await self._record_result(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record_result(batch, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
         if call.arguments is None or malformed_call_reason(call):
-            await self._record_result(
-                progress, call, CallOutcome.INVALID, malformed_call_reason(call), "malformed call"
-            )
+            await self._record_result(batch, call, CallOutcome.INVALID, malformed_call_reason(call), "malformed call")
             return
-        tool = await self._find_tool(call, progress, interrupter)
+        tool = await self._find_tool(call, batch, interrupter)
         if tool is None:
             return
         try:
             arguments = self.tools.parse_arguments(call.name, call.arguments)
         except ToolError as error:
-            await self._record_result(progress, call, CallOutcome.INVALID, str(error), "malformed call")
+            await self._record_result(batch, call, CallOutcome.INVALID, str(error), "malformed call")
             return
         if tool.kind == "ask":
-            await progress.recorder.write_now(_make_question(call, arguments))
-            progress.asked = True
-        elif progress.budget.find_reached_limit(before_request=False) is not None:
-            await self._record_result(progress, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
+            await batch.recorder.write_now(_make_question(call, arguments))
+            batch.asked = True
+        elif batch.budget.find_reached_limit(before_request=False) is not None:
+            await self._record_result(batch, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
         elif tool.kind == "edit" and self._settings().plan:
-            await self._record_result(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
-        elif tool.kind == "edit" and (full := await self._find_unread_error()):
-            await progress.recorder.write_soon(
-                _unread_result(_make_result_event(call, CallOutcome.REFUSED, "", ""), full)
+            await self._record_result(batch, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
+        elif tool.kind == "edit" and (exceeded := await self._find_unread_error()):
+            await batch.recorder.write_soon(
+                _unread_result(_make_result_event(call, CallOutcome.REFUSED, "", ""), exceeded)
             )
         else:
-            await self._run_tool(call, tool, arguments, progress, interrupter)
+            await self._run_tool(call, tool, arguments, batch, interrupter)
 
     async def _find_unread_error(self) -> ReadingBudgetExceeded | None:
         """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
-        except ReadingBudgetExceeded as full:
-            return full
+        except ReadingBudgetExceeded as exceeded:
+            return exceeded
         return None
 
-    async def _find_tool(self, call: ToolCall, progress: _BatchState, interrupter: Interrupter) -> Tool | None:
+    async def _find_tool(self, call: ToolCall, batch: _BatchState, interrupter: Interrupter) -> Tool | None:
         """Return the tool of a call; if it is unknown or unavailable, record a result and return None."""
         if (tool := self.tools.get_tool(call.name)) is not None:
             return tool
         try:
             tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._publish_waiting))
         except Interrupted:
-            await self._record_result(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record_result(batch, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
         except ToolError as error:
-            await self._record_result(progress, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
+            await self._record_result(batch, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
             return None
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self.tools.schemas)
             text = f"There is no tool {call.name[:_MAX_NAME_CHARACTERS]!r}. There are: {names}."
-            await self._record_result(progress, call, CallOutcome.INVALID, text, "unknown tool")
+            await self._record_result(batch, call, CallOutcome.INVALID, text, "unknown tool")
         return tool
 
     async def _run_tool(
-        self, call: ToolCall, tool: Tool, arguments: object, progress: _BatchState, interrupter: Interrupter
+        self, call: ToolCall, tool: Tool, arguments: object, batch: _BatchState, interrupter: Interrupter
     ) -> None:
         # Record the start of a command at once, as it may have effects; losing that of a read or an edit is harmless.
-        record = progress.recorder.write_now if tool.kind == "command" else progress.recorder.write_soon
+        record = batch.recorder.write_now if tool.kind == "command" else batch.recorder.write_soon
         start = _StartRecorder(call, record)
         if tool.kind != "command":
             await start.record()
@@ -350,19 +348,19 @@ class Executor:
         watch = WorkStopwatch()
         context = ToolContext(
             workspace=self._ports.workspace,
-            draft=progress.draft,
+            draft=batch.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=start.once_allowed(watch.exclude_waiting(partial(self._confirm, call.uid))),
             planning=self._settings().plan,
             hold_ignored=self._settings().hold_ignored,
             keep=self._ports.save_images,
-            waits=lambda words: self._publish_waiting(words, tool.name),
-            staging_steps_left=max(0, progress.gate.steps_left - 1),
+            waits=lambda detail: self._publish_waiting(detail, tool.name),
+            staging_steps_left=max(0, batch.gate.steps_left - 1),
         )
         try:
             work = tool.run(arguments, context)
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
-            until = partial(progress.budget.wait_for_time_limit, lambda: watch.waiting_seconds)
+            until = partial(batch.budget.wait_for_time_limit, lambda: watch.waiting_seconds)
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work, until))
         except Interrupted:
             text, summary = (
@@ -380,82 +378,82 @@ class Executor:
             text = f"{tool.name} failed: {type(error).__name__}: {error}"
             result = _make_result_event(call, CallOutcome.ERROR, text, _first_line(text))
         else:
-            result = self._make_result(call, tool, output, progress)
+            result = self._make_result(call, tool, output, batch)
         result = result.model_copy(update={"duration": watch.working_seconds, "waited": watch.waiting_seconds})
         if result.outcome is CallOutcome.STAGED:
-            progress.held.append(result)
-            progress.edited |= tool.kind == "edit"
+            batch.edit_results.append(result)
+            batch.edited |= tool.kind == "edit"
         else:
             await record(result)
 
-    def _publish_waiting(self, words: str, tool: str = "") -> None:
+    def _publish_waiting(self, detail: str, tool: str = "") -> None:
         self._publish(
-            PhaseChanged(SessionPhase.WAITING, words) if words else PhaseChanged(SessionPhase.RUNNING, tool)
+            PhaseChanged(SessionPhase.WAITING, detail) if detail else PhaseChanged(SessionPhase.RUNNING, tool)
         )
 
-    def _make_result(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _BatchState) -> ToolResult:
+    def _make_result(self, call: ToolCall, tool: Tool, output: ToolOutput, batch: _BatchState) -> ToolResult:
         staged = tool.kind == "edit" or output.staged
         return ToolResult(
             call=call.uid,
             outcome=CallOutcome.STAGED if staged else CallOutcome.OK,
             text=output.text,
             summary=output.summary,
-            proposal=progress.draft.ensure_proposal_id() if staged else "",
+            proposal=batch.draft.ensure_proposal_id() if staged else "",
             reads=output.reads,
             failed=output.failed,
             todos=output.todos,
             images=output.images,
         )
 
-    async def _run_checks(self, progress: _BatchState, interrupter: Interrupter) -> None:
+    async def _run_checks(self, batch: _BatchState, interrupter: Interrupter) -> None:
         """Run the user's checks on the step's edits and append the findings to the result of the last edit.
 
         It runs before staging: no decision can come between the edit and its findings.
         """
         check = self._ports.run_checks
-        if check is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
+        if check is None or not batch.edit_results or not batch.draft.has_changes or interrupter.is_stopped:
             return
         self._publish(PhaseChanged(SessionPhase.RUNNING, "checks"))
-        said = ""
+        findings = ""
         # A check that fails to run must not lose the edit.
         with suppress(Exception):
-            said = await interrupter.wait_for(check(progress.draft))
-        if said:
-            last = progress.held[-1]
-            progress.held[-1] = last.model_copy(update={"text": f"{last.text}\n\n{said}"})
+            findings = await interrupter.wait_for(check(batch.draft))
+        if findings:
+            last = batch.edit_results[-1]
+            batch.edit_results[-1] = last.model_copy(update={"text": f"{last.text}\n\n{findings}"})
 
-    async def _stage_edits(self, message: AssistantMessage, progress: _BatchState, answers: Sequence[str]) -> None:
+    async def _stage_edits(self, message: AssistantMessage, batch: _BatchState, answers: Sequence[str]) -> None:
         """Stage the draft as a proposal, and record it in one transaction with the results of its calls."""
-        if not progress.held:
+        if not batch.edit_results:
             return
-        summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
-        kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
-        progress.draft.origin = ProposalOrigin(kind=kind, model=message.model, host=host_and_port(message.endpoint))
-        said = (event.text for event in self._log.events if isinstance(event, UserMessage))
-        progress.draft.request = "\n".join(said)
+        summary = batch.draft.summaries[0] if batch.draft.summaries else _first_line(message.text)
+        kind = OriginKind.MODEL if batch.edited else OriginKind.COMMAND
+        batch.draft.origin = ProposalOrigin(kind=kind, model=message.model, host=host_and_port(message.endpoint))
+        user_texts = (event.text for event in self._log.events if isinstance(event, UserMessage))
+        batch.draft.request = "\n".join(user_texts)
         try:
-            if progress.edited:
-                await asyncio.to_thread(_store_read_history, progress.draft, tuple(self._log.events), message)
-            proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
-        except ReadingBudgetExceeded as full:
+            if batch.edited:
+                await asyncio.to_thread(_store_read_history, batch.draft, tuple(self._log.events), message)
+            proposal = await asyncio.to_thread(self._stage_draft, batch.draft, summary, answers)
+        except ReadingBudgetExceeded as exceeded:
             # Another agent has staged edits meanwhile and filled the reading budget.
-            await progress.recorder.write_now(*(_unread_result(result, full) for result in progress.held))
+            await batch.recorder.write_now(*(_unread_result(result, exceeded) for result in batch.edit_results))
             return
         except Exception as error:
             text = f"Nothing was staged: {error}"
             update = {"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
-            await progress.recorder.write_now(*(result.model_copy(update=update) for result in progress.held))
+            await batch.recorder.write_now(*(result.model_copy(update=update) for result in batch.edit_results))
             return
         staged = ProposalStaged(
             proposal=proposal.id,
             origin=proposal.origin,
             summary=proposal.summary,
             files=tuple(change.stat for change in proposal.files),
-            calls=tuple(result.call for result in progress.held),
+            calls=tuple(result.call for result in batch.edit_results),
             supersedes=proposal.supersedes,
             versions=proposal.written_hashes,
         )
-        await progress.recorder.write_now(*progress.held, staged)
+        await batch.recorder.write_now(*batch.edit_results, staged)
         self._publish(ProposalsChanged((proposal.id,)))
 
     def _stage_draft(self, draft: "Draft", summary: str, answers: Sequence[str]) -> "Proposal":
@@ -467,9 +465,9 @@ class Executor:
         return self._service.stage(draft, summary, answers)
 
     async def _record_result(
-        self, progress: _BatchState, call: ToolCall, outcome: CallOutcome, text: str, summary: str
+        self, batch: _BatchState, call: ToolCall, outcome: CallOutcome, text: str, summary: str
     ) -> None:
-        await progress.recorder.write_soon(_make_result_event(call, outcome, text, summary))
+        await batch.recorder.write_soon(_make_result_event(call, outcome, text, summary))
 
 
 def _store_read_history(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
@@ -491,15 +489,15 @@ def _make_result_event(call: ToolCall, outcome: CallOutcome, text: str, summary:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
-def _unread_result(result: ToolResult, full: ReadingBudgetExceeded) -> ToolResult:
+def _unread_result(result: ToolResult, exceeded: ReadingBudgetExceeded) -> ToolResult:
     """Return the result of a call that the reading budget has no room for; recording it closes the gate."""
     return result.model_copy(
         update={
             "outcome": CallOutcome.REFUSED,
-            "text": f"Refused, and nothing was staged. {full}",
-            "summary": f"refused: {format_count(full.lines, 'line')} to read",
+            "text": f"Refused, and nothing was staged. {exceeded}",
+            "summary": f"refused: {format_count(exceeded.lines, 'line')} to read",
             "proposal": "",
-            "unread": full.lines,
+            "unread": exceeded.lines,
         }
     )
 

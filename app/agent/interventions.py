@@ -106,33 +106,31 @@ def closing_instruction(
     match kind:
         case InterventionKind.UNREAD:
             staged = f" Your edits so far are staged as {', '.join(proposals)}." if proposals else ""
-            return _request_instruction(
-                kind,
+            text = (
                 f"The reviewer has {unread:,} lines to read, and nothing more is staged until they are read.{staged} "
                 "Do not call tools, and don't make the change in another way. Stop here: say in a few sentences what "
-                "you would change next.",
+                "you would change next."
             )
         case InterventionKind.STEP_LIMIT:
-            return _request_instruction(
-                kind,
+            text = (
                 f"The step limit of this turn is reached. {progress.description} Do not call tools. Hand control "
-                "back to the user: say what is done, what is left, and how you would go on.",
+                "back to the user: say what is done, what is left, and how you would go on."
             )
         case InterventionKind.COST_LIMIT | InterventionKind.TIME_LIMIT:
             limit = "on the cost of" if kind is InterventionKind.COST_LIMIT else "on the working time of"
             staged = f" Your edits are staged as {', '.join(proposals)}." if proposals else ""
-            return _request_instruction(
-                kind,
+            text = (
                 f"The user's limit {limit} this session is reached; this is your last response.{staged} Do not call "
-                "tools. Hand control back to the user: say briefly what is done and what is left.",
+                "tools. Hand control back to the user: say briefly what is done and what is left."
             )
         case InterventionKind.NO_PROGRESS:
-            return _request_instruction(
-                kind,
+            text = (
                 f"This turn makes no progress. {progress.description} Do not call tools. Hand control back to the "
-                "user: say what you tried, what stands in the way, and what you need.",
+                "user: say what you tried, what stands in the way, and what you need."
             )
-    return stop_after_staging_instruction(proposals, paths)
+        case _:
+            return stop_after_staging_instruction(proposals, paths)
+    return _request_instruction(kind, text)
 
 
 def nudge_instruction(
@@ -231,13 +229,13 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     """Return a note that lists files and lines that differ from those the model has seen; None if none do."""
     if not changed:
         return None
-    gone = [path for path, now in changed.items() if not now.version]
+    missing = [path for path, now in changed.items() if not now.version]
     edited = [_describe_changed_file(path, now.spans) for path, now in changed.items() if now.version]
     sentences = ["Files have changed since you read or edited them, and not by you."]
     if edited:
         sentences.append(f"Read again before you rely on them: {_list_paths(edited)}.")
-    if gone:
-        sentences.append(f"These are gone: {_list_paths(gone)}.")
+    if missing:
+        sentences.append(f"These are gone: {_list_paths(missing)}.")
     return Intervention(
         kind=InterventionKind.FILES_CHANGED,
         text=" ".join(sentences),
@@ -317,23 +315,24 @@ class _KnownVersion:
     """The proposal that produces this version; empty for a version that was read or reported."""
     with_edits_of: Collection[str] = ()
     """Other proposals whose edits this version contains."""
-    waits: bool = False
+    is_pending: bool = False
     """A part of the proposal is pending."""
-    parted: bool = False
+    is_partly_decided: bool = False
     """The user decided on parts of the proposal."""
-    gone: bool = False
+    is_taken_back: bool = False
     """The proposal was denied or undone as a whole."""
 
     def decide(self, event: ProposalDecided) -> None:
         """Update the state from a decision on this version's proposal."""
         again = event.decision in (DecisionKind.REOPENED, DecisionKind.EDITED)
         taken_back = event.decision in (DecisionKind.DENIED, DecisionKind.UNDONE)
-        self.waits = event.still_pending or again
+        self.is_pending = event.still_pending or again
         if event.decision is DecisionKind.UNDONE:
             # The undo also reverts decisions on parts of the proposal.
-            self.parted = False
-        self.parted = self.parted or bool(event.hunks) or event.decision is DecisionKind.PARTLY_APPROVED
-        self.gone = taken_back and not self.waits and not self.parted
+            self.is_partly_decided = False
+        if event.hunks or event.decision is DecisionKind.PARTLY_APPROVED:
+            self.is_partly_decided = True
+        self.is_taken_back = taken_back and not self.is_pending and not self.is_partly_decided
 
 
 class FileVersionsSeen:
@@ -355,11 +354,11 @@ class FileVersionsSeen:
 
     def after_events(self, events: Sequence[Event]) -> "FileVersionsSeen":
         """Return a copy with these events applied; this fold does not change."""
-        ahead = FileVersionsSeen()
-        ahead._files = {path: [replace(each) for each in known] for path, known in self._files.items()}
+        copied = FileVersionsSeen()
+        copied._files = {path: [replace(version) for version in known] for path, known in self._files.items()}
         for event in events:
-            ahead.apply(event)
-        return ahead
+            copied.apply(event)
+        return copied
 
     def apply(self, event: Event) -> None:
         match event:
@@ -372,14 +371,14 @@ class FileVersionsSeen:
                 self._apply_staged(event)
             case ProposalDecided():
                 for known in self._files.values():
-                    for each in known:
-                        if each.proposal == event.proposal:
-                            each.decide(event)
+                    for version in known:
+                        if version.proposal == event.proposal:
+                            version.decide(event)
 
     def _apply_versions(self, versions: Mapping[str, str]) -> None:
         for path, version in versions.items():
             known = self._files.setdefault(path, [])
-            if not any(each.waits for each in known):
+            if not any(version.is_pending for version in known):
                 known.clear()
             _add_version(known, _KnownVersion(version))
 
@@ -390,18 +389,19 @@ class FileVersionsSeen:
                 self._files.pop(stat.path, None)
         if event.supersedes:
             for known in self._files.values():
-                known[:] = [each for each in known if each.proposal != event.supersedes]
+                known[:] = [version for version in known if version.proposal != event.supersedes]
         # The model does not know the content that a command gave to a file that it never read.
         written = event.origin is not None and event.origin.kind is OriginKind.MODEL
         for path, version in event.versions.items():
             if written or path in self._files:
                 known = self._files.setdefault(path, [])
-                known[:] = [each for each in known if each.proposal != event.proposal]
-                _add_version(known, _KnownVersion(version, event.proposal, waits=True))
+                known[:] = [earlier for earlier in known if earlier.proposal != event.proposal]
+                _add_version(known, _KnownVersion(version, event.proposal, is_pending=True))
 
 
 def _add_version(known: list[_KnownVersion], version_seen: _KnownVersion) -> None:
-    version_seen.with_edits_of = {each.proposal for each in known if each.proposal and not each.gone}
+    others = (version for version in known if version.proposal and not version.is_taken_back)
+    version_seen.with_edits_of = {version.proposal for version in others}
     known.append(version_seen)
     del known[:-_MAX_VERSIONS]
 
@@ -409,16 +409,14 @@ def _add_version(known: list[_KnownVersion], version_seen: _KnownVersion) -> Non
 def _possible_versions(known_versions: Iterable[_KnownVersion]) -> tuple[str, ...]:
     """Return the versions that the file may derive from; a fully approved version replaces all earlier ones."""
     versions: list[str] = []
-    not_whole: set[str] = set()
-    for version_seen in known_versions:
-        if version_seen.gone or version_seen.parted:
-            not_whole.add(version_seen.proposal)
-        if version_seen.gone:
-            continue
-        if version_seen.waits or version_seen.parted or not not_whole.isdisjoint(version_seen.with_edits_of):
-            versions.append(version_seen.version)
-        else:
-            versions = [version_seen.version]
+    incomplete_proposals: set[str] = set()
+    for known in known_versions:
+        if known.is_taken_back or known.is_partly_decided:
+            incomplete_proposals.add(known.proposal)
+        if not known.is_taken_back:
+            is_certain = incomplete_proposals.isdisjoint(known.with_edits_of)
+            is_whole = not known.is_pending and not known.is_partly_decided
+            versions = [known.version] if is_certain and is_whole else [*versions, known.version]
     return tuple(dict.fromkeys(versions))
 
 

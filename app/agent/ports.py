@@ -88,7 +88,7 @@ class SessionPorts:
     """Services that one session uses."""
 
     sink: EventSink
-    others: OtherSessionLogs
+    other_sessions: OtherSessionLogs
     claim: TurnClaim
     service: ProposalService
     tools: ToolSet

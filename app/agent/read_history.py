@@ -90,7 +90,7 @@ def find_reads_before_message(
 
 def find_reads_before_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
     """Return what the model had read when it wrote a proposal; None if it is not in the log; call it on a thread."""
-    found = (one for one in reversed(events) if isinstance(one, ProposalStaged) and one.proposal == proposal)
+    found = (event for event in reversed(events) if isinstance(event, ProposalStaged) and event.proposal == proposal)
     staged = next(found, None)
     wanted = set(staged.calls) if staged is not None else set()
     for event in events:
@@ -104,13 +104,13 @@ def _record_arguments(call: ToolCall, seen: dict[str, _FileSeen]) -> None:
     if call.name in (*_TOOLS_WITHOUT_CONTENT, "read_file", "search_text"):
         return
     texts = list(_string_values(call.arguments))
-    for path, one in seen.items():
+    for path, file_seen in seen.items():
         name = path.rpartition("/")[2]
         if any(name in text for text in texts):
             # Remove the diff signs of a patch.
-            one.is_known = True
+            file_seen.is_known = True
             lines = (line.strip("+- \t") for text in texts for line in text.splitlines())
-            one.written.update(line for line in lines if line)
+            file_seen.written.update(line for line in lines if line)
 
 
 def _record_result(
@@ -137,9 +137,9 @@ def _record_result(
             searches[name[1]] = tuple(path for path, matches in found.items() if matches)
     elif call.name not in (*_TOOLS_WITHOUT_CONTENT, "read_file"):
         texts = list(_string_values(call.arguments))
-        for path, one in seen.items():
+        for path, file_seen in seen.items():
             if any(path.rpartition("/")[2] in text for text in texts):
-                one.add_lines(result.text.splitlines())
+                file_seen.add_lines(result.text.splitlines())
 
 
 def _string_values(value: Any) -> Iterator[str]:
@@ -147,5 +147,5 @@ def _string_values(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _string_values(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _string_values(item)

@@ -108,7 +108,7 @@ class Session(DecisionService):
         self.gate = self.log.attach(Gate(settings.policy))
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextCompactor(self.log)
-        self.spent = self.log.attach(SessionTokenTotals())
+        self.token_totals = self.log.attach(SessionTokenTotals())
         self._usage = self.log.attach(UsageMeter())
         images = self.log.attach(NextRequestImagesFold(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
@@ -125,14 +125,14 @@ class Session(DecisionService):
             lambda: self.settings,
             lambda: self._turns.feedback.unanswered,
         )
-        briefing = TurnStartInterventions(
+        turn_start = TurnStartInterventions(
             self.log, ports.service, session_id, self.pending, lambda: self.settings.plan
         )
         self._turns = TurnRunner(
             self.log,
             ports.claim,
             self._make_turn,
-            briefing.compose_interventions,
+            turn_start.compose_interventions,
             self._publish,
             self._reset_after_claim,
         )
@@ -140,7 +140,7 @@ class Session(DecisionService):
         self.phase = SessionPhase.IDLE
         if ports.claim.is_held:
             self._reset_after_claim()
-        self.aside = SideQuestionService(
+        self.side_questions = SideQuestionService(
             self.log,
             session_id,
             lambda: self.ports,
@@ -290,7 +290,7 @@ class Session(DecisionService):
     async def close(self) -> None:
         """Stop the running turn and wait until its events are stored; the session can be opened again later."""
         self.permission_requests.withdraw_all()
-        await asyncio.gather(self.aside.close(), self._turns.close())
+        await asyncio.gather(self.side_questions.close(), self._turns.close())
 
     # Turns
 
@@ -324,7 +324,6 @@ class Session(DecisionService):
     # Decisions
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
-        """Record a decision that was carried out; raises NotRecorded."""
         try:
             await self._record_for_session(session_id_of_proposal(result.proposal, self.id), event)
         except Exception as error:
@@ -340,16 +339,16 @@ class Session(DecisionService):
         store reports it to all other sessions that have the proposal.
         """
         if owner != self.id and event.proposal not in self.pending.proposed:
-            other = await self.ports.others.record(owner, [event])
+            other = await self.ports.other_sessions.record(owner, [event])
             if other is not None:
                 await self.log.append(delivery_notice(event, other))
                 return
-        await self._turns.record_decision(event, speaks=has_feedback(event))
+        await self._turns.record_decision(event, has_feedback=has_feedback(event))
         await self._notify_unseen_images(event.images)
 
     async def _record_changed_proposals(self, changed: Sequence[Proposal]) -> None:
         for owner, events in changed_proposal_events_by_session(changed, self.id).items():
-            if owner == self.id or await self.ports.others.record(owner, events) is None:
+            if owner == self.id or await self.ports.other_sessions.record(owner, events) is None:
                 await self.log.append(*events)
         if changed:
             self._publish(ProposalsChanged(tuple(proposal.id for proposal in changed)))

@@ -27,7 +27,6 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.log import EventLog
-from app.conversation.markdown_export import make_code_fence
 from app.conversation.payload.compaction_plan import (
     PruneStep,
     TokenMeter,
@@ -50,6 +49,7 @@ from app.llm.values.requests_and_updates import (
 )
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
+from app.text.safe_text import make_code_fence
 from app.tools.base.contract import ToolError
 from app.tools.base.targets import find_secret_reason
 from app.workspace.paths import Workspace

@@ -54,13 +54,10 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
             move_text = "run calls"
         case SendRequest(nudge=nudge):
             move_text = f"request: {nudge}" if nudge else "request"
-    state_values = {
-        field.name: getattr(state, field.name) for field in fields(state) if not field.name.endswith("_message")
-    }
     facts = {
-        name: value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else value
-        for name, value in state_values.items()
-        if value
+        field.name: value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else value
+        for field in fields(state)
+        if not field.name.endswith("_message") and (value := getattr(state, field.name))
     }
     return LadderMove(rung=move.rung, move=move_text, facts=facts)
 
@@ -76,7 +73,6 @@ class TraceFile:
         self._first_piece_seen = False
 
     def __call__(self, update: Update) -> None:
-        """Write a line for an update that is traced."""
         match update:
             case EventRecorded(event=RequestSent()):
                 self._sent_at, self._first_piece_seen = time.monotonic(), False

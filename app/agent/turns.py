@@ -75,10 +75,10 @@ class SessionOpenElsewhere(Exception):
 
 
 class _UserInputWatcher:
-    """Fold that calls `tell` for each queued message and decision of the user, from any process."""
+    """Fold that calls `on_input` for each queued message and decision of the user, from any process."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._on_input = tell
+    def __init__(self, on_input: Callable[[], None]) -> None:
+        self._on_input = on_input
 
     def apply(self, event: Event) -> None:
         if isinstance(event, MessageQueued | ProposalDecided):
@@ -91,25 +91,25 @@ class TurnRunner:
     All turn starts are serialised by the lock `_start_lock`; preconditions are checked again while it is held.
 
     Args:
-        brief: Composes the program's messages to the model at the start of a turn.
-        owned: Called when this process has acquired the claim: then no turn runs, whatever the log says.
+        compose_interventions: Composes the program's messages to the model at the start of a turn.
+        on_claimed: Called when this process has acquired the claim: then no turn runs, whatever the log says.
     """
 
     def __init__(
         self,
         log: EventLog,
         claim: TurnClaim,
-        make: Callable[[Interrupter], Turn],
-        brief: Callable[[Sequence[Event]], Awaitable[Sequence[Event]]],
+        make_turn: Callable[[Interrupter], Turn],
+        compose_interventions: Callable[[Sequence[Event]], Awaitable[Sequence[Event]]],
         publish: Callable[[Update], None],
-        owned: Callable[[], None],
+        on_claimed: Callable[[], None],
     ) -> None:
         self._log = log
         self._claim = claim
-        self._make_turn = make
-        self._compose_briefing = brief
+        self._make_turn = make_turn
+        self._compose_interventions = compose_interventions
         self._publish = publish
-        self._on_claimed = owned
+        self._on_claimed = on_claimed
         self.state = log.attach(TurnState())
         """The running turn, or the last one."""
         self.feedback = log.attach(UnansweredDenials())
@@ -199,9 +199,9 @@ class TurnRunner:
                 self._interrupter = Interrupter()
                 self._start_task(lambda turn: turn.compact())
 
-    async def record_decision(self, event: Event, *, speaks: bool) -> None:
-        """Record a decision; if it has feedback (`speaks`) and no turn runs, start a turn."""
-        may_begin = speaks and await self.claim_turns()
+    async def record_decision(self, event: Event, *, has_feedback: bool) -> None:
+        """Record a decision; if it `has_feedback` and no turn runs, start a turn."""
+        may_begin = has_feedback and await self.claim_turns()
         async with self._start_lock:
             if may_begin and not self.is_busy and self.question is None:
                 await self._begin_turn("feedback", event)
@@ -298,8 +298,8 @@ class TurnRunner:
         self._is_starting, self._continue_requested = True, False
         self._interrupter = Interrupter()
         try:
-            briefing = await self._compose_briefing(events)
-            await self._log.append(TurnStarted(cause=cause), *briefing, *events)
+            interventions = await self._compose_interventions(events)
+            await self._log.append(TurnStarted(cause=cause), *interventions, *events)
             # The events that start the turn must not count as messages that arrive during it.
             self._interrupter.user_input_arrived.clear()
             self._start_task(lambda turn: turn.run())
@@ -325,10 +325,12 @@ class TurnRunner:
             self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
             if not self._is_closing:
                 # After an error, a turn for feedback would fail again in the same way.
-                heeds = not failed and not self._interrupter.is_stopped
-                following = asyncio.create_task(self._start_follow_up(asyncio.current_task(), heeds=heeds))
-                self._follow_up_tasks.add(following)
-                following.add_done_callback(self._follow_up_tasks.discard)
+                use_feedback = not failed and not self._interrupter.is_stopped
+                follow_up = asyncio.create_task(
+                    self._start_follow_up(asyncio.current_task(), use_feedback=use_feedback)
+                )
+                self._follow_up_tasks.add(follow_up)
+                follow_up.add_done_callback(self._follow_up_tasks.discard)
 
     async def _record_failed_turn(self, error: Exception) -> None:
         """Record the end of a turn after an error of the store or a defect; if that fails, publish the error."""
@@ -342,11 +344,11 @@ class TurnRunner:
             pass
         self._publish(SessionFailed(message))
 
-    async def _start_follow_up(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
+    async def _start_follow_up(self, ended: asyncio.Task[Any] | None, *, use_feedback: bool) -> None:
         """Start the next turn after one has ended: with feedback given during it, else with queued messages.
 
         Args:
-            heeds: whether feedback may start a turn; False if the user stopped the ended turn or it failed.
+            use_feedback: whether feedback may start a turn; False if the user stopped the ended turn or it failed.
         """
         try:
             if ended is not None:
@@ -354,7 +356,7 @@ class TurnRunner:
             async with self._start_lock:
                 if self.is_busy or self._is_closing or self.question is not None:
                     return
-                if self._has_deliverable_feedback and heeds:
+                if self._has_deliverable_feedback and use_feedback:
                     await self._begin_turn("feedback")
                 elif self.queue or self._continue_requested:
                     await self._continue()

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -193,11 +192,6 @@ def _report_write_errors() -> Iterator[None]:
         raise
     except OSError as error:
         raise CommandError(stdout_error_message(error)) from error
-
-
-def format_time(moment: float) -> str:
-    """Return a Unix time as local date and time, to the minute."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 def stdout_error_message(error: OSError) -> str:

@@ -126,7 +126,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
         try:
             recover_interrupted_work_and_notify(runtime, print_error)
             runtime.check_unread_limit()
-            with open_debug_file(arguments.debug) as runtime.debug:
+            with open_debug_file(arguments.debug) as runtime.trace_file:
                 return await _turn(runtime, prompt, arguments)
         finally:
             runtime.close()
@@ -534,8 +534,8 @@ def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | N
 
 async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, question: str) -> SideExchange:
     """Ask a side question in a session; return it with its answer. Raises CommandError."""
-    uid = await session.aside.ask(anchor, question)
-    await session.aside.wait_until_idle()
+    uid = await session.side_questions.ask(anchor, question)
+    await session.side_questions.wait_until_idle()
     exchange = next(one for one in collect_side_exchanges(session.log.events) if one.question.uid == uid)
     if exchange.answer is None:
         raise CommandError("The answer could not be kept.")

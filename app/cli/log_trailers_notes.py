@@ -8,7 +8,6 @@ from pathlib import Path
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    format_time,
     print_error,
     print_json,
     print_line,
@@ -33,7 +32,7 @@ from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
 from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableChecker
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
 
 _SHOWN = 12
@@ -67,7 +66,7 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
     for one in decisions:
         feedback = one.words.feedback
         said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
-        said += "  (words were said that are not kept as they were)" if one.words_lost else ""
+        said += "  (the stored feedback is missing or was changed)" if one.words_lost else ""
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.description})" if (caller := _caller(one)) else ""

@@ -107,7 +107,7 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
     if arguments.debug is not None:
-        runtime.debug = await asyncio.to_thread(stack.enter_context, open_debug_file(arguments.debug))
+        runtime.trace_file = await asyncio.to_thread(stack.enter_context, open_debug_file(arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.command_output import CommandError, ExitCode, format_time, print_json, print_line, print_text
+from app.cli.command_output import CommandError, ExitCode, print_json, print_line, print_text
 from app.cli.json_documents import (
     ImportRepairJson,
     SearchHitJson,
@@ -33,7 +33,7 @@ from app.sandbox.run_folders import versions_kept_for_workspace
 from app.storage import NoSuchSession
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_time
 
 if TYPE_CHECKING:
     from app.runtime.review_report import ReviewReport

@@ -13,7 +13,6 @@ from app.attestation.commit_verification import AcceptedReview, FileVerification
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    format_time,
     print_error,
     print_json,
     print_line,
@@ -21,7 +20,7 @@ from app.cli.command_output import (
 )
 from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitJson
 from app.git.run_git import GitFailed
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_time
 from app.text.safe_text import escape_unsafe
 
 

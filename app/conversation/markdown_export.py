@@ -1,6 +1,5 @@
 """Export a session as Markdown: messages, proposals, and who decided what and when."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -25,6 +24,7 @@ from app.conversation.events import (
 )
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, join_quoted_names
+from app.text.safe_text import make_code_fence
 
 _STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -120,11 +120,6 @@ def make_code_block(text: str, language: str) -> str:
     """Return a code block; its fence is longer than any in the text."""
     fence = make_code_fence(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
-def make_code_fence(text: str) -> str:
-    """Return a fence of backquotes that is longer than any in the text."""
-    return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)
 
 
 def quote_text(text: str) -> str:

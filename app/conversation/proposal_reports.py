@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from app.conversation.events import CallDenied, DecisionKind, Event, ProposalChanged, ProposalDecided, ProposalStaged
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.text.safe_text import make_code_fence
 
 
 def format_decision_facts(decided: ProposalDecided) -> str:
@@ -106,9 +107,7 @@ def format_hunk_outcomes(hunks: Sequence[HunkOutcome], *, on_disk: bool = False)
 
 def _format_comment(comment: LineComment) -> str:
     side = " (before the change)" if comment.side == "old" else ""
-    fence = "```"
-    while fence in comment.quote:
-        fence += "`"
+    fence = make_code_fence(comment.quote)
     quote = f"\n{fence}diff\n{comment.quote}\n{fence}" if comment.quote else ""
     return f"{comment.path}:{comment.line}{side}{quote}\n{comment.text}"
 

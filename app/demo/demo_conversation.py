@@ -13,6 +13,8 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
+from app.text.safe_text import make_code_fence
+
 WORDING: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 MODEL_ID = "signoff-demo"
 PATH_PATTERN = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@.-]*\w\.[A-Za-z]\w{0,9}\b|(?<![\w/])(?:[\w@.-]+/)+[\w@.-]+")
@@ -40,8 +42,7 @@ class DemoReply:
 def make_code_block_of_last_lines(text: str, *, language: str = "") -> str:
     """Return the last lines of a text as a fenced code block that its content cannot close."""
     shown = "\n".join(text.strip("\n").splitlines()[-MAX_QUOTED_LINES:])
-    longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
-    fence = "`" * (longest + 1)
+    fence = make_code_fence(shown)
     return f"{fence}{language}\n{shown}\n{fence}"
 
 

@@ -212,16 +212,11 @@ def to_signed_review(
 
 def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewEvidence, ...]:
     """Return the evidence in the signed form."""
+    if fact is None:
+        return ()
     return tuple(
-        ReviewEvidence(
-            path=hunk_evidence.path,
-            hunk=hunk_evidence.hunk,
-            verdict=hunk_evidence.verdict,
-            tests=hunk_evidence.tests,
-            check=fact.check,
-        )
-        for hunk_evidence in (fact.hunks if fact is not None else ())
-        if fact is not None
+        ReviewEvidence(path=hunk.path, hunk=hunk.hunk, verdict=hunk.verdict, tests=hunk.tests, check=fact.check)
+        for hunk in fact.hunks
     )
 
 
@@ -353,7 +348,7 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
     """Return a decision as a JSON document for others: without feedback; with denied hunks only if `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
-    document: dict[str, Any] = {
+    return {
         "proposal": entry.proposal,
         "time": round(entry.time),
         "who": entry.who,
@@ -368,7 +363,6 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
         "files": [{"path": file.path, "base": file.base, "result": file.result} for file in entry.files],
         "entry": entry.number,
     }
-    return document
 
 
 def _entries_since_parents(

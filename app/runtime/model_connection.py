@@ -187,7 +187,7 @@ def create_or_resume_session(
     runtime.skills = load_skills(runtime)
     ports = SessionPorts(
         sink=SessionEventSink(runtime.sessions, record.id),
-        others=StoredOtherSessionLogs(runtime),
+        other_sessions=StoredOtherSessionLogs(runtime),
         claim=claim,
         service=runtime.service,
         tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
@@ -206,8 +206,8 @@ def create_or_resume_session(
     )
     session = Session(record.id, ports, make_turn_settings(runtime, settings, record, notify), events)
     session.subscribe(partial(_note_permission_request, session, claim))
-    if runtime.debug is not None:
-        session.subscribe(runtime.debug)
+    if runtime.trace_file is not None:
+        session.subscribe(runtime.trace_file)
     return session
 
 

@@ -128,7 +128,7 @@ class OpenWorkspace:
     """Runs hooks for writes to the stores."""
     skills: "Skills | None" = None
     """The skills in the system prompt of the session that was opened last."""
-    debug: "TraceFile | None" = None
+    trace_file: "TraceFile | None" = None
     """Writes a trace of each opened session."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
@@ -158,7 +158,7 @@ class OpenWorkspace:
         with self._creation_lock:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
-                self._sessions.happened = self.hook_dispatcher.on_events_written
+                self._sessions.on_events_written = self.hook_dispatcher.on_events_written
             return self._sessions
 
     @property
@@ -178,7 +178,7 @@ class OpenWorkspace:
                 self._proposals = SqliteProposalStore(
                     self.database, self.name, self.signal, self._user_name, self.unread_limit
                 )
-                self._proposals.staged = self.hook_dispatcher.on_proposal_staged
+                self._proposals.on_proposal_staged = self.hook_dispatcher.on_proposal_staged
             return self._proposals
 
     @property

@@ -8,11 +8,10 @@ into the general notes.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 
 from app.conversation.events import SideExchange, collect_side_exchanges
-from app.conversation.markdown_export import make_code_block, make_code_fence, quote_text
+from app.conversation.markdown_export import make_code_block, quote_text
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed
@@ -31,7 +30,8 @@ from app.proposals.values.origin import OriginKind
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_time
+from app.text.safe_text import make_code_fence
 from app.tools.base.contract import escape_surrogates
 
 SIDE_QUESTIONS_HEADING = "Asked aside"
@@ -122,17 +122,12 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
         yield DeniedPartText(change.path, lines(without), lines(part.before))
 
 
-def format_time(moment: float) -> str:
-    """Return a local date and time."""
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
-
-
 def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     """Return lines on the outcome of a decision, on who made it, and on what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
     facts += [f"attached {join_quoted_names(images)}"] if images else []
-    facts += ["words were said that are not kept as they were"] if decision.words_lost else []
+    facts += ["the stored feedback is missing or was changed"] if decision.words_lost else []
     if entry is None:
         return facts
     numbers_by_state = (
@@ -154,10 +149,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     facts += [entry.recipe_description] if entry.recipe else []
     if (evidence := circumstances.evidence) is not None:
         facts.append(f"without each hunk, by {evidence.check} ({evidence.selection}):")
-        facts += [
-            f"hunk {hunk_evidence.hunk} of {hunk_evidence.path}: {hunk_evidence.description}"
-            for hunk_evidence in evidence.hunks
-        ]
+        facts += [f"hunk {hunk.hunk} of {hunk.path}: {hunk.description}" for hunk in evidence.hunks]
     return facts
 
 
@@ -335,11 +327,8 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
                 _add_comment(review, comment, files.get(comment.path))
         for change in report.proposal.files:
             if change.edited and not change.binary:
-                base_lines, result_lines = (
-                    _version_lines(runtime, change.base),
-                    _version_lines(runtime, change.result),
-                )
-                _add_suggestions(review, change, files[change.path], base_lines, result_lines)
+                old, new = _version_lines(runtime, change.base), _version_lines(runtime, change.result)
+                _add_suggestions(review, change, files[change.path], old, new)
     return review
 
 

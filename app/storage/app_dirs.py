@@ -2,26 +2,45 @@
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 HOME_VARIABLE = "SIGNOFF_HOME"
 """Environment variable with a folder that contains both folders."""
 
 
-class AppDirs(NamedTuple):
+class AppDirs:
     """The folders and files of one installation for one user."""
 
-    config: Path
-    """Folder of `config.toml`, `themes/` and other files that the user writes."""
-    state: Path
-    """Folder of the database and the locks; only its owner can read it."""
-    home: Path | None = None
-    """The folder above both if `SIGNOFF_HOME` is set."""
-
-    @property
-    def config_file(self) -> Path:
-        """Return the user's configuration file."""
-        return self.config / "config.toml"
+    def __init__(self, config: Path, state: Path, home: Path | None = None) -> None:
+        self.config = config
+        """Folder of `config.toml`, `themes/` and other files that the user writes."""
+        self.state = state
+        """Folder of the database and the locks; only its owner can read it."""
+        self.home = home
+        """The folder above both if `SIGNOFF_HOME` is set."""
+        self.config_file = config / "config.toml"
+        """The user's configuration file."""
+        self.themes = config / "themes"
+        """The folder of the user's themes."""
+        self.commands = config / "commands"
+        """The folder of the user's custom commands."""
+        self.skills = config / "skills"
+        """The folder of the user's skills; each skill is a folder in it."""
+        self.database = state / "signoff.db"
+        """The database file, which all workspaces share."""
+        self.locks = state / "locks"
+        """The folder of the lock files: one per workspace and one per open session."""
+        self.runs = state / "runs"
+        """The folder of the temporary folders of running commands."""
+        self.kept_versions = state / "kept"
+        """The folder of versions of ignored files that could not be written back after a command."""
+        self.tokens = state / "tokens.json"
+        """The file of the OAuth tokens of MCP servers."""
+        self.log = state / "signoff.log"
+        """The log file of internal errors."""
+        self.first_pictures = state / "first-pictures"
+        """The folder of the pictures that are shown while the app is loaded."""
+        self.signals = state / "signals"
+        """The folder of the files that signal changes to other processes, one per workspace."""
 
     @property
     def misplaced_config_file(self) -> Path | None:
@@ -31,64 +50,9 @@ class AppDirs(NamedTuple):
         misplaced = self.home / self.config_file.name
         return misplaced if misplaced.exists() else None
 
-    @property
-    def themes(self) -> Path:
-        """Return the folder of the user's themes."""
-        return self.config / "themes"
-
-    @property
-    def commands(self) -> Path:
-        """Return the folder of the user's custom commands."""
-        return self.config / "commands"
-
-    @property
-    def skills(self) -> Path:
-        """Return the folder of the user's skills; each skill is a folder in it."""
-        return self.config / "skills"
-
-    @property
-    def database(self) -> Path:
-        """Return the database file, which all workspaces share."""
-        return self.state / "signoff.db"
-
-    @property
-    def locks(self) -> Path:
-        """Return the folder of the lock files: one per workspace and one per open session."""
-        return self.state / "locks"
-
-    @property
-    def runs(self) -> Path:
-        """Return the folder of the temporary folders of running commands."""
-        return self.state / "runs"
-
-    @property
-    def kept_versions(self) -> Path:
-        """Return the folder of versions of ignored files that could not be written back after a command."""
-        return self.state / "kept"
-
     def session_lock(self, session_id: str) -> Path:
         """Return the lock file of a session."""
         return self.locks / f"session-{session_id}.lock"
-
-    @property
-    def tokens(self) -> Path:
-        """Return the file of the OAuth tokens of MCP servers."""
-        return self.state / "tokens.json"
-
-    @property
-    def log(self) -> Path:
-        """Return the log file of internal errors."""
-        return self.state / "signoff.log"
-
-    @property
-    def first_pictures(self) -> Path:
-        """Return the folder of the pictures that are shown while the app is loaded."""
-        return self.state / "first-pictures"
-
-    @property
-    def signals(self) -> Path:
-        """Return the folder of the files that signal changes to other processes, one per workspace."""
-        return self.state / "signals"
 
 
 def find_app_dirs() -> AppDirs:

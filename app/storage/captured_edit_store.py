@@ -163,7 +163,7 @@ class CapturedEditStore:
             check_unread_limit(connection, self._workspace, unread_limit)
             proposal_key = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
-                row = connection.execute(RESERVE, (self._workspace,)).fetchone()
+                row = connection.execute(RESERVE_PROPOSAL_NUMBER, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
             connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
             connection.executemany(
@@ -242,7 +242,7 @@ class CapturedEditStore:
         return [CapturedAgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
 
 
-RESERVE = (
+RESERVE_PROPOSAL_NUMBER = (
     "INSERT INTO proposal_numbers VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last"
 )
 """The number of the next proposal of a workspace."""

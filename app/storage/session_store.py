@@ -92,7 +92,7 @@ class SessionStore:
         self._database = database
         self._workspace = workspace
         self._signal = signal
-        self.happened: Callable[[str, Sequence[Event]], None] = lambda session_id, events: None
+        self.on_events_written: Callable[[str, Sequence[Event]], None] = lambda session_id, events: None
         """Called with the session id and the events after this process has written them."""
 
     @property
@@ -192,7 +192,7 @@ class SessionStore:
         """
         stored = self._insert_events(session_id, events, after=after)
         self._signal.send()
-        self.happened(session_id, stored[len(stored) - len(events) :])
+        self.on_events_written(session_id, stored[len(stored) - len(events) :])
         return stored
 
     def _insert_events(
@@ -280,7 +280,7 @@ class SessionStore:
         with self._database.transaction() as connection:
             _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
         self._signal.send()
-        self.happened("", [decided])
+        self.on_events_written("", [decided])
 
     def decisions(self, proposal: str = "") -> list[AuditEntry]:
         """Return the decisions on one proposal or on all, oldest first."""

@@ -16,7 +16,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage import StorageError
-from app.storage.captured_edit_store import RESERVE
+from app.storage.captured_edit_store import RESERVE_PROPOSAL_NUMBER
 from app.storage.compact_records import make_memory_saving_copy
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -53,13 +53,13 @@ class SqliteProposalStore:
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
-        self.staged: Callable[[Proposal], None] = lambda proposal: None
+        self.on_proposal_staged: Callable[[Proposal], None] = lambda proposal: None
         """Called with each new proposal after it is written."""
 
     def reserve_proposal_id(self) -> str:
         """Reserve the next proposal id."""
         with self._database.transaction() as connection:
-            row = connection.execute(RESERVE, (self._workspace,)).fetchone()
+            row = connection.execute(RESERVE_PROPOSAL_NUMBER, (self._workspace,)).fetchone()
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
@@ -85,7 +85,7 @@ class SqliteProposalStore:
         self._signal.send()
         for proposal in proposals:
             if proposal.id not in known_ids:
-                self.staged(proposal)
+                self.on_proposal_staged(proposal)
 
     def _adds_unread_lines(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
         """Return whether a proposal adds unread lines: not if it is on disk, from signoff itself, or counted

@@ -1,11 +1,17 @@
-"""Counts and durations as texts: `2 files`, `1h30m`."""
+"""Counts, times and durations as texts: `2 files`, `2026-11-02 10:15`, `1h30m`."""
 
 import re
+import time
 
 
 def format_count(number: int, noun: str) -> str:
     """Return a count with its noun, such as `1 file` or `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_time(moment: float) -> str:
+    """Return a Unix time as local date and time, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 _DURATION = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)?", re.ASCII)

@@ -154,3 +154,8 @@ def _glyph_for(character: str) -> str:
     if IS_BLANK.match(character):
         return SPACE_GLYPH if unicodedata.category(character) == "Zs" else BLANK_GLYPH
     return BIDI_GLYPHS.get(character, INVISIBLE_GLYPH)
+
+
+def make_code_fence(text: str) -> str:
+    """Return the fence of a Markdown code block that its text cannot close: longer than any fence in the text."""
+    return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)

@@ -17,10 +17,10 @@ from app.runtime.review_report import (
     DeniedPartText,
     ReviewReport,
     describe_recorded_decision,
-    format_time,
     side_answer_heading,
     side_question_heading,
 )
+from app.text.quantities import format_time
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import built_in_theme
 from widgets.diff.diff_colours import make_diff_variable_defaults

@@ -75,7 +75,7 @@ def make_status_values(
         reading=reading or ReviewReadingStatus(),
         context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
-        spent=session.spent.total,
+        spent=session.token_totals.total,
         branch=branch_name,
         denials=session.pending.denials_in_row,
         asks=asks,

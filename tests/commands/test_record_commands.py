@@ -129,7 +129,7 @@ def test_changed_feedback_is_not_shown_and_reported(root: Path, capsys: pytest.C
     line = printed(capsys, "log", "--json")[-1]
     assert (line["feedback"], line["words_lost"]) == ("", True)
     assert main(["log"]) == 0
-    assert "words were said that are not kept as they were" in capsys.readouterr().out
+    assert "the stored feedback is missing or was changed" in capsys.readouterr().out
     assert main(["export", "P3", "--review"]) == 0
     assert "yes this" not in capsys.readouterr().out.partition("## Denied")[2]
     assert main(["log", "--verify"]) == 3

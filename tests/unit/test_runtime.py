@@ -258,7 +258,7 @@ def test_a_report_says_what_is_missing() -> None:
     assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=False)) == [
         "a.txt"
     ]
-    lost = ["a.txt", "words were said that are not kept as they were"]
+    lost = ["a.txt", "the stored feedback is missing or was changed"]
     assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=True)) == lost
 
 

@@ -214,5 +214,5 @@ async def test_a_llama_server_answers_and_counts_tokens(server: WireServer, tmp_
         async with bench(server, tmp_path, base_url=f"{llama.url}/v1") as on:
             await on.say("Hello")
             assert on.stopped == "answer"
-            assert on.session.spent.total.input > 0
+            assert on.session.token_totals.total.input > 0
         assert server.requests == []

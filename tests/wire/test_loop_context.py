@@ -67,10 +67,10 @@ async def test_the_compact_command_lets_the_model_summarise(server: WireServer, 
     async with bench(server, tmp_path) as on:
         await talk(on, server)
         server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
-        before = on.session.spent.total
+        before = on.session.token_totals.total
         await on.session.compact()
         await on.session.wait_until_idle()
-        after = on.session.spent.total
+        after = on.session.token_totals.total
         assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
         (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
         assert compacted.method == "summary" and "SUMMARY" in compacted.summary

@@ -182,13 +182,13 @@ class Play:
     async def settled(self) -> None:
         async with asyncio.timeout(MAX_WAIT_SECONDS):
             await self.session.wait_until_idle()
-            await self.session.aside.wait_until_idle()
+            await self.session.side_questions.wait_until_idle()
 
     async def ask_aside(self) -> None:
         """A side question, beside the turn that runs."""
         waiting = self.on.runtime.service.pending()
-        if waiting and not self.session.aside.is_answer_awaited(place := place_of(waiting[-1])):
-            await self.session.aside.ask(place, "Why?")
+        if waiting and not self.session.side_questions.is_answer_awaited(place := place_of(waiting[-1])):
+            await self.session.side_questions.ask(place, "Why?")
 
     def check(self) -> None:
         """All that went out was valid; each thing that the user said is in it once; the gate's word is the last."""

@@ -65,7 +65,7 @@ async def test_the_cost_limit_ends_a_turn_with_one_closing_request(server: WireS
         assert [request.closing for request in server.requests].count(True) == 1 and closing.closing
         assert closing.body["tools"] == server.requests[0].body["tools"]
         assert closing.messages[-1]["role"] == "system" and "cost" in str(closing.messages[-1]["content"])
-        assert on.session.spent.total.cost is not None and 0.1 < on.session.spent.total.cost <= 0.2
+        assert on.session.token_totals.total.cost is not None and 0.1 < on.session.token_totals.total.cost <= 0.2
         assert ended(on).limit == "cost" and ended(on).stopped == "answer"
         assert "cost limit of $0.20" in ended(on).message and "--max-cost" in ended(on).message
         on.check()

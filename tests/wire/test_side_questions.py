@@ -67,8 +67,8 @@ def place_of(proposal: Proposal) -> ThreadAnchor:
 
 async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:
     """Ask aside and wait for what comes of it."""
-    uid = await on.session.aside.ask(place_of(proposal), text, picked)
-    await on.session.aside.wait_until_idle()
+    uid = await on.session.side_questions.ask(place_of(proposal), text, picked)
+    await on.session.side_questions.wait_until_idle()
     return next(event for event in on.events if isinstance(event, SideAnswer) and event.question == uid)
 
 
@@ -86,7 +86,7 @@ async def test_a_side_question_sends_tools_and_history_but_runs_no_calls(
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
         proposal = await stage(on)
-        before, spent = server.last, on.session.spent.total
+        before, spent = server.last, on.session.token_totals.total
         server.say("Nothing *calls* it.", prompt_tokens=900, completion_tokens=30)
         answer = await ask(on, proposal, "what calls this?", "+    return 'Hi ' + name")
         sent = server.last
@@ -101,7 +101,7 @@ async def test_a_side_question_sends_tools_and_history_but_runs_no_calls(
         assert [text for role, text in sent.said if role == "assistant"] == ["Have a look."]
         assert (answer.text, answer.state, answer.note) == ("Nothing *calls* it.", "complete", "")
         assert answer.usage is not None and answer.usage.prompt_tokens >= 900
-        assert on.session.spent.total == spent.add(answer.usage)
+        assert on.session.token_totals.total == spent.add(answer.usage)
         assert on.session.gate.is_closed and on.file == FILE
         assert (
             on.session.requests.last_sent is not None and on.session.requests.last_sent.payload.tool_choice == "none"
@@ -322,22 +322,22 @@ async def test_a_side_question_runs_during_a_turn(
         server.model(lambda request: stream(chunk("So far"), STALL))
         turn = asyncio.create_task(on.say("Tell me a story"))
         await until(lambda: any(isinstance(one, TextStreamed) and one.text == "So far" for one in on.updates))
-        uid = await on.session.aside.ask(place_of(proposal), "why?")
+        uid = await on.session.side_questions.ask(place_of(proposal), "why?")
         await until(lambda: any(isinstance(one, SideAnswerStreamed) for one in on.updates))
         with pytest.raises(ProposalError, match="still being written"):
-            await on.session.aside.ask(place_of(proposal), "again?")
-        assert on.session.aside.stop(uid)
-        await on.session.aside.wait_until_idle()
+            await on.session.side_questions.ask(place_of(proposal), "again?")
+        assert on.session.side_questions.stop(uid)
+        await on.session.side_questions.wait_until_idle()
         assert on.session.is_busy, "the turn goes on"
         answer = next(event for event in on.events if isinstance(event, SideAnswer))
         assert (answer.state, answer.text) == ("interrupted", "So far")
-        await on.session.aside.ask(place_of(proposal), "why then?")
+        await on.session.side_questions.ask(place_of(proposal), "why then?")
         await until(lambda: sum(isinstance(one, SideAnswerStreamed) for one in on.updates) == 2)
         on.session.interrupt()
         await turn
-        assert on.stopped == "aborted" and on.session.aside.is_answer_awaited(place_of(proposal))
+        assert on.stopped == "aborted" and on.session.side_questions.is_answer_awaited(place_of(proposal))
         await on.session.close()
-        assert not on.session.aside.is_answer_awaited(place_of(proposal)), (
+        assert not on.session.side_questions.is_answer_awaited(place_of(proposal)), (
             "what is out ends with the session, and is recorded"
         )
         assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
@@ -367,9 +367,9 @@ async def test_a_side_question_sends_no_secrets(
         (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
         proposal = on.runtime.service.stage_patch(patch)
         with pytest.raises(ProposalError, match="looks like a secret"):
-            await on.session.aside.ask(place_of(proposal), "what is it?")
+            await on.session.side_questions.ask(place_of(proposal), "what is it?")
         assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
-        assert not on.session.aside.is_answer_awaited(place_of(proposal))
+        assert not on.session.side_questions.is_answer_awaited(place_of(proposal))
 
 
 async def test_a_link_out_of_the_workspace_is_not_read_for_a_side_question(
@@ -389,12 +389,12 @@ async def test_a_side_question_about_a_file_or_a_missing_hunk(
         place = place_of(await stage(on))
         server.always(Turn("Because."))
         for hunk, words in (("", "is about greet.py as a whole (edit)"), ("gone", "it is no more as it was")):
-            await on.session.aside.ask(place._replace(hunk=hunk), "why?")
-            await on.session.aside.wait_until_idle()
+            await on.session.side_questions.ask(place._replace(hunk=hunk), "why?")
+            await on.session.side_questions.wait_until_idle()
             assert words in str(server.last.said)
         with pytest.raises(ProposalError, match=r"other\.py is not in P1 any more"):
-            await on.session.aside.ask(place._replace(path="other.py"), "why?")
-        assert not on.session.aside.stop("no question")
+            await on.session.side_questions.ask(place._replace(path="other.py"), "why?")
+        assert not on.session.side_questions.stop("no question")
 
 
 async def test_an_answer_that_cannot_be_stored_is_discarded(
@@ -409,11 +409,11 @@ async def test_an_answer_that_cannot_be_stored_is_discarded(
             return Turn("Because.")
 
         server.model(lose)
-        uid = await on.session.aside.ask(place, "why?")
-        await on.session.aside.wait_until_idle()
+        uid = await on.session.side_questions.ask(place, "why?")
+        await on.session.side_questions.wait_until_idle()
         assert SideAnswerDiscarded(uid, over=True) in on.updates
         (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
-        assert "could not be kept" in failed and not on.session.aside.is_answer_awaited(place)
+        assert "could not be kept" in failed and not on.session.side_questions.is_answer_awaited(place)
 
 
 async def test_a_call_written_as_text_in_a_side_answer_is_removed(

@@ -60,7 +60,7 @@ class _MessageConverter:
         """Texts of the system messages so far; repeated ones are skipped."""
         self._open_calls: dict[str, ToolCall] = {}
         """Calls of the last response without a result, by uid, in order."""
-        self._by_wire_id: dict[str, list[str]] = {}
+        self._uids_by_wire_id: dict[str, list[str]] = {}
         """Uids of the calls in the latest response that used a wire id."""
         self._answered_uids: set[str] = set()
 
@@ -129,7 +129,7 @@ class _MessageConverter:
         )
         self._open_calls = {call.uid: call for call in calls}
         for wire_id in {call.wire_id for call in calls}:
-            self._by_wire_id[wire_id] = [call.uid for call in calls if call.wire_id == wire_id]
+            self._uids_by_wire_id[wire_id] = [call.uid for call in calls if call.wire_id == wire_id]
 
     def _add_result(self, message: Mapping[str, Any], text: str) -> None:
         uid = self._find_call_uid(message)
@@ -145,7 +145,7 @@ class _MessageConverter:
         """Return the uid of a result's call: by wire id, else the first open call of that name, or of any name."""
         wire_id = message.get("tool_call_id")
         if isinstance(wire_id, str) and wire_id:
-            uids = self._by_wire_id.get(wire_id)
+            uids = self._uids_by_wire_id.get(wire_id)
             if uids is None:
                 return None
             return next((uid for uid in uids if uid not in self._answered_uids), uids[-1])

@@ -187,11 +187,11 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
         content = message.get("content")
         blocks = content if isinstance(content, list) else [content]
         if message.get("role") == "user":
-            said = [*_iterate_user_texts(blocks, messages, repairs)]
-            if said:
+            user_texts = [*_iterate_user_texts(blocks, messages, repairs)]
+            if user_texts:
                 # Later lines with the same message id belong to a new response.
                 responses.clear()
-                messages.append({"role": "user", "content": "\n\n".join(said)})
+                messages.append({"role": "user", "content": "\n\n".join(user_texts)})
         elif message.get("role") == "assistant":
             name = message.get("id")
             response = responses.get(name) if isinstance(name, str) else None

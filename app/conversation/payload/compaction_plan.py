@@ -293,10 +293,10 @@ class _EventCosts:
     """Running sums of the tokens of each event in a payload."""
 
     def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
-        marks = read_omissions(events)
-        self.pruned = marks.pruned
-        self.images_pruned = marks.pruned_images
-        self.start = marks.cut + 1
+        omissions = read_omissions(events)
+        self.pruned = omissions.pruned
+        self.images_pruned = omissions.pruned_images
+        self.start = omissions.cut + 1
         """Position of the first event that payloads contain."""
         self._factor = budget.factor
         self._sums = [0.0]

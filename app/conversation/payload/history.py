@@ -138,38 +138,32 @@ def compacted_history_message(
         pending: proposals that were pending at the cut.
         user_messages_follow: the user's own messages from that part follow.
     """
-    lines: list[str] = []
+    parts: list[str] = []
     if summary:
-        lines += [
+        parts += [
             "The older part of this conversation is represented by this summary; its messages are no longer shown.",
-            "",
             summary,
-            "",
         ]
     if truncated:
         where = "What came between the summary and here" if summary else "The older part of this conversation"
-        lines += [
+        parts.append(
             f"{where} was left out to make room; nothing stands for it. "
-            "Read files again instead of relying on what you may have seen.",
-            "",
-        ]
+            "Read files again instead of relying on what you may have seen."
+        )
     if pending:
-        lines += ["At that point these proposals awaited the user's decision:"]
-        lines += [f"- {proposal.describe()}" for proposal in pending]
-        lines += [""]
+        items = "".join(f"\n- {proposal.describe()}" for proposal in pending)
+        parts.append(f"At that point these proposals awaited the user's decision:{items}")
     if todos:
-        lines += ["Your to-do list at that point:"]
-        lines += [f"- {todo.status}: {todo.content}" for todo in todos]
-        lines += [""]
+        items = "".join(f"\n- {todo.status}: {todo.content}" for todo in todos)
+        parts.append(f"Your to-do list at that point:{items}")
     if images:
-        lines += [
+        parts.append(
             f"Images that the user attached in that part are left out: {join_quoted_names(images)}. "
-            "If you need to see one, ask the user to attach it again.",
-            "",
-        ]
+            "If you need to see one, ask the user to attach it again."
+        )
     if user_messages_follow:
-        lines += ["What the user wrote in that part follows in the user's own words, oldest first."]
-    return "\n".join(lines).strip()
+        parts.append("What the user wrote in that part follows in the user's own words, oldest first.")
+    return "\n\n".join(parts).strip()
 
 
 INTERRUPTED = "The user interrupted your response above before it was done."
@@ -265,18 +259,22 @@ class HistoryReader:
     """
 
     def __init__(
-        self, marks: HistoryOmissions, ids: WireIds, kept_characters: int, earlier: HistoryCheckpoint | None = None
+        self,
+        omissions: HistoryOmissions,
+        ids: WireIds,
+        kept_characters: int,
+        earlier: HistoryCheckpoint | None = None,
     ) -> None:
         self.changed_earlier = False
         """An event changes the part that `earlier` describes: the whole log must be read again."""
         self.ids = ids
         self._kept_characters = kept_characters
-        self._omissions = marks
+        self._omissions = omissions
         self._earlier = earlier or HistoryCheckpoint()
         self._items: list[HistoryItem] = []
         self._arrived_during_request: list[HistoryItem] | None = None
         """Items that arrived after the request was sent, so it did not contain them; None if no request is open."""
-        self._is_before_cut = marks.cut >= 0 and earlier is None
+        self._is_before_cut = omissions.cut >= 0 and earlier is None
         self._cut_messages: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
         self._pending_at_cut = PendingProposals()

@@ -136,7 +136,6 @@ def _attach_to_user_message(
 
 
 def _unsent_reason(history_image: HistoryImage, profile: EndpointProfile, contents: Mapping[str, str]) -> str:
-    """Return why an image is not sent; empty if it is sent."""
     if history_image.pruned:
         return "pruned"
     gone = "" if history_image.image.sha256 in contents else "gone"

@@ -52,7 +52,7 @@ class SideQuestionController:
         """
         try:
             await self._session.wait_until_open()
-            await self._session.require_session().aside.ask(event.anchor, event.text, event.picked)
+            await self._session.require_session().side_questions.ask(event.anchor, event.text, event.picked)
             await asyncio.to_thread(preload_parsers)
         except BaseException:
             self._review.ask_panel.restore_text(event.anchor, event.text)
@@ -64,7 +64,7 @@ class SideQuestionController:
         If another window asked the question, only this window stops waiting.
         """
         session = self._session.current
-        if session is None or not session.aside.stop(event.question):
+        if session is None or not session.side_questions.stop(event.question):
             self._review.ask_panel.handle_update(SideAnswerDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:

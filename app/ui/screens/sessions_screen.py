@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
 
 from textual import on, work
 from textual.content import Content
@@ -15,7 +14,7 @@ from app.conversation.events import AssistantMessage, Event, ProposalStaged, Use
 from app.storage import StorageError
 from app.storage.session_search import MAX_HITS, SessionSearch, SessionSearchHit
 from app.storage.session_store import SessionRecord, SessionStore
-from app.text.quantities import format_count
+from app.text.quantities import format_count, format_time
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
 from widgets.common.search_list import ListChoice, SearchList
@@ -113,7 +112,7 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
     @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
     async def _delete_session(self, record: SessionRecord) -> None:
         question = (
-            f"“{record.title or 'Untitled'}” of {_format_time(record.updated)} is deleted for good.\n"
+            f"“{record.title or 'Untitled'}” of {format_time(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
         )
         if not await self.app.push_screen_wait(ConfirmScreen("Delete this session?", question, "delete", "keep")):
@@ -186,7 +185,7 @@ def session_preview(record: SessionRecord, events: Sequence[Event]) -> Content:
                 parts.append(_message_content("● ", "$text-primary", event.text))
             case ProposalStaged():
                 parts.append(_message_content(f"{event.proposal} ", "bold $text-warning", event.summary))
-    facts = f"{record.id} · {escape_unsafe(record.model, keep='') or 'no model'} · {_format_time(record.updated)}"
+    facts = f"{record.id} · {escape_unsafe(record.model, keep='') or 'no model'} · {format_time(record.updated)}"
     head = Content.styled(facts, "$foreground 65%")
     return Content("\n\n").join([head, *parts[-_MAX_PREVIEW_MESSAGES:]])
 
@@ -227,10 +226,6 @@ def format_age(seconds: float) -> str:
             count = int(seconds // size)
             return f"{count} {name}{'s' if count > 1 else ''} ago"
     return "just now"
-
-
-def _format_time(moment: float) -> str:
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
 _SEARCH_HINT = "Every message, proposal, file and side question of this workspace's sessions is searched."
@@ -341,8 +336,7 @@ def _hit_choice(key: str, hit: SessionSearchHit, query: str, now: float) -> List
 
 
 def _hit_preview(hit: SessionSearchHit, query: str) -> Content:
-    time_text = datetime.fromtimestamp(hit.time).strftime("%Y-%m-%d %H:%M")
-    head = Content.styled(f"{_KIND_NAMES[hit.kind]} · {time_text}", "$foreground 65%")
+    head = Content.styled(f"{_KIND_NAMES[hit.kind]} · {format_time(hit.time)}", "$foreground 65%")
     return Content("\n\n").join(
         [
             head,
