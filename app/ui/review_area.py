@@ -61,9 +61,9 @@ class ReviewArea(Column):
         self._run_work = run_work
         self._handlers: dict[type[Message], _BackgroundHandler] = {
             review_messages.VersionDiffsWanted: _BackgroundHandler(actions.load_version_diffs, "versions"),
-            review_messages.FollowUpsWanted: _BackgroundHandler(actions.load_follow_ups, "answers"),
-            review_messages.ThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
-            review_messages.Edit: _BackgroundHandler(actions.edit_file, "edit"),
+            review_messages.CommentFollowUpsWanted: _BackgroundHandler(actions.load_follow_ups, "answers"),
+            review_messages.SideThreadsWanted: _BackgroundHandler(side_questions.load_threads, "threads"),
+            review_messages.EditProposedFile: _BackgroundHandler(actions.edit_file, "edit"),
             review_messages.Undo: _BackgroundHandler(actions.handle_decision, exclusive=False),
             review_messages.Redo: _BackgroundHandler(actions.handle_decision, exclusive=False),
             review_messages.ToggleLines: _BackgroundHandler(actions.toggle_lines, "lines", exclusive=False),
@@ -115,9 +115,9 @@ class ReviewArea(Column):
         self._run_work(save, group="reading")
 
     @on(review_messages.VersionDiffsWanted)
-    @on(review_messages.FollowUpsWanted)
-    @on(review_messages.ThreadsWanted)
-    @on(review_messages.Edit)
+    @on(review_messages.CommentFollowUpsWanted)
+    @on(review_messages.SideThreadsWanted)
+    @on(review_messages.EditProposedFile)
     @on(review_messages.Undo)
     @on(review_messages.Redo)
     @on(review_messages.ToggleLines)
@@ -156,13 +156,13 @@ class ReviewArea(Column):
         """Pass on the user's answer to a permission request."""
         self._actions.answer_permission_request(event)
 
-    @on(review_messages.ChecksWanted)
-    def run_checks(self, event: review_messages.ChecksWanted) -> None:
+    @on(review_messages.CheckRunWanted)
+    def run_checks(self, event: review_messages.CheckRunWanted) -> None:
         """Run the checks, or run them again."""
         self._actions.checks.rerun_checks(event.proposal_id)
 
-    @on(review_messages.EvidenceWanted)
-    def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
+    @on(review_messages.EvidenceRunWanted)
+    def find_evidence(self, event: review_messages.EvidenceRunWanted) -> None:
         """Start the tests without each hunk, or stop them."""
         self._actions.checks.start_or_stop_evidence(event.proposal_id)
 
@@ -178,8 +178,8 @@ class ReviewArea(Column):
         """Show the output of the checks."""
         self._run_work(partial(self._actions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
-    @on(review_messages.ReadsWanted)
-    def show_reads(self, event: review_messages.ReadsWanted) -> None:
+    @on(review_messages.ModelReadsWanted)
+    def show_reads(self, event: review_messages.ModelReadsWanted) -> None:
         """Show what the model had read before it wrote a proposal."""
         self._run_work(partial(self._actions.show_reads, event.proposal_id), group="output", exclusive=True)
 
@@ -193,8 +193,8 @@ class ReviewArea(Column):
         """Open a link of an answer that the user clicked."""
         open_link(self.app, event.href, self._side_questions.notify)
 
-    @on(review_messages.NotesChanged)
-    def save_notes(self, event: review_messages.NotesChanged) -> None:
+    @on(review_messages.UnfinishedReviewChanged)
+    def save_notes(self, event: review_messages.UnfinishedReviewChanged) -> None:
         """Save an unfinished review for the next start; check the chosen hunks."""
         self._actions.checks.check_proposals()
         self._run_work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")

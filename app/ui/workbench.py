@@ -451,11 +451,11 @@ class Workbench(Screen[None]):
 
     # Handlers by name: their message classes are imported after the first paint.
 
-    def on_full_screen(self, event: "review_messages.FullScreen") -> None:
+    def on_full_screen_toggled(self, event: "review_messages.FullScreenToggled") -> None:
         """Show the review on the whole screen, or beside the chat again."""
         self.set_full_screen(event.on)
 
-    def on_room_wanted(self, event: "review_messages.RoomWanted") -> None:
+    def on_review_resize_wanted(self, event: "review_messages.ReviewResizeWanted") -> None:
         """Make the review wider or narrower."""
         self.sides.grow_review(event.steps)
 

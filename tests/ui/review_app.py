@@ -121,8 +121,8 @@ class ReviewApp(App[None]):
 
 
 _RECORDED = (
-    "approve deny approve_all deny_all undo redo edit permission_answered full_screen feedback_orphaned "
-    "side_question_asked"
+    "approve deny approve_all deny_all undo redo edit_proposed_file permission_answered full_screen_toggled "
+    "feedback_orphaned side_question_asked"
 )
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

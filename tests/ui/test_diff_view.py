@@ -13,7 +13,7 @@ from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
-from widgets.diff.diff_painter import FrameState
+from widgets.diff.diff_painter import ViewportState
 from widgets.diff.diff_pane import MiniMap
 from widgets.diff.diff_rows import FoldRow, LineRow
 from widgets.diff.diff_view import DiffView
@@ -350,7 +350,7 @@ async def test_a_large_change_is_scrolled_without_a_complete_layout() -> None:
 async def test_drawn_lines_are_cached_until_the_colours_change() -> None:
     async with reviewing(kinds(), size=(100, 40)) as (app, pilot):
         view = app.review.view
-        frame = FrameState(0, view.size.width, view.size.height, -1, "", range(0), None)
+        frame = ViewportState(0, view.size.width, view.size.height, -1, "", range(0), None)
 
         def drawn() -> list[Strip]:
             return [view.canvas.render_line(y, frame) for y in range(view.size.height)]

@@ -355,7 +355,7 @@ async def test_an_undone_proposal_can_be_redone() -> None:
 async def test_e_edits_the_file_at_the_cursor() -> None:
     async with reviewing(retry_proposal()) as (app, pilot):
         await pilot.press("right_curly_bracket", "e")
-        assert app.posted == [review_messages.Edit("P1", "tests/test_fetch.py")]
+        assert app.posted == [review_messages.EditProposedFile("P1", "tests/test_fetch.py")]
 
 
 async def test_decision_keys_work_from_the_approvals_list() -> None:
@@ -388,4 +388,4 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
 async def test_f_toggles_the_full_screen() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("f", "f")
-        assert app.posted == [review_messages.FullScreen(True), review_messages.FullScreen(False)]
+        assert app.posted == [review_messages.FullScreenToggled(True), review_messages.FullScreenToggled(False)]

@@ -127,7 +127,7 @@ async def test_a_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
 async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
     async with reviewing(two_hunks()) as (app, pilot):
         await pilot.press("right_square_bracket", "e", "j", "e")
-        assert app.posted == [review_messages.Edit("P1", "b.txt", line) for line in (20, 21)]
+        assert app.posted == [review_messages.EditProposedFile("P1", "b.txt", line) for line in (20, 21)]
 
 
 def test_every_action_of_the_review_has_its_own_handler() -> None:

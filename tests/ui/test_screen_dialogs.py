@@ -27,7 +27,7 @@ from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.common.key_hints import WrappedKeyHints
-from widgets.review.review_messages import Edit
+from widgets.review.review_messages import EditProposedFile
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
 
@@ -464,7 +464,7 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
     async with staged(tmp_path, server) as run:
         await run.review()
         assert run.app.controllers.review is not None
-        await run.app.controllers.review.actions.edit_file(Edit("P1", "gone.py", 0))
+        await run.app.controllers.review.actions.edit_file(EditProposedFile("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")

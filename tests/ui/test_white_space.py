@@ -7,7 +7,7 @@ from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import blocks, file_diff, proposal
 from tests.waiting import until
 from widgets.diff.diff_arrangement import DiffComment
-from widgets.diff.diff_rows import SourceLine, SpaceRow
+from widgets.diff.diff_rows import SourceLine, WhitespaceHunkRow
 from widgets.review import review_messages
 
 OLD = (
@@ -96,7 +96,7 @@ async def test_a_hunk_of_only_white_space_is_one_row(width: int) -> None:
         await ready(pilot)
         view = app.review.view
         await pilot.press("right_square_bracket")
-        assert isinstance(view.cursor.row, SpaceRow)
+        assert isinstance(view.cursor.row, WhitespaceHunkRow)
         await pilot.press("space")
         assert app.review.state.hunk_exclusions.excluded_from("P1") == {second.id}
         assert "○› " in app.text()

@@ -6,7 +6,7 @@ from functools import partial
 
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import removed_and_added_lines
-from widgets.diff.diff_cursor import DiffViewAccess, Job
+from widgets.diff.diff_cursor import DiffViewInterface, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE_SECONDS, DiffModel
 from widgets.diff.display_cells import widest_line_width
@@ -25,14 +25,14 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 
 
 class BackgroundJobs:
-    """Runs background work on the shown change, with at most one job of each kind.
+    """Runs the diff view's background work: moved lines, white space, syntax colours, rest of the layout.
 
     Args:
         model: The model of the shown change.
         view: Runs the jobs, and is notified of their results.
     """
 
-    def __init__(self, model: DiffModel, view: DiffViewAccess) -> None:
+    def __init__(self, model: DiffModel, view: DiffViewInterface) -> None:
         self._model = model
         self._view = view
         self._waiting_jobs: dict[str, Job] = {}

@@ -22,7 +22,7 @@ from widgets.diff.syntax_tokens import (
     StyledStretch,
     clip_stretches,
     overlay_stretches,
-    style_runs,
+    split_into_style_runs,
 )
 
 RIGHT_SIDE_OFFSET = 1 << 20
@@ -50,7 +50,7 @@ _FLAG_CLASSES = (
 """Component classes of the marks over all other styles, from bottom to top."""
 
 
-class CodeStyle(NamedTuple):
+class _LineStyle(NamedTuple):
     """Style of a line of source."""
 
     kind: str
@@ -63,8 +63,8 @@ class CodeStyle(NamedTuple):
     """Whether an approval would not write the line."""
 
 
-class CodePosition(NamedTuple):
-    """Position of a piece of code on the screen."""
+class _CodePosition(NamedTuple):
+    """The place of a piece of code in the diff and on the screen."""
 
     row: LineRow
     side: Side
@@ -163,7 +163,7 @@ class CodePainter:
         label = " ".join(text.rjust(self.context.digits) for text in texts)
         line = self.context.drawn_line(row, side, number)
         sign = style.sign if not part else _CONTINUATION_SIGN if part < len(line.starts) else "   "
-        code = self._code_segments(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, style)
+        code = self._code_segments(_CodePosition(row, side, number, part, y, cursor, selection, offsets), line, style)
         numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
         if offsets:
             numbers_and_sign = _position_before_code(
@@ -171,27 +171,27 @@ class CodePainter:
             )
         return [numbers_and_sign, *code]
 
-    def _line_style(self, row: LineRow, side: Side, number: int) -> CodeStyle:
+    def _line_style(self, row: LineRow, side: Side, number: int) -> _LineStyle:
         if row.hunk is None:
-            return CodeStyle("", "   ", (), False)
+            return _LineStyle("", "   ", (), False)
         dim = self.context.is_left_out_row(row)
         changed_words, only_spaces_differ = self.context.marks.changed_words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         line = SourceLine(row.file, side, number)
         if line in self.context.marks.uncovered:
-            return CodeStyle(kind, f"{UNCOVERED_SIGN}{sign} ", changed_words, dim)
+            return _LineStyle(kind, f"{UNCOVERED_SIGN}{sign} ", changed_words, dim)
         if only_spaces_differ:
-            return CodeStyle(kind, f"␣{sign} ", changed_words, dim)
+            return _LineStyle(kind, f"␣{sign} ", changed_words, dim)
         if line in self.context.marks.moved:
             changed_by_move = self.context.marks.words_changed_by_move(line)
-            return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", changed_by_move, dim)
-        return CodeStyle(kind, f" {sign} ", changed_words, dim)
+            return _LineStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", changed_by_move, dim)
+        return _LineStyle(kind, f" {sign} ", changed_words, dim)
 
-    def _code_segments(self, position: CodePosition, line: DrawnLine, style: CodeStyle) -> list[Segment]:
+    def _code_segments(self, position: _CodePosition, line: DrawnLine, style: _LineStyle) -> list[Segment]:
         """Return the visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.context.code_width
         shown = line.text
-        first, last, blank, before, after = self.context.cut_wrapped_line(line, position.part)
+        first, last, blank, before, after = self.context.visible_part_of(line, position.part)
         base = ["diff--plain"]
         if style.dim:
             base.append("diff--left-out")
@@ -202,7 +202,7 @@ class CodePainter:
         begin = RIGHT_SIDE_OFFSET if self.context.split and position.side == "new" else 0
         column = first + begin
         segments = self._styled_segments(
-            shown.text[first:last], style_runs(last - first, stretches, flags), base, position, column
+            shown.text[first:last], split_into_style_runs(last - first, stretches, flags), base, position, column
         )
         plain = self.style((*base, *position.cursor))
         if blank:
@@ -225,7 +225,7 @@ class CodePainter:
         return segments
 
     def _visible_stretches(
-        self, shown: DisplayText, position: CodePosition, style: CodeStyle, first: int, last: int
+        self, shown: DisplayText, position: _CodePosition, style: _LineStyle, first: int, last: int
     ) -> Sequence[StyledStretch]:
         """Return the visible tokens and changed words; positions count from the first visible character."""
         side, number = position.side, position.number
@@ -233,7 +233,7 @@ class CodePainter:
             side, number = "new", position.row.new
         tokens: Sequence[StyledStretch] = self.context.syntax.line_tokens(position.row.file, side, number)
         changed_words = style.changed_words
-        if shown.stops:
+        if shown.width_runs:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
             changed_words = [(shown.drawn_index(begin), shown.drawn_index(end)) for begin, end in changed_words]
         if changed_words:
@@ -252,7 +252,7 @@ class CodePainter:
         )
 
     def _visible_flags(
-        self, shown: DisplayText, position: CodePosition, style: CodeStyle, first: int, last: int
+        self, shown: DisplayText, position: _CodePosition, style: _LineStyle, first: int, last: int
     ) -> list[FlaggedStretch]:
         """Return the visible marks; positions count from the first visible character."""
         flags: list[FlaggedStretch] = []
@@ -278,13 +278,13 @@ class CodePainter:
             for begin in find_smartcase_matches(shown.text[low : last + len(query)], query):
                 mark(low + begin, low + begin + len(query), _MATCH | current)
         if position.selection is not None:
-            span = selected_range(position.selection, position.y, self.context.split, position.side)
+            span = selected_range_on_line(position.selection, position.y, self.context.split, position.side)
             if span is not None:
                 mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
         return flags
 
     def _styled_segments(
-        self, text: str, runs: Iterable[StyledRun], base: list[str], position: CodePosition, column: int
+        self, text: str, runs: Iterable[StyledRun], base: list[str], position: _CodePosition, column: int
     ) -> list[Segment]:
         """Return the runs of equal style as Rich segments."""
         segments: list[Segment] = []
@@ -298,15 +298,15 @@ class CodePainter:
             segments.append(Segment(text[start:end], style))
         return segments
 
-    def _lacks_final_newline(self, position: CodePosition) -> bool:
+    def _lacks_final_newline(self, position: _CodePosition) -> bool:
         diff = self.context.diffs[position.row.file]
         if position.side == "old":
             return not diff.old_final_newline and position.number == len(diff.old) - 1
         return not diff.new_final_newline and position.number == len(diff.new) - 1
 
 
-def _with_text_position(style: Style, column: int, position: CodePosition) -> Style:
-    """Return a style that carries the text position of a segment for the mouse, if `at.offsets` is set."""
+def _with_text_position(style: Style, column: int, position: _CodePosition) -> Style:
+    """Return a style that carries the text position of a segment for the mouse, if `position.offsets` is set."""
     return style + Style.from_meta({"offset": (column, position.y)}) if position.offsets else style
 
 
@@ -320,23 +320,23 @@ def _position_before_code(segment: Segment, column: int, y: int) -> Segment:
     return Segment(segment.text, segment.style + position_style if segment.style else position_style)
 
 
-def is_right_half(column: int) -> bool:
-    """Return whether a selection offset is in the right half or its gutter."""
-    return column >= RIGHT_SIDE_OFFSET // 2
+def is_in_right_half(selection_column: int) -> bool:
+    """Return whether a column of a text selection is in the right half of the side-by-side view."""
+    return selection_column >= RIGHT_SIDE_OFFSET // 2
 
 
-def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
-    """Return the range of selected characters of a terminal line, or None; -1 means the end of the line."""
+def selected_range_on_line(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
+    """Return the selected characters of one side on a terminal line, or None; -1 means the end of the line."""
     span = selection.get_span(y)
     if span is None:
         return None
     start, end = span
     if split:
-        right = selection.start is not None and is_right_half(selection.start.x)
+        right = selection.start is not None and is_in_right_half(selection.start.x)
         if right != (side == "new"):
             return None
         if right:
             start, end = start - RIGHT_SIDE_OFFSET, end if end == -1 else max(0, end - RIGHT_SIDE_OFFSET)
-        elif is_right_half(end):
+        elif is_in_right_half(end):
             end = -1
     return max(0, start), end if end == -1 else max(0, end)

@@ -30,9 +30,9 @@ from widgets.diff.diff_rows import (
     RowSegment,
     SingleSegment,
     SourceLine,
-    SpaceRow,
     SplitSegment,
     UnifiedSegment,
+    WhitespaceHunkRow,
 )
 from widgets.diff.file_facts import file_notes
 from widgets.diff.white_space import HiddenWhitespace
@@ -231,7 +231,9 @@ class _SegmentBuilder:
         if not hunk.old_count and not hunk.new_count:
             return
         if self.left_out.parts.get((file, index)) == ():
-            yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
+            yield SingleSegment(
+                WhitespaceHunkRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index
+            )
             return
         if not above and self.comments.above:
             for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):

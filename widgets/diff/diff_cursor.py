@@ -15,7 +15,7 @@ from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import Hunk
 from app.review.hunk_lines import Side, changed_line_count
 from app.text.safe_text import escape_unsafe
-from widgets.diff.code_painter import RIGHT_SIDE_OFFSET, is_right_half, selected_range
+from widgets.diff.code_painter import RIGHT_SIDE_OFFSET, is_in_right_half, selected_range_on_line
 from widgets.diff.diff_layout import DiffLayout, Landmarks
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, ContextSegment, FileRow, FoldRow, LineRow, NoteRow, Row, SourceLine
@@ -34,7 +34,7 @@ Job = Callable[[], Awaitable[None]]
 
 
 class CursorView(Protocol):
-    """The view in which the cursor moves."""
+    """The view in which the cursor moves: what the cursor reads from it and calls."""
 
     @property
     def scroll_offset(self) -> Offset:
@@ -59,8 +59,8 @@ class CursorView(Protocol):
         """Called after the cursor moved to another row."""
 
 
-class DiffViewAccess(Protocol):
-    """The interface of the diff view for its search, line selection and background jobs."""
+class DiffViewInterface(Protocol):
+    """The methods of `DiffView` that its search, line selection and background jobs call."""
 
     def handle_search_change(self) -> None:
         """Called when a search starts or has its result."""
@@ -288,7 +288,7 @@ _WORD_PATTERN = re.compile(r"\w+|[^\w\s]+")
 
 
 def copied_text(layout: DiffLayout, context: RenderContext, selection: Selection) -> str:
-    """Return the text of the selected terminal lines, with wrapped lines joined again.
+    """Return the text to copy for a selection, with wrapped lines joined again.
 
     Tabs stay tabs. An unsafe character is copied as its glyph, so that text pasted into a shell contains no escape
     sequence.
@@ -317,9 +317,9 @@ def _selected_text(context: RenderContext, row: Row, part: int, selection: Selec
         case LineRow():
             side: Side = "old" if row.new is None else "new"
             if context.split:
-                right = selected_range(selection, line, True, "new")
+                right = selected_range_on_line(selection, line, True, "new")
                 side = "old" if right is None else "new"
-            span = selected_range(selection, line, context.split, side)
+            span = selected_range_on_line(selection, line, context.split, side)
             number = row.old if side == "old" else row.new
             if span is None or number is None:
                 return None
@@ -379,7 +379,7 @@ def _source_line_at(layout: DiffLayout, context: RenderContext, offset: Offset) 
     row = layout.part_at(offset.y).row if 0 <= offset.y < layout.height else None
     if not isinstance(row, LineRow):
         return None
-    right = context.split and is_right_half(offset.x)
+    right = context.split and is_in_right_half(offset.x)
     side: Side = "new" if right or (not context.split and row.new is not None) else "old"
     number = row.new if side == "new" else row.old
     if number is None:
@@ -389,7 +389,7 @@ def _source_line_at(layout: DiffLayout, context: RenderContext, offset: Offset) 
 
 @dataclass(frozen=True, slots=True)
 class PickedLines:
-    """The picked changed lines of one file."""
+    """The changed lines that the user picked in one file, and their hunks."""
 
     lines: SelectedLines
     hunks: frozenset[str]
@@ -401,7 +401,7 @@ class PickedLines:
 class LineSelection:
     """The lines that the user picks; the next toggle key includes or excludes them."""
 
-    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
+    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:
         self._model = model
         self._cursor = cursor
         self._view = view

@@ -20,7 +20,7 @@ from widgets.diff.diff_rows import (
     Row,
     RowSegment,
     SingleSegment,
-    SpaceRow,
+    WhitespaceHunkRow,
 )
 
 _LINES_PER_SEARCH_STEP = 2_000
@@ -28,7 +28,7 @@ _LINES_PER_SEARCH_STEP = 2_000
 
 
 class RowPart(NamedTuple):
-    """The part of a row on one terminal line."""
+    """A terminal line of the layout: its row, and which part of the row it shows."""
 
     number: int
     """Number of the row, from 0."""
@@ -77,7 +77,10 @@ class Landmarks:
 
 
 class DiffLayout:
-    """Segments with their offsets; until it is `complete`, all counts are of the rows laid out so far."""
+    """The rows of a diff and their terminal lines, laid out on demand from segments.
+
+    Until it is `complete`, all counts are of the rows laid out so far.
+    """
 
     def __init__(self, source: Iterable[RowSegment] = ()) -> None:
         self.segments: list[RowSegment] = []
@@ -216,7 +219,7 @@ class DiffLayout:
         match row:
             case LineRow(hunk=int(hunk)):
                 number = self._find_changed_line(row, hunk)
-            case SpaceRow(hunk=hunk):
+            case WhitespaceHunkRow(hunk=hunk):
                 number = self.row_of_hunk(row.file, hunk)
             case LineRow(new=int(line)) | FoldRow(new_start=line):
                 number = self._find_unchanged_line(row.file, line)

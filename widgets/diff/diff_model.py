@@ -135,7 +135,7 @@ class DiffModel:
     def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or that the user has opened."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
-        are_shortened = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
+        are_shortened = any(self.render_context.visible_spans(row, side, line) for _, side, line in lines)
         return lines if are_shortened or lines & self.fold_state.lines else frozenset()
 
     # Layout

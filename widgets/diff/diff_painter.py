@@ -13,9 +13,9 @@ from textual.strip import Strip
 
 from widgets.diff.code_painter import CodePainter
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, SpaceRow
+from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, WhitespaceHunkRow
 from widgets.diff.display_cells import display_text, wrap_words
-from widgets.diff.file_facts import file_facts, file_name, file_sign
+from widgets.diff.file_facts import file_heading_facts, file_name, file_operation_sign
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import describe_space_lines
 
@@ -51,7 +51,7 @@ StyledPiece = tuple[str, tuple[str, ...]]
 
 
 class DiffPainter:
-    """Paints rows."""
+    """Paints the rows of a diff as strips: source, headings, folds, notes and comments."""
 
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
         self.context = context
@@ -90,7 +90,7 @@ class DiffPainter:
                 text = f"{' ' * (self.context.gutter - 2)}⋯ {lines}{space_hint}"
                 classes = ("diff--plain", "diff--fold", *cursor_classes)
                 return self._full_row([(text, classes), (self._enclosing_definition(row), classes)], classes)
-            case SpaceRow():
+            case WhitespaceHunkRow():
                 return self._space_row(row, cursor_classes)
             case NoteRow():
                 return self._note_row(row, part, cursor_classes)
@@ -104,7 +104,7 @@ class DiffPainter:
         segments = [Segment(text, self.style(piece_classes)) for text, piece_classes in pieces if text]
         return Strip(segments).adjust_cell_length(self.context.width, self.style(classes))
 
-    def _space_row(self, row: SpaceRow, cursor_classes: tuple[str, ...]) -> Strip:
+    def _space_row(self, row: WhitespaceHunkRow, cursor_classes: tuple[str, ...]) -> Strip:
         number = self.context.diffs[row.file].change.hunks[row.hunk].number
         text = f"{' ' * (self.context.gutter - 4)}␣ hunk {number:,}: {describe_space_lines(row.lines)}"
         hint = " · Enter shows them"
@@ -132,9 +132,9 @@ class DiffPainter:
         diff = self.context.diffs[row.file]
         change = diff.change
         head_classes, quiet_classes = ("diff--file", *cursor_classes), ("diff--file-quiet", *cursor_classes)
-        glyph, sign_class = file_sign(change)
+        glyph, sign_class = file_operation_sign(change)
         facts: list[StyledPiece] = [
-            (f"  {text}", (name, *cursor_classes)) for text, name in file_facts(diff, self.context)
+            (f"  {text}", (name, *cursor_classes)) for text, name in file_heading_facts(diff, self.context)
         ]
         name_cells = max(8, self.context.width - sum(cell_len(text) for text, _ in facts) - 5)
         name = file_name(change, name_cells)
@@ -177,8 +177,8 @@ _MAX_CACHED_STRIPS = 256
 """A few screens."""
 
 
-class FrameState(NamedTuple):
-    """State that all lines of a frame share."""
+class ViewportState(NamedTuple):
+    """Scroll position, size, cursor and selection of the view while the lines of one frame are drawn."""
 
     top: int
     """The first terminal line of the view."""
@@ -194,11 +194,11 @@ class FrameState(NamedTuple):
 
 
 class LineRenderer:
-    """Renders the lines of a diff view.
+    """Renders the terminal lines of a diff view, and caches their strips and styles.
 
     Args:
         model: The model of the view.
-        look_up: Returns the style of component classes laid over each other.
+        look_up_style: Returns the style of component classes laid over each other.
     """
 
     def __init__(self, model: DiffModel, look_up_style: StyleOf) -> None:
@@ -238,7 +238,7 @@ class LineRenderer:
         """Drop the rendered strips."""
         self._strips.clear()
 
-    def render_line(self, y: int, frame: FrameState, *, offsets: bool = False) -> Strip:
+    def render_line(self, y: int, frame: ViewportState, *, offsets: bool = False) -> Strip:
         """Return one line of the view; with `offsets`, segments carry their text positions."""
         self._check_styles()
         model = self._model
@@ -259,7 +259,7 @@ class LineRenderer:
             strip = self._strips[key] = self._painter.paint(row, part, line, cursor=cursor)
         return strip
 
-    def _message_line(self, y: int, message: str, frame: FrameState) -> Strip | None:
+    def _message_line(self, y: int, message: str, frame: ViewportState) -> Strip | None:
         """Return the line of a message in the middle of the view; None for other lines."""
         lines = wrap(display_text(message).text, max(1, frame.width - 2))
         index = y - (frame.height // 2 - len(lines) // 2)

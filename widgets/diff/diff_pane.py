@@ -37,7 +37,7 @@ _CHANGE_GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
 def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
-    """Return the content of each of `height` cells as bits: added lines, removed lines, comments."""
+    """Return the content of each of the minimap's `height` cells as bits: added lines, removed lines, comments."""
     total = max(layout.height, height)
     if not height:
         return []
@@ -339,7 +339,7 @@ def _match_count_text(view: DiffView) -> str:
 
 
 class DiffPane(Column):
-    """The upper pane of the review."""
+    """The diff view with its position bar, file list, minimap, search bar and comment field."""
 
     DEFAULT_CSS = """
     DiffPane {

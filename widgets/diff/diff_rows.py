@@ -73,7 +73,7 @@ class NoteRow(NamedTuple):
     """Key of a note that the user can toggle with a click or Enter; else empty."""
 
 
-class SpaceRow(NamedTuple):
+class WhitespaceHunkRow(NamedTuple):
     """A hunk that changes only white space, in one row."""
 
     file: int
@@ -119,7 +119,7 @@ class BlankRow(NamedTuple):
     file: int
 
 
-Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
+Row = LineRow | WhitespaceHunkRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 
 
 class RowSegment(ABC):

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, diff_side_lines
 from widgets.common.text_view import find_smartcase_matches
-from widgets.diff.diff_cursor import DiffCursor, DiffViewAccess
+from widgets.diff.diff_cursor import DiffCursor, DiffViewInterface
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import LineRow, SourceLine, row_of_line
 
@@ -169,7 +169,7 @@ class DiffSearch:
         view: Runs the search of a large change, and is notified of the result.
     """
 
-    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
+    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:
         self._model = model
         self._cursor = cursor
         self._view = view

@@ -34,10 +34,10 @@ from widgets.diff.diff_cursor import (
 )
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_painter import FrameState, LineRenderer
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
+from widgets.diff.diff_painter import LineRenderer, ViewportState
+from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, WhitespaceHunkRow
 from widgets.diff.diff_search import DiffSearch
-from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
+from widgets.diff.seen_lines import SeenRecorder, go_to_unseen_line
 
 SIDE_SCROLL_CELLS = 8
 """Cells per horizontal scroll step."""
@@ -140,7 +140,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.drawn: Callable[[], None] = lambda: None
         """Called after each drawn frame."""
         self._background_jobs = BackgroundJobs(self.model, self)
-        self._frame: FrameState | None = None
+        self._frame: ViewportState | None = None
         self._last_size = Size(0, 0)
         """The last size that was not empty."""
         self._required_row_count = 0
@@ -389,12 +389,12 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             self._handle_drawn_lines(frame.top + crop.y, frame.top + crop.y + crop.height)
         return strips
 
-    def _make_frame(self) -> FrameState:
+    def _make_frame(self) -> ViewportState:
         """Return the state for the next lines to draw."""
         (x, y), (width, height) = self.scroll_offset, self.size
         self.model.render_context.scroll = 0 if self.model.wrap else x
         cursor = "" if self.model.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        return FrameState(
+        return ViewportState(
             y, width, height, self.cursor.number, cursor, self.line_selection.picked_rows, self.text_selection
         )
 
@@ -525,7 +525,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
         else:
-            go_to_unseen(place, self.seen_recorder.seen, model, self.cursor, self)
+            go_to_unseen_line(place, self.seen_recorder.seen, model, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
         """Scroll the code to the left."""
@@ -569,7 +569,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             case LineRow() as row:
                 if lines := self.model.long_lines_of(row):
                     self.apply_fold_state(fold_state.toggle_long_lines(lines))
-            case SpaceRow(file=file, hunk=hunk):
+            case WhitespaceHunkRow(file=file, hunk=hunk):
                 self.reveal_space_changes(file, hunk)
             case FileRow(file=file):
                 self.apply_fold_state(fold_state.toggle_file(file))
@@ -696,7 +696,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         if not is_on_state and self.text_selection is not None:
             return
         self.cursor.move_to(number, above=0)
-        if not is_line and not (is_on_state and isinstance(row, SpaceRow)):
+        if not is_line and not (is_on_state and isinstance(row, WhitespaceHunkRow)):
             self.action_open()
         elif is_on_state and (hunk := self.cursor.hunk) is not None and hunk.state is HunkState.PENDING:
             self.post_message(self.HunkClicked(hunk.id))

@@ -1,8 +1,8 @@
 """Lines as the terminal shows them: tabs expanded, unsafe characters replaced, columns aligned.
 
 A position in a line of source has three forms: index of the source character (from a tokeniser or a word diff), index
-of the drawn character, and terminal cell. `DisplayText` converts between them. It stores only the stops at which they
-diverge: half a megabyte on one line costs little more than a few regular expressions.
+of the drawn character, and terminal cell. `DisplayText` converts between them. It stores only the runs of characters
+with equal width: half a megabyte on one line costs little more than a few regular expressions.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from rich.cells import cell_len, chop_cells, split_graphemes
@@ -94,61 +95,59 @@ Spans = tuple[Span, ...]
 """In order and not adjacent."""
 
 
-class CellStop(NamedTuple):
-    """Start of a stretch whose characters all have the same width, or of a single grapheme."""
+class WidthRun(NamedTuple):
+    """A run of characters with the same width, or a single grapheme, by its start; it ends where the next begins."""
 
     source: int
     drawn: int
     cell: int
     step: int
-    """Cells of each character up to the next stop; 0 for a single grapheme."""
+    """Cells of each character of the run; 0 for a single grapheme."""
+
+
+_SOURCE_OF_RUN, _DRAWN_OF_RUN, _CELL_OF_RUN = attrgetter("source"), attrgetter("drawn"), attrgetter("cell")
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayText:
-    """One line, ready to be drawn."""
+    """A line of source as it is drawn: tabs expanded, unsafe characters replaced; converts indices to cells."""
 
     text: str
     """Safe for a terminal, without tabs."""
     width: int
     """In cells."""
-    stops: tuple[CellStop, ...] = ()
-    """Empty if source index, drawn index and cell are equal everywhere; else the last stop is the end of the line."""
+    width_runs: tuple[WidthRun, ...] = ()
+    """Empty if source index, drawn index and cell are equal everywhere; else the last run is the end of the line."""
     gaps: Spans = ()
     """Ranges of `text` that replace hidden parts of the line."""
 
     def drawn_index(self, source: int) -> int:
         """Return the index in `text` of a character of the source line."""
-        if not self.stops:
+        if not self.width_runs:
             return min(source, len(self.text))
-        number = bisect_right(self.stops, source, key=lambda stop: stop.source) - 1
-        stop = self.stops[max(0, number)]
-        end = self.stops[number + 1].drawn if number + 1 < len(self.stops) else len(self.text)
-        return min(stop.drawn + source - stop.source, end)
+        run, following = self._run_at(source, _SOURCE_OF_RUN)
+        return min(run.drawn + source - run.source, following.drawn)
 
     def source_index(self, drawn_index: int) -> int:
         """Return the index in the source line of a character of `text`."""
-        if not self.stops:
+        if not self.width_runs:
             return drawn_index
-        number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
-        stop = self.stops[max(0, number)]
-        source = stop.source + drawn_index - stop.drawn
-        return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
+        run, following = self._run_at(drawn_index, _DRAWN_OF_RUN)
+        return min(run.source + drawn_index - run.drawn, following.source)
 
     def first_column_of(self, drawn_index: int) -> int:
         """Return the first cell of a character of `text`."""
-        if not self.stops:
+        if not self.width_runs:
             return drawn_index
-        number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
-        stop = self.stops[max(0, number)]
-        return stop.cell + (drawn_index - stop.drawn) * stop.step
+        run, _ = self._run_at(drawn_index, _DRAWN_OF_RUN)
+        return run.cell + (drawn_index - run.drawn) * run.step
 
     def slice_cells(self, start: int, end: int) -> tuple[int, int, int]:
         """Return first and end index of the characters completely inside some cells, and the blank cells before.
 
         A wide character that `start` would cut in half is omitted and counts as one blank cell.
         """
-        if not self.stops:
+        if not self.width_runs:
             return min(start, len(self.text)), min(end, len(self.text)), 0
         first, blank = self._index_and_blank_at(start, up=True)
         last, _ = self._index_and_blank_at(end, up=False)
@@ -156,21 +155,22 @@ class DisplayText:
 
     def index_at_cell(self, cell: int) -> int:
         """Return the index of the character of `text` at this cell."""
-        return min(cell, len(self.text)) if not self.stops else self._index_and_blank_at(cell, up=False)[0]
+        return min(cell, len(self.text)) if not self.width_runs else self._index_and_blank_at(cell, up=False)[0]
 
     def _index_and_blank_at(self, cell: int, up: bool) -> tuple[int, int]:
         """Return the index of the character at a cell, and the number of cells to its start if it begins later."""
         if cell >= self.width:
             return len(self.text), 0
-        number = bisect_right(self.stops, cell, key=lambda stop: stop.cell) - 1
-        stop = self.stops[max(0, number)]
-        if stop.step:
-            characters, rest = divmod(cell - stop.cell, stop.step)
-            return stop.drawn + characters + (up and rest > 0), stop.step - rest if up and rest else 0
-        if stop.cell == cell or not up:
-            return stop.drawn, 0
-        following = self.stops[number + 1]
-        return following.drawn, following.cell - cell
+        run, following = self._run_at(cell, _CELL_OF_RUN)
+        if run.step:
+            characters, rest = divmod(cell - run.cell, run.step)
+            return run.drawn + characters + (up and rest > 0), run.step - rest if up and rest else 0
+        return (run.drawn, 0) if run.cell == cell or not up else (following.drawn, following.cell - cell)
+
+    def _run_at(self, position: int, start_of: Callable[[WidthRun], int]) -> tuple[WidthRun, WidthRun]:
+        """Return the run at a position and the run after it; at the end of the line, the last run twice."""
+        number = bisect_right(self.width_runs, position, key=start_of)
+        return self.width_runs[number - 1], self.width_runs[min(number, len(self.width_runs) - 1)]
 
 
 @recent_results_cache(2048)
@@ -191,12 +191,12 @@ def _compose_display_text(line: str) -> DisplayText:
     # Each unsafe character becomes exactly one glyph, so the indices of both texts are equal.
     safe = escape_unsafe(line, keep="\t")
     pieces: list[str] = []
-    stops: list[CellStop] = []
+    width_runs: list[WidthRun] = []
     source = drawn = cell = 0
 
     def put(text: str, length: int, cells: int, step: int) -> None:
         nonlocal source, drawn, cell
-        stops.append(CellStop(source, drawn, cell, step))
+        width_runs.append(WidthRun(source, drawn, cell, step))
         pieces.append(text)
         source, drawn, cell = source + length, drawn + len(text), cell + cells
 
@@ -215,8 +215,8 @@ def _compose_display_text(line: str) -> DisplayText:
                     if length == 1 and cells:
                         put_run(source + sum(1 for _ in alike), cells)
                     else:
-                        for start, stop, _ in alike:
-                            put(run[start:stop], length, cells, 0)
+                        for start, end_of_grapheme, _ in alike:
+                            put(run[start:end_of_grapheme], length, cells, 0)
 
     for run in _NOT_NARROW_PATTERN.finditer(safe):
         for match in _WIDE_OR_OTHER_PATTERN.finditer(safe, run.start(), run.end()):
@@ -227,8 +227,8 @@ def _compose_display_text(line: str) -> DisplayText:
                 put_run(match.start() - 1, 1)
                 put_rest(match.end())
     put_run(len(safe), 1)
-    stops.append(CellStop(source, drawn, cell, 1))
-    return DisplayText("".join(pieces), cell, tuple(stops))
+    width_runs.append(WidthRun(source, drawn, cell, 1))
+    return DisplayText("".join(pieces), cell, tuple(width_runs))
 
 
 _CONTEXT_CHARACTERS = 12
@@ -247,9 +247,14 @@ _MIN_LONG_LINE_CHARACTERS = 2_000
 
 
 @recent_results_cache(1024)
-def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
-    """Return the shown stretches of a line in a hunk; None for the whole line, if it is new or fits into `width`
-    cells.
+def visible_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
+    """Return the spans of a line in a hunk that are shown; None for the whole line, if it is new or fits.
+
+    Args:
+        line: The line, without its line ending.
+        changed: Its changed characters.
+        width: Cells for the line.
+        wrap: Whether long lines wrap.
     """
     if not changed:
         return None
@@ -261,7 +266,7 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
         if wrap
         else (_CONTEXT_CHARACTERS, _MIN_HIDDEN_CHARACTERS)
     )
-    stretches: list[Span] = []
+    spans: list[Span] = []
     end_of_last = 0
     for start, end in (*changed, (len(line), len(line))):
         # At both ends of the line, the unchanged stretch has a change on one side only.
@@ -269,51 +274,51 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
         after = context if start < len(line) else 0
         if start - end_of_last > min_hidden + before + after:
             if end_of_last:
-                stretches[-1] = (stretches[-1][0], end_of_last + before)
-            stretches.append((start - after, end))
-        elif stretches:
-            stretches[-1] = (stretches[-1][0], end)
+                spans[-1] = (spans[-1][0], end_of_last + before)
+            spans.append((start - after, end))
+        elif spans:
+            spans[-1] = (spans[-1][0], end)
         else:
-            stretches.append((0, end))
+            spans.append((0, end))
         end_of_last = end
-    stretches = [span for span in stretches if span[0] < span[1]]
-    return None if stretches == [(0, len(line))] else tuple(stretches)
+    spans = [span for span in spans if span[0] < span[1]]
+    return None if spans == [(0, len(line))] else tuple(spans)
 
 
-def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
-    """Return the shown stretches of an unchanged line; None for the whole line."""
+def visible_spans_of_context_line(line: str, wrap: bool) -> Spans | None:
+    """Return the spans of an unchanged line that are shown: its beginning; None for the whole line."""
     return ((0, _LONG_LINE_HEAD_CHARACTERS),) if wrap and len(line) > _MIN_LONG_LINE_CHARACTERS else None
 
 
 @recent_results_cache(1024)
-def display_only_stretches(line: str, stretches: Spans) -> DisplayText:
-    """Return the drawn form of a line of which only some stretches are shown; the gaps show how much is hidden."""
+def display_visible_spans(line: str, spans: Spans) -> DisplayText:
+    """Return the drawn form of a line of which only some spans are shown; the gaps show how much is hidden."""
     texts: list[str] = []
-    stops: list[CellStop] = []
+    width_runs: list[WidthRun] = []
     gaps: list[Span] = []
     drawn = cell = 0
-    for start, end, shown in _split_at_gaps(line, stretches):
+    for start, end, shown in _split_at_gaps(line, spans):
         if shown is None:
             text = f"⋯{end - start:,} unchanged⋯"
             gaps.append((drawn, drawn + len(text)))
-            stops.append(CellStop(start, drawn, cell, 1))
+            width_runs.append(WidthRun(start, drawn, cell, 1))
             width = len(text)
         else:
             text, width = shown.text, shown.width
-            inner: Sequence[CellStop] = shown.stops[:-1] or (CellStop(0, 0, 0, 1),)
-            stops += (
-                CellStop(stop.source + start, stop.drawn + drawn, stop.cell + cell, stop.step) for stop in inner
+            inner: Sequence[WidthRun] = shown.width_runs[:-1] or (WidthRun(0, 0, 0, 1),)
+            width_runs += (
+                WidthRun(run.source + start, run.drawn + drawn, run.cell + cell, run.step) for run in inner
             )
         texts.append(text)
         drawn, cell = drawn + len(text), cell + width
-    stops.append(CellStop(len(line), drawn, cell, 1))
-    return DisplayText("".join(texts), cell, tuple(stops), tuple(gaps))
+    width_runs.append(WidthRun(len(line), drawn, cell, 1))
+    return DisplayText("".join(texts), cell, tuple(width_runs), tuple(gaps))
 
 
-def _split_at_gaps(line: str, stretches: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:
-    """Yield the stretches of a line; the text is None for hidden ones."""
+def _split_at_gaps(line: str, spans: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:
+    """Yield the shown and hidden spans of a line; the text is None for hidden ones."""
     position = 0
-    for start, end in (*stretches, (len(line), len(line))):
+    for start, end in (*spans, (len(line), len(line))):
         if position < start:
             yield position, start, None
         if start < end:
@@ -351,7 +356,7 @@ class LineBreaks(NamedTuple):
 
 
 @recent_results_cache(512)
-def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBreaks:
+def find_line_breaks(line: str, width: int, spans: Spans | None = None) -> LineBreaks:
     """Return the break positions of a source line; its own spaces stay at the ends of the rows.
 
     Lines break after spaces and between ideographs. A word that is longer than a row starts in the same row, and
@@ -360,10 +365,10 @@ def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBr
     Args:
         line: The line, without its line ending.
         width: Cells of a terminal line.
-        stretches: The shown stretches of the line; None for the whole line.
+        spans: The shown spans of the line; None for the whole line.
     """
-    shown = display_text(line) if stretches is None else display_only_stretches(line, stretches)
-    text, plain = shown.text, not shown.stops
+    shown = display_text(line) if spans is None else display_visible_spans(line, spans)
+    text, plain = shown.text, not shown.width_runs
     ideographs = not plain and _IDEOGRAPH_PATTERN.search(text) is not None
     indent = _INDENT_PATTERN.match(text)
     hang = indent.end() if indent and 2 * indent.end() <= width else 0
@@ -416,14 +421,16 @@ def _find_break(shown: DisplayText, start: int, end: int, cells: int, ideographs
 
 def _start_of_grapheme(shown: DisplayText, character: int) -> int:
     """Return the index of the grapheme that contains a drawn character."""
-    return character if not shown.stops else min(character, shown.index_at_cell(shown.first_column_of(character)))
+    return (
+        character if not shown.width_runs else min(character, shown.index_at_cell(shown.first_column_of(character)))
+    )
 
 
-def wrapped_row_count(line: str, width: int, stretches: Spans | None = None) -> int:
-    """Return the number of terminal lines of a wrapped source line; `stretches` as in `line_breaks`."""
-    if stretches is None and len(line) <= width and line.isascii() and line.isprintable():
+def wrapped_row_count(line: str, width: int, spans: Spans | None = None) -> int:
+    """Return the number of terminal lines of a wrapped source line; `spans` as in `find_line_breaks`."""
+    if spans is None and len(line) <= width and line.isascii() and line.isprintable():
         return 1
-    return len(line_breaks(line, width, stretches).starts)
+    return len(find_line_breaks(line, width, spans).starts)
 
 
 def wrap_words(text: str, width: int) -> list[str]:
@@ -449,22 +456,19 @@ def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[RowSegment])
     """Return the width in cells of the longest source line in these segments; folded lines do not count."""
     widest = 0
     for segment in segments:
-        old, new = segment.lines
-        if old:
-            widest = _widest_line(diffs[segment.file].old, old.start, old.stop, widest)
-        if new:
-            widest = _widest_line(diffs[segment.file].new, new.start, new.stop, widest)
+        diff, (old, new) = diffs[segment.file], segment.lines
+        widest = _widest_line(diff.old[old.start : old.stop], widest)
+        widest = _widest_line(diff.new[new.start : new.stop], widest)
     return widest
 
 
-def _widest_line(lines: Sequence[str], start: int, end: int, widest: int) -> int:
-    range_lines = lines[start:end]
-    joined = "".join(range_lines)
+def _widest_line(lines: Sequence[str], widest: int) -> int:
+    joined = "".join(lines)
     if joined.isascii() and "\t" not in joined:
         # All in one step, because a change may have 50,000 lines.
-        widest = max([widest, *map(len, range_lines)])
+        widest = max([widest, *map(len, lines)])
     else:
-        for line in range_lines:
+        for line in lines:
             if line.isascii():
                 widest = max(widest, len(line.expandtabs(TAB_SIZE)))
             elif 2 * len(line.expandtabs(TAB_SIZE)) > widest:

@@ -48,7 +48,7 @@ def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
-    """Yield the notes above the first file."""
+    """Yield the notes on a proposal for above its first file: origin, ignored files, state, feedback."""
     if proposal.origin.kind not in _ORIGINS_WITHOUT_NOTE:
         yield NoteRow(-1, f"From {proposal.origin.description}.", "note")
     if ignored_note := proposal.ignored_files_note:
@@ -69,7 +69,7 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
 
 
 def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
-    """Yield the notes under the heading of a file."""
+    """Yield the notes under the heading of a file: reasons for attention, facts, cautions, conflicts."""
     change = diff.change
     for reason in diff.reasons:
         if reason.kind not in _REASONS_WITH_CAUTION:
@@ -107,7 +107,7 @@ StyledFact = tuple[str, str]
 """Safe text and its component class."""
 
 
-def file_sign(change: FileChange) -> StyledFact:
+def file_operation_sign(change: FileChange) -> StyledFact:
     """Return the sign of the operation on a file, and its component class."""
     glyph = _OPERATION_LABELS[change.op][0]
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
@@ -126,7 +126,7 @@ def attention_sign(diff: FileDiff) -> str:
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
-def format_first_reason(diff: FileDiff) -> list[StyledFact]:
+def format_main_attention_reason(diff: FileDiff) -> list[StyledFact]:
     """Return the most serious reason why a file needs attention, with the number of other reasons; empty if none."""
     risks = sorted(
         (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
@@ -135,7 +135,7 @@ def format_first_reason(diff: FileDiff) -> list[StyledFact]:
     return [(f"{display_text(risks[0].description).text}{more}", "diff--file-warning")] if risks else []
 
 
-def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
+def file_heading_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
     """Return the facts to the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
     facts: list[StyledFact] = []

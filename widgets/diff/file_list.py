@@ -15,7 +15,13 @@ from textual.strip import Strip
 from app.keys.actions import make_scope_bindings
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
-from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_sign, format_first_reason
+from widgets.diff.file_facts import (
+    attention_sign,
+    file_heading_facts,
+    file_name,
+    file_operation_sign,
+    format_main_attention_reason,
+)
 
 MIN_LISTED_FILES = 3
 """Minimum number of files for the list, unless the user shows or hides it."""
@@ -105,20 +111,20 @@ class FileList(ScrollView, can_focus=True):
         context = self.view.model.render_context
         missing, total = self.view.seen_recorder.unseen.count_unseen(number)
         is_seen = not missing
-        facts = [(f"  {text}", kind) for text, kind in file_facts(diff, context)]
+        facts = [(f"  {text}", kind) for text, kind in file_heading_facts(diff, context)]
         if missing and change.hunks and context.undecided:
             facts.insert(
                 0, (f"  {missing:,} of {total:,} unseen" if missing < total else "  unseen", "diff--file-warning")
             )
         taken_cells = sum(cell_len(text) for text, _ in facts) + 6 + self._sign_cells
-        for reason, kind in format_first_reason(diff):
+        for reason, kind in format_main_attention_reason(diff):
             # Show the reason only if the complete file name still fits.
             if taken_cells + cell_len(reason) + 2 + cell_len(file_name(change, width)) <= width:
                 facts.insert(0, (f"  {reason}", kind))
                 taken_cells += cell_len(reason) + 2
         name_cells = max(8, width - taken_cells)
         name = file_name(change, name_cells)
-        glyph, kind = file_sign(change)
+        glyph, kind = file_operation_sign(change)
         segments = [
             piece("›" if cursor_classes else " ", "diff--file"),
             piece(f"{glyph} ", kind),

@@ -253,7 +253,7 @@ _MAX_WORD_CHARACTERS = 500
 
 
 class LineMarks:
-    """The marks of lines; each is computed when it is first drawn."""
+    """Marks in the lines of a diff: changed words, moved lines, and lines that no test runs."""
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs

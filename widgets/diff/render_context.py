@@ -12,11 +12,11 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, RowSegment
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
-    display_only_stretches,
     display_text,
-    line_breaks,
-    shown_stretches_of_change,
-    shown_stretches_of_context,
+    display_visible_spans,
+    find_line_breaks,
+    visible_spans_of_changed_line,
+    visible_spans_of_context_line,
     widest_line_width,
     wrap_words,
     wrapped_row_count,
@@ -33,7 +33,7 @@ _MAX_LONG_LINES = 512
 
 
 class DrawnLine(NamedTuple):
-    """A line as it is drawn."""
+    """A line of source as it is drawn, with its line breaks."""
 
     text: DisplayText
     starts: Sequence[int]
@@ -44,13 +44,13 @@ class DrawnLine(NamedTuple):
     """The characters that its counterpart lacks; only for a line that does not fit on one terminal line."""
 
 
-class LineCut(NamedTuple):
-    """The part of a line on one terminal line, as indices of drawn characters."""
+class VisibleLinePart(NamedTuple):
+    """The visible part of a line on one terminal line, as indices of drawn characters."""
 
     first: int
     last: int
     blank: int
-    """Blank cells before the part, because a wide character is cut or a wrapped line is indented."""
+    """Blank cells before the part, because a wide character is cut or the continuation of a line is indented."""
     before: bool
     """Whether the line continues to the left; the first cell shows it."""
     after: bool
@@ -129,14 +129,14 @@ class RenderContext:
         """Return the characters of a line that its counterpart lacks; empty if the whole line is new."""
         return () if row.hunk is None else self.marks.changed_words(row.file, row.hunk, side, number)[0]
 
-    def shown_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
-        """Return the shown stretches of a long line; None for the whole line."""
+    def visible_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
+        """Return the spans of a long line that are shown; None for the whole line."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line) or (row.file, side, number) in self.opened:
             return None
         if row.hunk is None:
-            return shown_stretches_of_context(line, self.wrap)
-        return shown_stretches_of_change(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
+            return visible_spans_of_context_line(line, self.wrap)
+        return visible_spans_of_changed_line(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
 
     def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
         """Return a line as it is drawn; cache long lines."""
@@ -148,9 +148,9 @@ class RenderContext:
             self._cached_look, self._long_lines = look, {}
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
-            stretches = self.shown_spans(row, side, number)
-            text = display_text(line) if stretches is None else display_only_stretches(line, stretches)
-            starts, hang = line_breaks(line, self.code_width, stretches) if self.wrap else ((0,), 0)
+            spans = self.visible_spans(row, side, number)
+            text = display_text(line) if spans is None else display_visible_spans(line, spans)
+            starts, hang = find_line_breaks(line, self.code_width, spans) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
 
@@ -171,21 +171,21 @@ class RenderContext:
 
     def _wrapped_height(self, row: LineRow, side: Side, number: int) -> int:
         return wrapped_row_count(
-            self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number)
+            self.line_text(row.file, side, number), self.code_width, self.visible_spans(row, side, number)
         )
 
     def all_fit_on_one_row(self, segment: RowSegment) -> bool:
         """Return whether every line of a source segment fits on one terminal line."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
-    def cut_wrapped_line(self, drawn: DrawnLine, part: int) -> LineCut:
-        """Return the part of a line for one of its terminal lines."""
+    def visible_part_of(self, drawn: DrawnLine, part: int) -> VisibleLinePart:
+        """Return the part of a line that is visible on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:
             if part >= len(starts):
-                return LineCut(len(text.text), len(text.text), 0, False, False)
+                return VisibleLinePart(len(text.text), len(text.text), 0, False, False)
             last = starts[part + 1] if part + 1 < len(starts) else len(text.text)
-            return LineCut(starts[part], last, drawn.hang if part else 0, False, False)
+            return VisibleLinePart(starts[part], last, drawn.hang if part else 0, False, False)
         begin, end = self.scroll, self.scroll + self.code_width
         before, after = begin > 0 and text.width > 0, text.width > end
-        return LineCut(*text.slice_cells(begin + before, max(begin + before, end - after)), before, after)
+        return VisibleLinePart(*text.slice_cells(begin + before, max(begin + before, end - after)), before, after)

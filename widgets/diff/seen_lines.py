@@ -96,7 +96,9 @@ class UnseenLines:
         return row.hunk, changed_line_index(hunks[row.hunk], *row.lines[0])
 
 
-def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
+def go_to_unseen_line(
+    unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView
+) -> None:
     """Scroll to the first unseen character of a line, and move the cursor there."""
     hunk, context = model.diffs[unseen.file].change.hunks[unseen.hunk], model.render_context
     side, line = changed_line_at(hunk, unseen.number)
@@ -122,7 +124,7 @@ _PROBED_CELLS = 3
 
 
 class SeenRecorder:
-    """Records which lines of a diff a widget draws."""
+    """Records which changed lines of a diff were on the screen."""
 
     def __init__(self, model: DiffModel, widget: Widget) -> None:
         self._model = model
@@ -213,7 +215,7 @@ class SeenRecorder:
             self.seen.mark_seen(hunk, index_in_hunk)
             return
         drawn = context.drawn_line(row, side, number)
-        cut, text = context.cut_wrapped_line(drawn, part), drawn.text
+        cut, text = context.visible_part_of(drawn, part), drawn.text
         end = len(line) if cut.last == len(text.text) else text.source_index(cut.last)
         changed = context.changed_spans(row, side, number) if context.fits_on_one_row(line) else drawn.changed
         self.seen.mark_characters_seen(

@@ -37,24 +37,24 @@ def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) ->
 
 
 def overlay_stretches(
-    stretches: Sequence[StyledStretch], upper: Sequence[tuple[int, int]], name: str
+    stretches: Sequence[StyledStretch], ranges: Sequence[tuple[int, int]], component_class: str
 ) -> list[StyledStretch]:
-    """Return the stretches with other ranges of one class laid over them."""
+    """Return the stretches with ranges of another component class laid over them."""
     result: list[StyledStretch] = []
     position = 0
-    for begin, end in upper:
+    for begin, end in ranges:
         result += clip_stretches(stretches, position, begin)
-        result.append((begin, end, name))
+        result.append((begin, end, component_class))
         position = end
     if stretches:
         result += clip_stretches(stretches, position, stretches[-1][1])
     return result
 
 
-def style_runs(
+def split_into_style_runs(
     length: int, stretches: Sequence[StyledStretch], flags: Sequence[FlaggedStretch]
 ) -> Iterator[StyledRun]:
-    """Yield the runs of a line with equal style, in order."""
+    """Yield the runs of a line with equal style and equal flags, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
@@ -95,7 +95,7 @@ _MAX_CHUNKS_PER_STEP = 4
 _MAX_CACHED_CHUNKS = 400
 
 
-class ChunkKey(NamedTuple):
+class _ChunkKey(NamedTuple):
     """A chunk of one side of a file."""
 
     file: int
@@ -105,18 +105,18 @@ class ChunkKey(NamedTuple):
 
 
 class SyntaxTokens:
-    """The tokens of the shown files."""
+    """The syntax tokens of the shown files, lexed in chunks after a line is first drawn."""
 
     def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
         self._path_of = path
         self._lines_of = lines
-        self._chunks: OrderedDict[ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
-        self._requested_chunks: OrderedDict[ChunkKey, None] = OrderedDict()
+        self._chunks: OrderedDict[_ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
+        self._requested_chunks: OrderedDict[_ChunkKey, None] = OrderedDict()
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """Return the tokens of a line; if it is not lexed yet, request it and return none."""
         whole = len(self._lines_of(file, side)) <= WHOLE_FILE_LINES
-        key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
+        key = _ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
         if chunk is None:
             self._requested_chunks[key] = None
@@ -140,7 +140,7 @@ class SyntaxTokens:
             self._chunks.popitem(last=False)
         return True
 
-    def _lex_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[StyledStretch, ...]]]:
+    def _lex_chunks(self, keys: Sequence[_ChunkKey]) -> dict[_ChunkKey, list[tuple[StyledStretch, ...]]]:
         return {
             key: _lex_chunk(self._path_of(key.file), self._lines_of(key.file, key.side), key.chunk) for key in keys
         }
@@ -185,7 +185,7 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
 
 
 def preload_lexers() -> None:
-    """Preload the search for lexers by file name, because the first search takes a tenth of a second."""
+    """Import the Pygments lexers in advance, because the first search for a lexer takes a tenth of a second."""
     _find_lexer("preload.py")
 
 

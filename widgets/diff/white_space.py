@@ -35,7 +35,7 @@ it has one: `1 .5`, `// go:embed`.
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceRules:
-    """Meaning of white space in the lines of a file."""
+    """Which white space has a meaning in the lines of a file: indentation, trailing, around operators, all."""
 
     language: str = ""
     """Name of the language if indentation has a meaning in it; empty if that is unknown."""
@@ -145,7 +145,7 @@ def _is_space_meaningless(before: str, after: str) -> bool:
 
 
 class NonSpaceChanges(NamedTuple):
-    """The changes of a hunk other than white space."""
+    """The changes of a hunk other than white space, and the number of lines that change only white space."""
 
     changes: Sequence[LineChange]
     """Line numbers from 0; empty if the hunk changes only white space."""
@@ -156,7 +156,7 @@ class NonSpaceChanges(NamedTuple):
 
 
 def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
-    """Return the other changes in these lines; None if there is no white space change to hide or report.
+    """Return the changes other than white space; None if there is no white space change to hide or report.
 
     Lines are matched without white space, and then compared pair by pair.
     """
@@ -203,7 +203,7 @@ HunkKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class HiddenWhitespace:
-    """The hunks with white space changes to hide, and their other changes."""
+    """The white space changes that the view hides: which parts of their hunks stay, and how many lines go."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
     """The parts of a hunk to show; empty for a hunk that changes only white space."""

@@ -24,17 +24,17 @@ from widgets.common.containers import Column
 from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
-    HeadlineSpace,
+    HeadlineOptions,
     KeyNameOf,
     check_lines,
     current_item_lines,
     drop_keys_to_fit,
     find_chip_actions,
+    is_summary_visible,
     make_chip,
     permission_row,
     proposal_row,
     safe_content,
-    shows_title,
     wrap_parts_into_lines,
 )
 
@@ -343,15 +343,15 @@ class ApprovalPane(Column):
             checks = [] if short_checks is not None else check_lines(state, proposal.id, key, width)
         is_listed = self.queue.display and state.current in self.queue.items
         is_outcome_shown = self._is_outcome_shown and proposal is not None and not proposal.state.is_pending
-        space = HeadlineSpace(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
-        lines = current_item_lines(state, key, space)
+        options = HeadlineOptions(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
+        lines = current_item_lines(state, key, options)
         can_decide = proposal is not None and proposal.state.is_pending and not comparing
-        self.shows_title = not can_decide or proposal is None or shows_title(state, proposal, lines, space)
+        self.shows_title = not can_decide or proposal is None or is_summary_visible(state, proposal, lines, options)
         # Insert above the keys, which are on the last line.
         lines[-1:-1] = checks
         if can_decide and proposal is not None:
-            lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
-            lines[-1:-1] = reproduction_lines(state, proposal, key, width)
+            lines[-1:-1] = _evidence_lines(state, proposal.id, key, width)
+            lines[-1:-1] = _reproduction_lines(state, proposal, key, width)
         lines = [drop_keys_to_fit(line, width) if width else line for line in lines]
         headline.say(Content("\n").join(lines))
         self._row_count_above_list = len(lines)
@@ -455,7 +455,7 @@ class ApprovalPane(Column):
         self._redraw_headline()
 
 
-def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
+def _evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about a proposal's evidence: verdicts, tests that ran, and keys."""
     evidence = state.evidence.get(proposal)
     if evidence is None or not (evidence.marks or evidence.is_running or evidence.why_not):
@@ -478,7 +478,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
     return wrap_parts_into_lines([*parts, *progress, *tests_run, *chips], width, _COLUMN_GAP)
 
 
-def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
+def _reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about the second run of a proposal's command; empty if no single command made the proposal."""
     if proposal.recipe is None:
         return []

@@ -125,12 +125,12 @@ class SideThreads:
             entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
         if answer.note:
             entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
-        if usage := format_answer_usage(answer):
+        if usage := _format_answer_usage(answer):
             entries.append(NoticeEntry(f"took{uid}", usage))
         return entries
 
 
-def format_answer_usage(answer: SideAnswer) -> str:
+def _format_answer_usage(answer: SideAnswer) -> str:
     """Return the cost of an answer, for example `1.2k in, 80 out · $0.002 · 2.1 s`; empty if it is unknown."""
     totals = TokenTotals().add(answer.usage)
     facts = (format_tokens(totals), format_dollars(totals), format_seconds(answer.duration) if answer.usage else "")
@@ -341,7 +341,7 @@ class AskPanel(Column, HasChangingKeyTitles):
 
     def _open_thread(self, subject: QuestionSubject) -> None:
         """Show a thread with its draft, and focus the field."""
-        self.post_message(review_messages.ThreadsWanted(subject.anchor.proposal))
+        self.post_message(review_messages.SideThreadsWanted(subject.anchor.proposal))
         self._save_draft()
         self.subject = subject
         entries = self.threads.thread_entries(subject.anchor)

@@ -255,7 +255,7 @@ class VerdictHandler:
     """
 
     def __init__(
-        self, state: ReviewState, collect_feedback: CollectFeedback, host: review_messages.ReviewHost
+        self, state: ReviewState, collect_feedback: CollectFeedback, host: review_messages.ReviewPaneInterface
     ) -> None:
         self._state = state
         self._collect_feedback = collect_feedback

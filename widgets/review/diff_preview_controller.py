@@ -16,11 +16,16 @@ from app.review.unfinished_review import filter_pending_hunks
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLine
-from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
+from widgets.review.review_messages import (
+    CommentFollowUpsWanted,
+    DiffsWanted,
+    ReviewPaneInterface,
+    VersionDiffsWanted,
+)
 from widgets.review.review_wording import QUIET_STYLE, finding_comments, permission_request_notes, safe_content
 from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
-WrittenVersions = tuple[tuple[object, ...], ...]
+VersionsToWrite = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
 _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
     HunkTestVerdict.HELD: "held",
@@ -30,7 +35,7 @@ _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
 }
 
 
-def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
+def versions_to_write(changes: Sequence[FileChange]) -> VersionsToWrite:
     """Return the versions that an approval of these changes would write."""
     return tuple(
         (
@@ -61,7 +66,7 @@ class DiffPreviewController:
         host: Receives the messages that request diffs.
     """
 
-    def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewHost) -> None:
+    def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewPaneInterface) -> None:
         self._state = state
         self._pane = pane
         self._view = pane.view
@@ -153,7 +158,7 @@ class DiffPreviewController:
         shown = (
             self._proposal_of_diffs is not None and self._proposal_of_diffs.id == proposal.id and not self.comparing
         )
-        return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
+        return shown and versions_to_write([diff.change for diff in self.diffs]) == versions_to_write(proposal.files)
 
     def mark_left_out_hunks(self) -> None:
         """Mark the hunks that an approval would not write."""
@@ -175,7 +180,7 @@ class DiffPreviewController:
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
             findings = finding_comments(state.checks.get(state.current), diffs)
-            self._pane.set_findings([*findings, *evidence_comments(state.evidence.get(state.current), diffs)])
+            self._pane.set_findings([*findings, *_evidence_comments(state.evidence.get(state.current), diffs)])
 
     def mark_attention_reasons(self) -> None:
         """Mark hunks that no test notices and lines that no test runs; keep the order of the files."""
@@ -201,7 +206,7 @@ class DiffPreviewController:
         """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.feedback_drafts.sent.get(proposal.supersedes)):
-            self._host.post_message(FollowUpsWanted(proposal.id, comments))
+            self._host.post_message(CommentFollowUpsWanted(proposal.id, comments))
 
     @property
     def _description_state(self) -> Literal["", "folded", "unfolded"]:
@@ -238,7 +243,7 @@ class DiffPreviewController:
         return safe_content(proposal.origin.name, QUIET_STYLE)
 
 
-def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
+def _evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the evidence marks for the first changed line of each hunk in these diffs."""
     if evidence is None:
         return []

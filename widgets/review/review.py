@@ -62,8 +62,8 @@ from widgets.review.decision_keys import (
     current_key_title,
     is_action_available,
 )
-from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
-from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
+from widgets.review.diff_preview_controller import DiffPreviewController, versions_to_write
+from widgets.review.review_wording import ACTION_META_KEY, question_with_keys, safe_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentReviewTexts
 
 _FOCUS_REVIEW_ACTION = next(action for action in actions_of_scopes("app") if action.id == "app.focus_approvals")
@@ -204,7 +204,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             if self._proposal_to_show_unseen == proposal_id:
                 self.call_after_refresh(self.view.action_next_unseen)
             self._proposal_to_show_unseen = ""
-        self.post_message(review_messages.ThreadsWanted(proposal_id))
+        self.post_message(review_messages.SideThreadsWanted(proposal_id))
 
     def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the previous version to this one, and show them if this proposal is still shown."""
@@ -397,7 +397,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def redraw(self) -> None:
         """Redraw everything and update the available keys; start a grace period if the decision's subject changed."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
-        shown_item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
+        shown_item = (state.current, proposal and proposal.revision, proposal and versions_to_write(proposal.files))
         is_diff_shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
         chosen_hunks = state.hunk_exclusions.approval_selection(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.set_subject(shown_item)
@@ -427,7 +427,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def redraw_approvals(self) -> None:
         """Redraw the lower pane."""
         question = self.verdict_handler.question
-        self.approval_pane.show_question(None if question is None else question_line(question, self.key_of_action))
+        self.approval_pane.show_question(
+            None if question is None else question_with_keys(question, self.key_of_action)
+        )
         # A CSS class would make Textual restyle all widgets inside.
         self.approval_pane.queue.display = not self.has_class("-full")
         notes_shown = self.view.layout_rows.height <= self.view.size.height
@@ -604,7 +606,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def action_run_checks(self) -> None:
         """Run the checks of the shown proposal that have not run; if all have run, run all again."""
-        self.post_message(review_messages.ChecksWanted(self.state.current))
+        self.post_message(review_messages.CheckRunWanted(self.state.current))
 
     def action_show_checks(self) -> None:
         """Show the output of the checks."""
@@ -612,11 +614,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def action_show_reads(self) -> None:
         """Show what the model had read before it wrote the shown proposal."""
-        self.post_message(review_messages.ReadsWanted(self.state.current))
+        self.post_message(review_messages.ModelReadsWanted(self.state.current))
 
     def action_find_evidence(self) -> None:
         """Run the tests without each hunk of the shown proposal, or stop that run."""
-        self.post_message(review_messages.EvidenceWanted(self.state.current))
+        self.post_message(review_messages.EvidenceRunWanted(self.state.current))
 
     def action_reproduce(self) -> None:
         """Run the command of the shown proposal again, or stop it."""
@@ -922,7 +924,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         proposal = self.state.proposal
         if proposal is not None and proposal.state.is_pending and self.view.diffs and self._accepts_key():
             path = self.view.diffs[self.view.cursor.file_index].change.path
-            self.post_message(review_messages.Edit(proposal.id, path, self._line_at_cursor()))
+            self.post_message(review_messages.EditProposedFile(proposal.id, path, self._line_at_cursor()))
 
     def _line_at_cursor(self) -> int:
         """Return the number of the proposed line at or near the cursor, from 0."""
@@ -953,15 +955,15 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Give the review the whole screen, or end that."""
         self.toggle_class("-full")
         self.redraw_approvals()
-        self.post_message(review_messages.FullScreen(self.has_class("-full")))
+        self.post_message(review_messages.FullScreenToggled(self.has_class("-full")))
 
     def action_more_room(self) -> None:
         """Give the review more room beside the chat."""
-        self.post_message(review_messages.RoomWanted(1))
+        self.post_message(review_messages.ReviewResizeWanted(1))
 
     def action_less_room(self) -> None:
         """Give the chat more room beside the review."""
-        self.post_message(review_messages.RoomWanted(-1))
+        self.post_message(review_messages.ReviewResizeWanted(-1))
 
     # Feedback and comments
 

@@ -13,8 +13,8 @@ from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, Unfinishe
 from app.tools.base.contract import PermissionAnswer
 
 
-class ReviewHost(Protocol):
-    """The interface of the review for its parts: receives their messages, and redraws."""
+class ReviewPaneInterface(Protocol):
+    """The methods of `ReviewPane` that its controllers call."""
 
     def post_message(self, message: Message) -> bool:
         """Send a message to the app."""
@@ -84,7 +84,7 @@ class Redo(Message):
 
 
 @dataclass
-class Edit(Message):
+class EditProposedFile(Message):
     """Open the editor for the proposed text of a file."""
 
     proposal_id: str
@@ -115,7 +115,7 @@ class PermissionAnswered(Message):
 
 
 @dataclass
-class NotesChanged(Message):
+class UnfinishedReviewChanged(Message):
     """The unfinished review of a proposal has changed and should be saved."""
 
     proposal_id: str
@@ -144,7 +144,7 @@ class VersionDiffsWanted(Message):
 
 
 @dataclass
-class FollowUpsWanted(Message):
+class CommentFollowUpsWanted(Message):
     """Request the effects of a proposal on the comments on its previous version; answer with `set_follow_ups`."""
 
     proposal_id: str
@@ -152,7 +152,7 @@ class FollowUpsWanted(Message):
 
 
 @dataclass
-class ThreadsWanted(Message):
+class SideThreadsWanted(Message):
     """Request the side questions about a proposal; answer with `load_threads`."""
 
     proposal_id: str
@@ -183,14 +183,14 @@ class LinkClicked(Message):
 
 
 @dataclass
-class ChecksWanted(Message):
+class CheckRunWanted(Message):
     """Run the checks of a proposal that have not run, or all again."""
 
     proposal_id: str
 
 
 @dataclass
-class EvidenceWanted(Message):
+class EvidenceRunWanted(Message):
     """Collect evidence about a proposal, or stop the run."""
 
     proposal_id: str
@@ -212,21 +212,21 @@ class CheckOutputWanted(Message):
 
 
 @dataclass
-class ReadsWanted(Message):
+class ModelReadsWanted(Message):
     """Show what the model had read before it wrote a proposal."""
 
     proposal_id: str
 
 
 @dataclass
-class RoomWanted(Message):
+class ReviewResizeWanted(Message):
     """Make the review wider; narrower if `steps` is negative."""
 
     steps: int
 
 
 @dataclass
-class FullScreen(Message):
+class FullScreenToggled(Message):
     """Show the review on the whole screen, or end that."""
 
     on: bool

@@ -49,7 +49,7 @@ KeyNameOf = Callable[[str], str]
 """Returns the key label of an action of the review or the diff, by its handler: `approve` → `y`."""
 
 
-def state_glyph(proposal: Proposal) -> tuple[str, str]:
+def _state_glyph(proposal: Proposal) -> tuple[str, str]:
     """Return the sign and colour of a proposal's state."""
     return _DENIED_IN_PART_GLYPH if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
 
@@ -59,7 +59,7 @@ def safe_content(text: str, style: str = "") -> Content:
     return Content.styled(display_text(" ".join(text.split())).text, style)
 
 
-def proposal_title(proposal: Proposal, style: str = "") -> Content:
+def _proposal_title(proposal: Proposal, style: str = "") -> Content:
     """Return the summary on one line; keep the spaces of a command, and show its line ends as signs."""
     return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
@@ -78,39 +78,39 @@ def make_chip(key: KeyNameOf, action: str, label: str, style: str = "$primary") 
     return chip.stylize(Style.from_meta({ACTION_META_KEY: action}))
 
 
-def format_change_counts(added: int, removed: int) -> Content:
+def _format_change_counts(added: int, removed: int) -> Content:
     """Return the counts, for example `+12 -4`."""
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """Return the queue row of a proposal; facts come before the summary, because the end may be cut."""
-    glyph, colour = state_glyph(proposal)
+    glyph, colour = _state_glyph(proposal)
     part = state.hunk_exclusions.approval_selection(proposal)
     title_style = "" if proposal.state.is_pending else QUIET_STYLE
     counts = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET_STYLE),
-        (counts_text := format_change_counts(*counts)),
+        (counts_text := _format_change_counts(*counts)),
         " " * max(2, _CHANGE_COUNT_CELLS - counts_text.cell_length),
     )
     facts = [
-        *proposal_details(state, proposal),
-        proposal_title(proposal, title_style),
-        first_file_names(proposal).stylize(QUIET_STYLE),
+        *_proposal_details(state, proposal),
+        _proposal_title(proposal, title_style),
+        _first_file_names(proposal).stylize(QUIET_STYLE),
     ]
     return head + Content("  ").join(facts)
 
 
-def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
+def _proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
     """Return the origin, state, version and special facts; with `reason`, also why it is in that state."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
     omits_state = proposal.state is ProposalState.STALE and not reason
     if proposal.state is not ProposalState.PENDING and not omits_state:
-        facts.append(Content.styled(describe_review_state(proposal), state_glyph(proposal)[1]))
+        facts.append(Content.styled(describe_review_state(proposal), _state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
     elif proposal.version > 1:
@@ -137,7 +137,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
-def first_file_names(proposal: Proposal) -> Content:
+def _first_file_names(proposal: Proposal) -> Content:
     """Return the names of the first three files, and the number of other files."""
     names = [change.path for change in proposal.files[:3]]
     more = len(proposal.files) - len(names)
@@ -170,8 +170,8 @@ def drop_keys_to_fit(line: Content, width: int) -> Content:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineSpace:
-    """The width for the lines about the current item, and the facts that other lines already show."""
+class HeadlineOptions:
+    """Options for the lines about the current item: their width, and which facts other lines already show."""
 
     width: int = 0
     """In cells; 0 while it is unknown."""
@@ -187,52 +187,56 @@ class HeadlineSpace:
     """The check results, if all passed and they are short."""
 
 
-_UNKNOWN_SPACE = HeadlineSpace()
+_DEFAULT_OPTIONS = HeadlineOptions()
 
 
-def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], space: HeadlineSpace) -> bool:
+def is_summary_visible(
+    state: ReviewState, proposal: Proposal, lines: Iterable[Content], options: HeadlineOptions
+) -> bool:
     """Return whether a proposal's whole summary is visible: in its list row, or else on the lines above the list."""
-    if not space.width:
+    if not options.width:
         return True
-    if not space.listed:
-        return any(proposal_title(proposal).plain in line.plain for line in lines)
-    file_names_cells = first_file_names(proposal).cell_length + 2
-    return proposal_row(state, proposal).cell_length - file_names_cells <= space.width
+    if not options.listed:
+        return any(_proposal_title(proposal).plain in line.plain for line in lines)
+    file_names_cells = _first_file_names(proposal).cell_length + 2
+    return proposal_row(state, proposal).cell_length - file_names_cells <= options.width
 
 
-def current_item_lines(state: ReviewState, key: KeyNameOf, space: HeadlineSpace = _UNKNOWN_SPACE) -> list[Content]:
+def current_item_lines(
+    state: ReviewState, key: KeyNameOf, options: HeadlineOptions = _DEFAULT_OPTIONS
+) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if permission_request := state.permission_request:
-        return _confirmation_lines(state, permission_request, key, space)
+        return _confirmation_lines(state, permission_request, key, options)
     if proposal is None:
         return [_empty_review_line(state)]
-    if space.comparing:
+    if options.comparing:
         return _comparing_lines(proposal, key)
     if proposal.state.is_pending:
-        return _waiting_lines(state, proposal, key, space)
-    lines = _decided_lines(state, proposal, key, space)
+        return _waiting_lines(state, proposal, key, options)
+    lines = _decided_lines(state, proposal, key, options)
     # Another line already shows the outcome.
-    return lines[1:] or lines if space.is_outcome_shown else lines
+    return lines[1:] or lines if options.is_outcome_shown else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
-    facts = _proposal_facts(state, proposal, key, space)
-    if space.listed:
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions) -> list[Content]:
+    facts = _proposal_facts(state, proposal, key, options)
+    if options.listed:
         position = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
         lines = wrap_parts_into_lines(
             [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (position, QUIET_STYLE)), *facts],
-            space.width,
+            options.width,
         )
     else:
-        lines = _title_line(proposal, facts, space.width)
+        lines = _title_line(proposal, facts, options.width)
     if not can_be_approved(proposal):
         reason = safe_content(proposal.reason or "the files changed on disk")
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), reason))
     elif state.hunk_exclusions.approval_selection(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
     keys = (
-        _permission_chip(state, key, space)
+        _permission_chip(state, key, options)
         if state.has_hidden_permission
         else _decision_key_row(state, proposal, key)
     )
@@ -242,7 +246,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
     """Return `P1 Keep the moon's time  +4 -3  2 files`; the facts may get their own lines."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
-    title, facts_text = proposal_title(proposal, "bold"), Content("  ").join(facts)
+    title, facts_text = _proposal_title(proposal, "bold"), Content("  ").join(facts)
     title_cells = width - name.cell_length - facts_text.cell_length - 2
     if not width or title_cells >= min(_MIN_TITLE_CELLS, title.cell_length):
         shown_title = title.truncate(title_cells, ellipsis=True) if width else title
@@ -262,19 +266,21 @@ def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ")
     return lines
 
 
-def _proposal_facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
+def _proposal_facts(
+    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions
+) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.hunk_exclusions.approval_selection(proposal)
     facts = (
         []
-        if space.listed
-        else [*proposal_details(state, proposal, reason=False), format_change_counts(part.added, part.removed)]
+        if options.listed
+        else [*_proposal_details(state, proposal, reason=False), _format_change_counts(part.added, part.removed)]
     )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(format_count(part.files, "file"), QUIET_STYLE))
-    if space.checks is not None:
-        facts.append(space.checks)
+    if options.checks is not None:
+        facts.append(options.checks)
     if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
         unseen_text = f"{unseen.lines:,}" if unseen.lines else format_count(len(unseen.paths), "file")
         facts.append(make_chip(key, "next_unseen", f"{unseen_text} unseen", "$foreground 40%"))
@@ -327,7 +333,7 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
         Content.assemble(
             ("Compared  ", QUIET_STYLE),
             (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
-            proposal_title(proposal, "bold"),
+            _proposal_title(proposal, "bold"),
         ),
         Content.styled("What changed from the one to the other; neither is on disk.", QUIET_STYLE)
         if proposal.state.is_pending
@@ -336,25 +342,25 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyNameOf, space: HeadlineSpace) -> Content:
+def _permission_chip(state: ReviewState, key: KeyNameOf, options: HeadlineOptions) -> Content:
     """Return the note that a permission request is open; the keys answer it first."""
     oldest = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
         ("First, your permission is needed", "$text-warning"),
-        "" if space.listed else ": ",
-        "" if space.listed else _request_line(oldest),
+        "" if options.listed else ": ",
+        "" if options.listed else _request_line(oldest),
         "  ",
         make_chip(key, "approve", "show", "$warning"),
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
-    glyph, colour = state_glyph(proposal)
-    title = Content("") if space.listed else proposal_title(proposal)
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions) -> list[Content]:
+    glyph, colour = _state_glyph(proposal)
+    title = Content("") if options.listed else _proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
     if state.has_hidden_permission:
-        return [first, _permission_chip(state, key, space)]
+        return [first, _permission_chip(state, key, options)]
     verbs = decision_verbs(proposal)
     reversal = {
         ProposalState.APPLIED: ("undo", "undo"),
@@ -375,20 +381,20 @@ def _empty_review_line(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, space: HeadlineSpace
+    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, options: HeadlineOptions
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
     yes_label = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
     return [
-        *([] if space.listed else [safe_content(permission_request.title, "bold")]),
-        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not space.notes_shown],
+        *([] if options.listed else [safe_content(permission_request.title, "bold")]),
+        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not options.notes_shown],
         _chip_row(
             key,
             ("approve", yes_label or "allow once", "$success"),
             ("deny", "throw away" if yes_label else "deny", "$error"),
             ("request_changes", f"{'throw away' if yes_label else 'deny'} and say why", "$primary"),
         ),
-        *_lasting_lines(state, permission_request, key, space.width),
+        *_lasting_lines(state, permission_request, key, options.width),
     ]
 
 
@@ -429,8 +435,8 @@ def _chip_row(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
     return Content(_KEY_GAP).join([make_chip(key, *chip) for chip in chips])
 
 
-def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
-    """Return a question and the keys that answer it."""
+def question_with_keys(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
+    """Return a confirmation question and, on a second line, the keys that answer it."""
     answers = []
     if question.ids:
         answers.append(("approve", "yes", "$success"))

@@ -21,7 +21,7 @@ from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
-from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
+from widgets.review.review_messages import FeedbackOrphaned, ReviewPaneInterface, UnfinishedReviewChanged
 from widgets.review.review_wording import safe_content
 
 _FOLLOW_UP_PHRASES = {
@@ -136,7 +136,9 @@ class UnsentReviewTexts:
         host: Receives messages about texts to save, and about texts for the composer.
     """
 
-    def __init__(self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewHost) -> None:
+    def __init__(
+        self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewPaneInterface
+    ) -> None:
         self._state = state
         self._field = field
         self._diff_pane = diff_pane
@@ -157,7 +159,7 @@ class UnsentReviewTexts:
     def save_text(self, key: str) -> None:
         """Request that the unfinished review of a proposal is saved; a permission request is not saved."""
         if key not in self._state.permissions.asked:
-            self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
+            self._host.post_message(UnfinishedReviewChanged(key, self._state.unfinished_review(key)))
 
     def save_draft(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""

@@ -370,7 +370,7 @@ class ReviewActions:
         diffs = await asyncio.to_thread(diff_with_superseded_proposal, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
-    async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
+    async def load_follow_ups(self, event: review_messages.CommentFollowUpsWanted) -> None:
         """Load how the proposal changes the lines that the user commented on."""
         from app.proposals.decide.comment_follow_up import compare_commented_lines
 
@@ -388,7 +388,7 @@ class ReviewActions:
         self._review.select_split_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
 
-    async def edit_file(self, event: review_messages.Edit) -> None:
+    async def edit_file(self, event: review_messages.EditProposedFile) -> None:
         """Let the user edit the proposed text of a file, and save it in the proposal."""
         from app.proposals.decide.conflicts import UnsavedEdit
         from app.proposals.values.models import ProposalState
@@ -440,7 +440,7 @@ class ReviewActions:
         if unsaved:
             await self._resolve_conflicts(event, unsaved[0])
 
-    async def _resolve_conflicts(self, event: review_messages.Edit, unsaved: "UnsavedEdit | None" = None) -> None:
+    async def _resolve_conflicts(self, event: review_messages.EditProposedFile, unsaved: "UnsavedEdit | None" = None) -> None:
         """Let the user resolve the conflicts of a stale proposal, one file after the other.
 
         Args:

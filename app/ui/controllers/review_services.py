@@ -73,7 +73,7 @@ class SideQuestionController:
             case SideAnswerStreamed() | SideAnswerDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
                 self._review.ask_panel.handle_update(update)
 
-    async def load_threads(self, event: review_messages.ThreadsWanted) -> None:
+    async def load_threads(self, event: review_messages.SideThreadsWanted) -> None:
         """Load the side questions about a proposal from all sessions. Raises StorageError."""
         exchanges = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if exchanges:

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from widgets.diff.display_cells import (
     DisplayText,
     display_text,
-    line_breaks,
+    find_line_breaks,
     recent_results_cache,
     wrap_words,
     wrapped_row_count,
@@ -33,7 +33,7 @@ def test_display_text_is_safe_and_has_the_terminals_width(line: str) -> None:
 
 def test_a_long_line_of_one_width_is_one_stretch_in_any_script() -> None:
     for letter in "xéз中ب":
-        assert len(display_text(letter * 10_000).stops) <= 3
+        assert len(display_text(letter * 10_000).width_runs) <= 3
 
 
 @given(TEXT)
@@ -60,7 +60,7 @@ def test_a_slice_has_the_requested_width_or_ends_the_line(line: str, start: int,
 @given(TEXT, st.integers(2, 20))
 def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     shown = display_text(line)
-    starts, hang = line_breaks(line, width)
+    starts, hang = find_line_breaks(line, width)
     assert starts[0] == 0
     assert list(starts) == sorted(set(starts))
     assert len(starts) == wrapped_row_count(line, width)
@@ -77,7 +77,7 @@ WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}"
 def test_a_word_that_fits_a_row_is_not_broken(words: list[str], indent: int, width: int, space: str) -> None:
     line = " " * indent + space.join(words)
     shown = display_text(line)
-    starts, hang = line_breaks(line, width)
+    starts, hang = find_line_breaks(line, width)
     assert hang in (0, len(shown.text) - len(shown.text.lstrip()))
     for start in starts[1:]:
         before, after = shown.text[:start].rsplit(" ", 1)[-1], shown.text[start:].split(" ", 1)[0]
@@ -87,7 +87,7 @@ def test_a_word_that_fits_a_row_is_not_broken(words: list[str], indent: int, wid
 
 def test_a_long_word_breaks_before_a_name_inside_it() -> None:
     def rows(line: str, width: int) -> list[str]:
-        shown, (starts, hang) = display_text(line).text, line_breaks(line, width)
+        shown, (starts, hang) = display_text(line).text, find_line_breaks(line, width)
         ends = [*starts[1:], len(shown)]
         return [" " * hang * bool(start) + shown[start:end] for start, end in zip(starts, ends, strict=True)]
 
@@ -129,7 +129,7 @@ def test_deceptive_characters_are_flagged_in_very_long_lines() -> None:
 
 def test_emoji_sequences_stay_whole() -> None:
     family = "👩\u200d👩\u200d👧"
-    assert display_text(f"x{family}y") == DisplayText(f"x{family}y", 4, display_text(f"x{family}y").stops)
+    assert display_text(f"x{family}y") == DisplayText(f"x{family}y", 4, display_text(f"x{family}y").width_runs)
 
 
 @given(TEXT)
@@ -142,14 +142,14 @@ def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
 def test_a_long_run_of_wide_characters_needs_few_places() -> None:
     line = "日本語" * 100_000
     shown = display_text(line)
-    assert len(shown.stops) < 4
+    assert len(shown.width_runs) < 4
     assert shown.width == 600_000
     assert shown.slice_cells(301, 401) == (151, 200, 1)
 
 
 def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
     line = "x = y;" * 80_000
-    assert display_text(line).stops == ()
+    assert display_text(line).width_runs == ()
     assert display_text(line).slice_cells(400_000, 400_100) == (400_000, 400_100, 0)
 
 

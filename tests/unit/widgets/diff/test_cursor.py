@@ -16,7 +16,7 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine
-from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen
+from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen_line
 
 
 class Window:
@@ -68,7 +68,7 @@ def test_cursor_of_an_empty_diff_does_not_move() -> None:
     cursor.move_row(1)
     cursor.move_to_end()
     assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
-    go_to_unseen(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
+    go_to_unseen_line(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
     assert window.moved == 0
 
 
@@ -155,7 +155,7 @@ def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows, scene = map(sheet.rows.row_at, range(sheet.rows.row_count)), sheet.render_context
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
-    cut = scene.cut_wrapped_line(scene.drawn_line(row, "old", 0), 2)
+    cut = scene.visible_part_of(scene.drawn_line(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
 
 

@@ -21,8 +21,8 @@ from widgets.diff.diff_rows import (
     Row,
     RowSegment,
     SourceLine,
-    SpaceRow,
     UnifiedSegment,
+    WhitespaceHunkRow,
 )
 from widgets.diff.diff_search import find_matches
 from widgets.diff.white_space import find_hidden_whitespace
@@ -138,15 +138,15 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
     context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
     assert all(row.old == row.new for row in context)
     counted = sum(row.lines for row in rows if isinstance(row, FoldRow))
-    counted += sum(row.lines for row in rows if isinstance(row, SpaceRow))
+    counted += sum(row.lines for row in rows if isinstance(row, WhitespaceHunkRow))
     changed = {row.newest.line for row in rows if isinstance(row, LineRow) and row.hunk is not None}
     assert changed == {number for number, what in enumerate(how) if what == "word"}
     assert len(context) + counted + len(changed) == len(how)
-    assert {row.hunk for row in rows if isinstance(row, LineRow | SpaceRow)} - {None} == set(
+    assert {row.hunk for row in rows if isinstance(row, LineRow | WhitespaceHunkRow)} - {None} == set(
         range(len(diff.change.hunks))
     )
     for number, row in enumerate(rows):
-        assert layout.find_equal_row(row) == number or not isinstance(row, LineRow | SpaceRow)
+        assert layout.find_equal_row(row) == number or not isinstance(row, LineRow | WhitespaceHunkRow)
     everything = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
     for row in rows_of(everything):
         assert layout.find_equal_row(row) is not None

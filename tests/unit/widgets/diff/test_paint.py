@@ -12,7 +12,13 @@ from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
-from widgets.diff.syntax_tokens import FlaggedStretch, StyledStretch, clip_stretches, overlay_stretches, style_runs
+from widgets.diff.syntax_tokens import (
+    FlaggedStretch,
+    StyledStretch,
+    clip_stretches,
+    overlay_stretches,
+    split_into_style_runs,
+)
 
 
 def drawn(sheet: DiffModel) -> list[str]:
@@ -100,7 +106,7 @@ def test_each_character_gets_the_style_of_its_marks(
     under: list[StyledStretch] = [(begin, end, f"token {begin}") for begin, end in tokens]
     marks: list[FlaggedStretch] = [(begin, end, bit) for (begin, end), bit in flags]
     looks: list[tuple[str, int]] = []
-    for start, end, name, marked in style_runs(LENGTH, overlay_stretches(under, words, "word"), marks):
+    for start, end, name, marked in split_into_style_runs(LENGTH, overlay_stretches(under, words, "word"), marks):
         assert start == len(looks) < end
         looks += [(name, marked)] * (end - start)
     assert len(looks) == LENGTH

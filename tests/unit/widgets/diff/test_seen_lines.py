@@ -15,10 +15,10 @@ from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.diff.display_cells import (
-    display_only_stretches,
     display_text,
-    shown_stretches_of_change,
-    shown_stretches_of_context,
+    display_visible_spans,
+    visible_spans_of_changed_line,
+    visible_spans_of_context_line,
 )
 
 SPANS = st.lists(
@@ -65,10 +65,12 @@ def test_marking_seen_lines_again_changes_nothing() -> None:
 
 def test_a_line_that_fits_is_shown_completely() -> None:
     line = "word " * 400
-    assert shown_stretches_of_change(line, ((0, 4),), 2_000, True) is None
-    assert shown_stretches_of_change(line, ((0, 4),), 1_999, True) is not None
-    assert shown_stretches_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
-    assert shown_stretches_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+    assert visible_spans_of_changed_line(line, ((0, 4),), 2_000, True) is None
+    assert visible_spans_of_changed_line(line, ((0, 4),), 1_999, True) is not None
+    assert visible_spans_of_changed_line(line, ((0, 4),), 100, False) is None, (
+        "what is beyond the edge is not in the way"
+    )
+    assert visible_spans_of_changed_line(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
 
 
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
@@ -78,11 +80,11 @@ LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], width: int, wrap: bool) -> None:
     changed = tuple((10 * start, min(len(line), 10 * start + 7)) for start in sorted({start for start, _ in spans}))
     changed = tuple(span for span in changed if span[0] < span[1])
-    kept = shown_stretches_of_change(line, changed, width, wrap)
+    kept = visible_spans_of_changed_line(line, changed, width, wrap)
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
-    shown = display_only_stretches(line, kept)
+    shown = display_visible_spans(line, kept)
     texts, at = [], 0
     for start, end in (*kept, (len(line), len(line))):
         if at < start:
@@ -98,11 +100,11 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
 
 
 def test_a_line_that_shows_its_change_is_not_cut() -> None:
-    assert shown_stretches_of_change("x" * 500, ((3, 5),), 80, False) is None
-    assert shown_stretches_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
-    assert shown_stretches_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
-    assert shown_stretches_of_context("x" * 1_999, True) is None
-    assert shown_stretches_of_context("x" * 5_000, True) == ((0, 400),)
+    assert visible_spans_of_changed_line("x" * 500, ((3, 5),), 80, False) is None
+    assert visible_spans_of_changed_line("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
+    assert visible_spans_of_changed_line("x" * 500, (), 80, False) is None, "a new line is shown whole"
+    assert visible_spans_of_context_line("x" * 1_999, True) is None
+    assert visible_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
 
 
 @settings(max_examples=scale_examples(25))
