@@ -117,7 +117,7 @@ class Running:
         something = bool(review.preview.diffs) or review.state.permission_request is not None
         return (
             something
-            and review.readiness.guard.is_over
+            and review.readiness.grace_period.is_over
             and review.readiness.focus_clock.was_on_screen_at(time.monotonic())
         )
 

@@ -60,7 +60,11 @@ async def ready(run: Running) -> None:
             run.app.workbench.review.readiness.picture_clock.was_on_screen_at(time.monotonic())
             or run.app.size == NARROW
         )
-        return bar_of(run).guard.is_over and bar_of(run).sight.was_on_screen_at(time.monotonic()) and seen
+        return (
+            bar_of(run).grace_period.is_over
+            and bar_of(run).on_screen_clock.was_on_screen_at(time.monotonic())
+            and seen
+        )
 
     await run.until(can_answer, "the picture of the question")
 
@@ -108,7 +112,7 @@ async def test_a_key_with_others_in_the_same_read_is_no_answer(
             await run.pilot.press("backspace")
             await run.painted()
             assert composer.draft == text[:-1] and outcomes(run) == [], "it is the beginning of a message"
-            assert "Keys answer while nothing is written here" in " ".join(run.text.replace("▌", "").split())
+            assert "The keys answer only while the composer is empty" in " ".join(run.text.replace("▌", "").split())
             composer.draft = ""
         for key in "y", "n":
             run.app.post_message(BurstKey(key, key))
@@ -189,9 +193,9 @@ async def test_a_command_too_long_for_the_chat_is_answered_in_the_review(tmp_pat
     command = "\n".join(f"echo {number}" for number in range(30))
     async with asked(tmp_path, server, command=command) as run:
         await ready(run)
-        await run.see("F4 shows it, and takes a yes", "more lines")
+        await run.see("F4 shows all of it; allow it there", "more lines")
         await run.pilot.press("y")
-        await run.see("Not all of it has room here")
+        await run.see("It does not fit here")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
         await run.pilot.press("backspace")
         await run.pilot.press("n")

@@ -271,7 +271,7 @@ async def test_r_sends_the_stale_reason_as_system_with_or_without_feedback(
         server.call(*edit("'Moin '", "'Hi '"))
         server.say("Anew.")
         await run.pilot.press("r")
-        await run.see("Why it is stale is sent")
+        await run.see("The reason why it is stale is sent")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: len(run.proposals) == 2, "the new proposal")
         assert state_of(run) is ProposalState.DENIED

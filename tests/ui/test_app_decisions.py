@@ -39,7 +39,9 @@ async def test_the_chat_tab_is_marked_new_and_decisions_work_at_any_width(tmp_pa
 async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         # Typing in the composer never decides.
-        await run.until(lambda: run.app.workbench.review.readiness.guard.is_over, "the end of the grace period")
+        await run.until(
+            lambda: run.app.workbench.review.readiness.grace_period.is_over, "the end of the grace period"
+        )
         await run.write("yYnNuUx yes")
         await run.painted()
         assert run.file == FILE

@@ -141,7 +141,7 @@ async def test_filtered_out_proposals_are_not_decided() -> None:
         await app.pass_grace()
         await pilot.press("y")
         (denied,) = [message for message in app.posted if isinstance(message, review_messages.DenyAll)]
-        assert [each.proposal_id for each in denied.each] == ["P1", "P3"]
+        assert [denial.proposal_id for denial in denied.denials] == ["P1", "P3"]
 
 
 async def test_the_origin_key_cycles_through_all_origins() -> None:

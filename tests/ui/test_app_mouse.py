@@ -32,7 +32,8 @@ async def test_clicks_navigate_and_decide(tmp_path: Path, server: WireServer) ->
         review = run.app.workbench.review
         ready = review.readiness
         await run.until(
-            lambda: ready.choice_guard.is_over and ready.picture_clock.was_on_screen_at(time.monotonic()), "the diff"
+            lambda: ready.choice_grace_period.is_over and ready.picture_clock.was_on_screen_at(time.monotonic()),
+            "the diff",
         )
         await run.pilot.click(offset=where(run, "●›"))
         await run.see("0 of 1 hunks")

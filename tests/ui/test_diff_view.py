@@ -170,14 +170,14 @@ async def test_a_search_counts_matches_and_opens_folds() -> None:
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
         view = app.review.view
         await pilot.press("slash", *"needle", "enter")
-        assert view.search.matches == 2
+        assert len(view.search.matches) == 2
         assert app.focused is view
         await pilot.press("full_stop")
         assert "needle in a fold" in app.text()
         row = view.cursor.row
         assert isinstance(row, LineRow) and row.new == 151
         await pilot.press("comma", "slash", "escape")
-        assert view.search.matches == 0
+        assert not view.search.matches
         assert app.focused is view
 
 
@@ -247,7 +247,7 @@ async def test_a_large_change_is_searched_in_the_background() -> None:
         await searched(pilot, view)
         hunks = diffs[0].change.hunks
         removed = [line for hunk in hunks for line in diffs[0].old[hunk.old_start : hunk.old_start + hunk.old_count]]
-        assert view.search.matches == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
+        assert len(view.search.matches) == sum("value_5999" in line for line in (*diffs[0].new, *removed)) > 0
         row = view.cursor.row
         assert isinstance(row, LineRow)
         assert row.new is not None
@@ -258,11 +258,11 @@ async def test_a_large_change_is_searched_in_the_background() -> None:
         view.search.start("value_777,")
         view.search.start("nowhere to be found")
         await searched(pilot, view)
-        assert (view.search.query, view.search.matches, view.search.running) == ("nowhere to be found", 0, False)
+        assert (view.search.query, view.search.matches, view.search.running) == ("nowhere to be found", [], False)
         view.search.start("compute")
         view.search.start("")
         await searched(pilot, view)
-        assert (view.search.found_matches, view.search.matches, view.search.running) == ([], 0, False)
+        assert (view.search.matches, view.search.running) == ([], False)
 
 
 async def test_the_search_line_takes_keys_that_would_decide() -> None:
@@ -353,7 +353,7 @@ async def test_drawn_lines_are_cached_until_the_colours_change() -> None:
         frame = ViewportState(0, view.size.width, view.size.height, -1, "", range(0), None)
 
         def drawn() -> list[Strip]:
-            return [view.canvas.render_line(y, frame) for y in range(view.size.height)]
+            return [view.renderer.render_line(y, frame) for y in range(view.size.height)]
 
         await view.workers.wait_for_complete()
         await pilot.pause()

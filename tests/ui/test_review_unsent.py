@@ -174,4 +174,4 @@ async def test_approve_all_and_deny_all_name_the_feedback_to_be_sent() -> None:
         await pilot.press("y")
         (every,) = app.posted
         assert isinstance(every, review_messages.ApproveAll)
-        assert [[comment.text for comment in one.feedback.comments] for one in every.each] == [["w"], []]
+        assert [[comment.text for comment in one.feedback.comments] for one in every.approvals] == [["w"], []]

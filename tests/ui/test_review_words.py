@@ -109,7 +109,7 @@ async def test_a_command_longer_than_the_pane_must_be_seen_completely() -> None:
         key = "G"
         while unseen:
             await pilot.press("y")
-            assert app.posted == [] and ") goes on" in " ".join(app.text().split()), unseen
+            assert app.posted == [] and ") shows more" in " ".join(app.text().split()), unseen
             await pilot.press(key)
             await app.pass_grace()
             unseen -= {line for line in unseen if line in app.text()}

@@ -109,7 +109,7 @@ class DiffComment:
 
     line: SourceLine
     text: str
-    kind: CommentKind = "remark"
+    kind: CommentKind = "comment"
 
 
 class _CommentsByLine:
@@ -154,10 +154,10 @@ class _SegmentBuilder:
     """Yields the segments of a change, in order."""
 
     diffs: Sequence[FileDiff]
-    shape: DiffFoldState
+    fold_state: DiffFoldState
     comments: _CommentsByLine
     measure: Callable[[Row], int]
-    left_out: HiddenWhitespace
+    hidden_space: HiddenWhitespace
     notes: Mapping[int, Sequence[NoteRow]]
 
     def note_segment(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
@@ -176,30 +176,27 @@ class _SegmentBuilder:
     def _file_segments(self, number: int) -> Iterator[RowSegment]:
         change = self.diffs[number].change
         yield SingleSegment(FileRow(number), -1)
-        if number in self.shape.collapsed:
+        if number in self.fold_state.collapsed:
             return
         for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
             yield self.note_segment(note, -1)
         old = new = 0
-        left_out = self.left_out.parts
-        spaces = False
+        has_hidden_space = False
         for index, hunk in enumerate(change.hunks):
-            parts: Sequence[Hunk | HunkRange] = left_out.get((number, index)) or (hunk,)
+            parts: Sequence[Hunk | HunkRange] = self.hidden_space.parts.get((number, index)) or (hunk,)
             for part in parts:
                 # Hidden changes of a hunk are shown as context, in one stretch with the unchanged lines beside them.
                 gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
-                stretch = _UnchangedStretch(
-                    number, gap, old, new, part.new_start - new, spaces or part.new_start > hunk.new_start
-                )
+                has_hidden_space = has_hidden_space or part.new_start > hunk.new_start
+                stretch = _UnchangedStretch(number, gap, old, new, part.new_start - new, has_hidden_space)
                 yield from self._stretch_segments(stretch, first=first, last=False)
                 yield from self._hunk_segments(number, index, part, above=int(part is not parts[0]))
                 old, new = part.old_start + part.old_count, part.new_start + part.new_count
-                spaces = new < hunk.new_start + hunk.new_count
+                has_hidden_space = new < hunk.new_start + hunk.new_count
         if not change.binary:
             gap, count_below = len(change.hunks), len(self.diffs[number].new) - new
-            yield from self._stretch_segments(
-                _UnchangedStretch(number, gap, old, new, count_below, spaces), first=not gap, last=True
-            )
+            stretch = _UnchangedStretch(number, gap, old, new, count_below, has_hidden_space)
+            yield from self._stretch_segments(stretch, first=not gap, last=True)
 
     def _stretch_segments(self, stretch: _UnchangedStretch, *, first: bool, last: bool) -> Iterator[RowSegment]:
         """Yield the segments of a stretch before a hunk or after the last hunk, folded if it is long."""
@@ -207,7 +204,7 @@ class _SegmentBuilder:
         head = 0 if first else CONTEXT_LINES
         tail = 0 if last else CONTEXT_LINES
         hidden = count - head - tail
-        is_open = ((file, gap) in self.shape.opened) != self.shape.whole
+        is_open = ((file, gap) in self.fold_state.opened) != self.fold_state.whole
         is_unchanged_file = first and last and hidden > 0
         if is_open or (hidden < MIN_FOLD_LINES and not is_unchanged_file):
             yield from self._context_segments(file, old, new, count, gap)
@@ -230,15 +227,14 @@ class _SegmentBuilder:
         """Yield the segments of a hunk or of its part; `above` is the number of parts above it."""
         if not hunk.old_count and not hunk.new_count:
             return
-        if self.left_out.parts.get((file, index)) == ():
-            yield SingleSegment(
-                WhitespaceHunkRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index
-            )
+        if self.hidden_space.parts.get((file, index)) == ():
+            row_of_hunk = WhitespaceHunkRow(file, index, self.hidden_space.lines[file, index])
+            yield SingleSegment(row_of_hunk, hunk.new_start, index)
             return
         if not above and self.comments.above:
             for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
                 yield self.note_segment(comment, hunk.new_start, index)
-        if self.shape.split:
+        if self.fold_state.split:
             whole: RowSegment = SplitSegment(file, index, hunk, self._aligned_lines(file, hunk), above=above)
         else:
             whole = UnifiedSegment(file, index, hunk, above=above)
@@ -264,13 +260,12 @@ class _SegmentBuilder:
     ) -> Iterator[tuple[int, SourceLine]]:
         """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 
-        def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
+        def rows_of_side(side: Side) -> Iterator[tuple[int, SourceLine]]:
             for line in self.comments.lines(file, side, hunk_line_numbers(hunk, side)):
-                row = whole.find_row(side, line)
-                if row is not None:
+                if (row := whole.find_row(side, line)) is not None:
                     yield row, SourceLine(file, side, line)
 
-        return merge(on("old"), on("new"), key=itemgetter(0))
+        return merge(rows_of_side("old"), rows_of_side("new"), key=itemgetter(0))
 
 
 def arrange_diffs(

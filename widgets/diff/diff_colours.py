@@ -48,12 +48,12 @@ DIFF_COMPONENT_CLASSES: Final = {
     "diff--finding-bar",
     "diff--known-finding",
     "diff--known-finding-bar",
-    "diff--held",
-    "diff--held-bar",
-    "diff--untold",
-    "diff--untold-bar",
-    "diff--unheld",
-    "diff--unheld-bar",
+    "diff--noticed",
+    "diff--noticed-bar",
+    "diff--unclear",
+    "diff--unclear-bar",
+    "diff--unnoticed",
+    "diff--unnoticed-bar",
     "diff--asked",
     "diff--asked-bar",
     "diff--message",
@@ -120,12 +120,12 @@ DiffView {
     & > .diff--finding-bar { color: $text-error; background: $error 14%; text-style: bold; }
     & > .diff--known-finding { color: $foreground 70%; }
     & > .diff--known-finding-bar { color: $text-warning; }
-    & > .diff--held { color: $foreground 70%; }
-    & > .diff--held-bar { color: $text-success; }
-    & > .diff--untold { color: $foreground 70%; }
-    & > .diff--untold-bar { color: $foreground 40%; }
-    & > .diff--unheld { color: $foreground; background: $warning 14%; }
-    & > .diff--unheld-bar { color: $text-warning; background: $warning 14%; text-style: bold; }
+    & > .diff--noticed { color: $foreground 70%; }
+    & > .diff--noticed-bar { color: $text-success; }
+    & > .diff--unclear { color: $foreground 70%; }
+    & > .diff--unclear-bar { color: $foreground 40%; }
+    & > .diff--unnoticed { color: $foreground; background: $warning 14%; }
+    & > .diff--unnoticed-bar { color: $text-warning; background: $warning 14%; text-style: bold; }
     & > .diff--asked { color: $foreground 70%; }
     & > .diff--asked-bar { color: $text-accent; }
     & > .diff--message { color: $foreground 60%; }
@@ -160,7 +160,7 @@ DiffView {
         & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
         & > .diff--finding, & > .diff--finding-bar { background: transparent; color: ansi_red; }
         & > .diff--uncovered { color: ansi_yellow; }
-        & > .diff--unheld, & > .diff--unheld-bar { background: transparent; color: ansi_yellow; }
+        & > .diff--unnoticed, & > .diff--unnoticed-bar { background: transparent; color: ansi_yellow; }
     }
 }
 """

@@ -31,15 +31,6 @@ _NOTE_STYLES = {
 }
 """Sign and component class for each level of note."""
 
-_COMMENT_CLASSES = {
-    "remark": "comment",
-    "finding": "finding",
-    "known": "known-finding",
-    "asked": "asked",
-    "held": "held",
-    "unheld": "unheld",
-    "untold": "untold",
-}
 
 _MAX_SEARCHED_LINES = 400
 """How many lines above the end of a fold are searched for a definition."""
@@ -165,9 +156,8 @@ class DiffPainter:
         indent = min(self.context.gutter, 6) - 2
         lines = wrap_words(row.text, self.context.note_width)
         text = lines[part] if part < len(lines) else ""
-        component_class = _COMMENT_CLASSES[row.kind]
-        classes = ("diff--plain", f"diff--{component_class}", *cursor_classes)
-        bar_classes = ("diff--plain", f"diff--{component_class}-bar", *cursor_classes)
+        classes = ("diff--plain", f"diff--{row.kind}", *cursor_classes)
+        bar_classes = ("diff--plain", f"diff--{row.kind}-bar", *cursor_classes)
         return self._full_row(
             [(" " * indent, ("diff--plain", *cursor_classes)), ("▌ ", bar_classes), (text, classes)], classes
         )

@@ -122,7 +122,7 @@ class MiniMap(Widget):
             state is None
             or state[0] is not view.layout_rows
             or state[1] != self.size.height
-            or state[2] is not view.search.found_matches
+            or state[2] is not view.search.matches
             or state[3] != view.layout_rows.complete
         )
 
@@ -147,13 +147,13 @@ class MiniMap(Widget):
             self._map_state = (
                 view.layout_rows,
                 self.size.height,
-                view.search.found_matches,
+                view.search.matches,
                 view.layout_rows.complete,
             )
             self._mapped_diffs = view.diffs
             self._cells = minimap_cells(view.layout_rows, self.size.height)
             self._add_reasons()
-            self._add_matches(view.search.found_matches)
+            self._add_matches(view.search.matches)
         self._drawn_visible_cells = first, last = self._visible_cells
         bits = self._cells[y] if y < len(self._cells) else 0
         classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
@@ -332,7 +332,7 @@ def _shorten_query(query: str) -> str:
 
 
 def _match_count_text(view: DiffView) -> str:
-    lines = len(view.search.found_matches)
+    lines = len(view.search.matches)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
     return format_count(lines, "line")

@@ -94,12 +94,12 @@ class FoldRow(NamedTuple):
     """Whether some of the lines have hidden white space changes."""
 
 
-CommentKind = Literal["remark", "finding", "known", "asked", "held", "unheld", "untold"]
-"""The source of a comment: `remark` is the user's comment, `finding` is from a check, `known` is a finding that
-exists without the proposal too, and `asked` is a side question. At the start of a hunk, `held` means that a test
-notices if the hunk is missing, `unheld` that no test does, and `untold` that this is unknown.
+CommentKind = Literal["comment", "finding", "known-finding", "asked", "noticed", "unnoticed", "unclear"]
+"""The source of a comment: `comment` is the user's, `finding` is from a check, `known-finding` is a finding that
+exists without the proposal too, and `asked` is a side question. At the start of a hunk, `noticed` means that a test
+notices if the hunk is missing, `unnoticed` that no test does, and `unclear` that this is unknown.
 """
-HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("held", "unheld", "untold")
+HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("noticed", "unnoticed", "unclear")
 """Kinds that are shown above the hunk that begins with the commented line."""
 
 
@@ -110,7 +110,7 @@ class CommentRow(NamedTuple):
     comment: int
     """Index in the comments of the proposal."""
     text: str
-    kind: CommentKind = "remark"
+    kind: CommentKind = "comment"
 
 
 class BlankRow(NamedTuple):

@@ -16,8 +16,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import Side, diff_side_lines
-from widgets.common.text_view import find_smartcase_matches
+from app.review.hunk_lines import Side
 from widgets.diff.diff_cursor import DiffCursor, DiffViewInterface
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import LineRow, SourceLine, row_of_line
@@ -130,13 +129,13 @@ def find_matches(
     matches: list[SearchMatch] = []
     if not query:
         return matches
-    any_case = query == query.lower()
+    ignores_case = query == query.lower()
 
     def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
         matches.extend(
             SearchMatch(SourceLine(file, side, line), hunk)
             for line in range(start, end)
-            if query in (lines[line].lower() if any_case else lines[line])
+            if query in (lines[line].lower() if ignores_case else lines[line])
         )
 
     for file, diff in enumerate(diffs):
@@ -150,14 +149,6 @@ def find_matches(
             scan(file, number, "new", diff.new, hunk.new_start, line_after_hunk)
         scan(file, None, "new", diff.new, line_after_hunk, len(diff.new))
     return matches
-
-
-def _count_occurrences(diffs: Sequence[FileDiff], matches: Sequence[SearchMatch], query: str) -> int:
-    """Return the number of occurrences on the matching lines."""
-    return sum(
-        len(find_smartcase_matches(diff_side_lines(diffs[match.line.file], match.line.side)[match.line.line], query))
-        for match in matches
-    )
 
 
 class DiffSearch:
@@ -178,10 +169,7 @@ class DiffSearch:
     def clear(self) -> None:
         """Clear the search."""
         self.query = ""
-        self.found_matches: list[SearchMatch] = []
-        """The matching lines."""
-        self.matches = 0
-        """Number of occurrences on these lines."""
+        self.matches: list[SearchMatch] = []
         self.running = False
         """Whether a search runs in a thread."""
         self.current: int | None = None
@@ -199,7 +187,7 @@ class DiffSearch:
         if self.running:
             self._view.run_job("search", partial(self._search_in_thread, diffs, query))
         else:
-            self.found_matches, self.matches = _find_and_count(diffs, query)
+            self.matches = find_matches(diffs, query)
         self._view.handle_search_change()
 
     async def _search_in_thread(self, diffs: Sequence[FileDiff], query: str) -> None:
@@ -208,28 +196,21 @@ class DiffSearch:
         def is_wanted() -> bool:
             return self.running and self.query == query and self._model.diffs is diffs
 
-        found_matches, matches = await asyncio.to_thread(_find_and_count, diffs, query, is_wanted)
+        matches = await asyncio.to_thread(find_matches, diffs, query, is_wanted)
         if is_wanted():
-            self.running, self.found_matches, self.matches = False, found_matches, matches
+            self.running, self.matches = False, matches
             self._view.handle_search_change()
 
     def next_match(self, step: int) -> SearchMatch | None:
         """Return the next match, or the previous one with -1; the first call searches from the cursor."""
         self.wanted_step = step if self.running else 0
-        if not self.found_matches:
+        if not self.matches:
             return None
         if self.current is not None:
-            self.current = (self.current + step) % len(self.found_matches)
+            self.current = (self.current + step) % len(self.matches)
         else:
             line = self._cursor.find_line_at_or_below()
-            self.current = 0 if line is None else _first_match_index(self.found_matches, self._model.diffs, line)
-        match = self.found_matches[self.current]
+            self.current = 0 if line is None else _first_match_index(self.matches, self._model.diffs, line)
+        match = self.matches[self.current]
         self._model.render_context.found = match.line
         return match
-
-
-def _find_and_count(
-    diffs: Sequence[FileDiff], query: str, is_wanted: Callable[[], bool] = lambda: True
-) -> tuple[list[SearchMatch], int]:
-    matches = find_matches(diffs, query, is_wanted)
-    return matches, _count_occurrences(diffs, matches, query)

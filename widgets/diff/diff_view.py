@@ -132,7 +132,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.model = DiffModel()
-        self.canvas = LineRenderer(self.model, self._look_up_style)
+        self.renderer = LineRenderer(self.model, self._look_up_style)
         self.cursor = DiffCursor(self.model, self)
         self.line_selection = LineSelection(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)
@@ -360,17 +360,17 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     def _look_up_style(self, classes: tuple[str, ...]) -> Style:
         if classes[-1] == "screen--selection":
-            return self.canvas.style(classes[:-1]) + selection_style(self)
+            return self.renderer.style(classes[:-1]) + selection_style(self)
         return self.get_visual_style(*classes).rich_style
 
     def notify_style_update(self) -> None:
         """Drop the drawn rows if the colours have changed."""
         super().notify_style_update()
-        self.canvas.recheck_styles()
+        self.renderer.recheck_styles()
 
     def redraw_lines(self) -> None:
         """Redraw every line."""
-        self.canvas.clear_strips()
+        self.renderer.clear_strips()
         self.refresh()
 
     def redraw_and_report_position(self) -> None:
@@ -401,8 +401,8 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Return one line of the view; outside of a frame, its segments carry text positions for the mouse."""
         if self._frame is None:
-            return self.canvas.render_line(y, self._make_frame(), offsets=True)
-        return self.canvas.render_line(y, self._frame)
+            return self.renderer.render_line(y, self._make_frame(), offsets=True)
+        return self.renderer.render_line(y, self._frame)
 
     def _handle_drawn_lines(self, first: int, last: int) -> None:
         """Record the drawn lines, and start work that must not delay the first frame."""
@@ -575,7 +575,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
                 self.apply_fold_state(fold_state.toggle_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(self.NoteClicked(key))
-            case CommentRow(kind="remark"):
+            case CommentRow(kind="comment"):
                 self.action_comment()
             case CommentRow(kind="asked"):
                 self.post_message(self.AskWanted())

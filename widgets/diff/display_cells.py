@@ -456,9 +456,11 @@ def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[RowSegment])
     """Return the width in cells of the longest source line in these segments; folded lines do not count."""
     widest = 0
     for segment in segments:
-        diff, (old, new) = diffs[segment.file], segment.lines
-        widest = _widest_line(diff.old[old.start : old.stop], widest)
-        widest = _widest_line(diff.new[new.start : new.stop], widest)
+        old, new = segment.lines
+        if old:
+            widest = _widest_line(diffs[segment.file].old[old.start : old.stop], widest)
+        if new:
+            widest = _widest_line(diffs[segment.file].new[new.start : new.stop], widest)
     return widest
 
 

@@ -145,23 +145,23 @@ def _nearest_sources(sources: Sequence[int], source_after_run: int) -> Sequence[
 
 
 def _longest_run(
-    removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine], at: int, sources: Sequence[int]
+    removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine], target: int, sources: Sequence[int]
 ) -> _EqualRun:
-    """Return the longest run of removed lines equal to the added lines from `at` on; of equal lengths, the first."""
-    best, longest = 0, 0
+    """Return the longest run of removed lines equal to the added lines from `target` on; the first of equal ones."""
+    longest = _EqualRun(0, target, 0)
     for source in sources:
         length = 0
         while (
             source + length < len(removed)
-            and at + length < len(added)
-            and removed[source + length].text == added[at + length].text
+            and target + length < len(added)
+            and removed[source + length].text == added[target + length].text
             and removed[source + length].is_below(removed[source], length)
-            and added[at + length].is_below(added[at], length)
+            and added[target + length].is_below(added[target], length)
         ):
             length += 1
-        if length > longest:
-            best, longest = source, length
-    return _EqualRun(best, at, longest)
+        if length > longest.length:
+            longest = _EqualRun(source, target, length)
+    return longest
 
 
 def _group_runs(removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]) -> Iterator[list[_EqualRun]]:

@@ -234,7 +234,7 @@ _CHECKS_WIDTH_DIVISOR, _MAX_CHECKS_CELLS = 3, 24
 class _ChangingText(Static):
     """Text that changes without a new layout of the screen, because a layout would delay key presses."""
 
-    def say(self, text: Content | None) -> None:
+    def show_text(self, text: Content | None) -> None:
         """Show the text, or nothing if it is None."""
         text = text or Content("")
         if not (isinstance(self.content, Content) and self.content.is_same(text)):
@@ -300,7 +300,7 @@ class ApprovalPane(Column):
     _outcome: tuple[Content | None, Callable[[], str] | None] = (None, None)
     is_passing = False
     """Whether the outcome line is removed at the end of the model's turn."""
-    is_of_key = False
+    is_about_key = False
     """Whether the outcome line is about a key that did nothing and must be pressed again."""
     shows_title = True
     """Whether the headline or the list shows the complete title of the current item."""
@@ -353,7 +353,7 @@ class ApprovalPane(Column):
             lines[-1:-1] = _evidence_lines(state, proposal.id, key, width)
             lines[-1:-1] = _reproduction_lines(state, proposal, key, width)
         lines = [drop_keys_to_fit(line, width) if width else line for line in lines]
-        headline.say(Content("\n").join(lines))
+        headline.show_text(Content("\n").join(lines))
         self._row_count_above_list = len(lines)
         self.fit_height(self._review_height)
         self._set_actions_with_shown_keys(
@@ -413,18 +413,18 @@ class ApprovalPane(Column):
         """Redraw the last outcome after the focus has moved."""
         text, reversal_hint = self._outcome
         content = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
-        self.query_one("#outcome", _ChangingText).say(content)
+        self.query_one("#outcome", _ChangingText).show_text(content)
 
     def clear_key_notice(self) -> None:
         """Remove the notice that a key press was ignored, because another item is shown now."""
-        if self.is_of_key:
+        if self.is_about_key:
             self.show_outcome(None)
 
     def show_question(self, question: Content | None) -> None:
         """Show a question in place of everything else, or remove it."""
         self._question = question
         bar = self.query_one("#question", _ChangingText)
-        bar.say(question)
+        bar.show_text(question)
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
@@ -434,7 +434,7 @@ class ApprovalPane(Column):
         *,
         problem: bool = False,
         passing: bool = False,
-        of_key: bool = False,
+        about_key: bool = False,
         reversal_hint: Callable[[], str] | None = None,
     ) -> None:
         """Show the outcome of an action.
@@ -443,10 +443,10 @@ class ApprovalPane(Column):
             text: The outcome; None removes the line.
             problem: Whether it is an error.
             passing: Whether to remove it at the end of the model's turn.
-            of_key: Whether it is about an ignored key press; then it is removed when the item or the focus changes.
+            about_key: Whether it is about an ignored key press; it is removed when the item or the focus changes.
             reversal_hint: Returns the words on how to undo the action; they depend on the focus.
         """
-        self.is_passing, self.is_of_key = passing, of_key
+        self.is_passing, self.is_about_key = passing, about_key
         self._outcome = (text, reversal_hint)
         line = self.query_one("#outcome", Static)
         self.redraw_outcome()

@@ -122,7 +122,7 @@ class SideThreads:
             state = "truncated" if answer.state == "failed" else answer.state
             entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
         elif answer.state == "interrupted":
-            entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
+            entries.append(NoticeEntry(f"note{uid}", "You stopped the answer before it began."))
         if answer.note:
             entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
         if usage := _format_answer_usage(answer):

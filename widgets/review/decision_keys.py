@@ -28,7 +28,7 @@ GRACE_SECONDS = 0.5
 
 JUST_CHANGED_MESSAGE = "That changed just now. Look again, then press the key."
 
-_TOO_EARLY_MESSAGE = "That came before this was on the screen, and decided nothing. Look, then press it again."
+_TOO_EARLY_MESSAGE = "You pressed it before this was on the screen, so it decided nothing. Look, then press it again."
 
 
 class GracePeriod:
@@ -72,39 +72,39 @@ class KeyReadiness:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.guard = GracePeriod(clock)
+        self.grace_period = GracePeriod(clock)
         """For decisions: their subject is what would be written, and the open question."""
-        self.choice_guard = GracePeriod(clock)
+        self.choice_grace_period = GracePeriod(clock)
         """For including and excluding hunks: its subject is the shown proposal."""
         self.picture_clock = OnScreenClock()
         """For clicks that decide: whether the subject of the decision was on the screen."""
         self.focus_clock = OnScreenClock()
         """For keys that decide: whether the subject was on the screen while the review had the focus."""
-        self.named = False
+        self.is_chosen_by_name = False
         """Whether the action comes from a click or the command palette, which name the action."""
 
-    def blocking_reason(self, guard: GracePeriod, arrived: float, *, in_burst: bool) -> str:
+    def blocking_reason(self, grace_period: GracePeriod, arrived: float, *, in_burst: bool) -> str:
         """Return why a key is ignored; empty if it takes effect.
 
         Args:
-            guard: The grace period for this key.
+            grace_period: The grace period for this key.
             arrived: When the key arrived, in monotonic seconds.
             in_burst: Whether the key decides and arrived in one read with other characters.
         """
-        if in_burst and not self.named:
+        if in_burst and not self.is_chosen_by_name:
             return KEY_BURST_MESSAGE
-        if not guard.is_over:
-            return guard.why
+        if not grace_period.is_over:
+            return grace_period.why
         return (
             ""
-            if (self.picture_clock if self.named else self.focus_clock).was_on_screen_at(arrived)
+            if (self.picture_clock if self.is_chosen_by_name else self.focus_clock).was_on_screen_at(arrived)
             else _TOO_EARLY_MESSAGE
         )
 
     def restart_grace_periods(self, why: str) -> None:
         """Restart both grace periods."""
-        self.guard.restart(why)
-        self.choice_guard.restart(why)
+        self.grace_period.restart(why)
+        self.choice_grace_period.restart(why)
 
     def require_repaint(self) -> None:
         """Ignore keys until everything has been painted again."""
@@ -250,7 +250,7 @@ class VerdictHandler:
 
     Args:
         state: State of the review.
-        take_words: Returns the user's feedback, which is sent with the decision.
+        collect_feedback: Removes and returns the user's feedback, which is sent with the decision.
         host: Receives the decision, and shows notices.
     """
 

@@ -28,10 +28,10 @@ from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 VersionsToWrite = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
 _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
-    HunkTestVerdict.HELD: "held",
-    HunkTestVerdict.RED: "held",
-    HunkTestVerdict.UNNOTICED: "unheld",
-    HunkTestVerdict.GREEN: "unheld",
+    HunkTestVerdict.HELD: "noticed",
+    HunkTestVerdict.RED: "noticed",
+    HunkTestVerdict.UNNOTICED: "unnoticed",
+    HunkTestVerdict.GREEN: "unnoticed",
 }
 
 
@@ -252,5 +252,7 @@ def _evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDi
         for hunk in filter(has_changed_lines, diff.change.hunks):
             if (mark := evidence.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
-                marks.append(DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "untold")))
+                marks.append(
+                    DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "unclear"))
+                )
     return marks

@@ -43,9 +43,9 @@ _YES_NO_LABELS = {"changes": ("stage all", "throw away"), "ignored": ("write it"
 """Labels of yes and no for kinds of requests that do not use "allow once" and "deny"."""
 _MAX_HEIGHT_SHARE = 0.4
 """Maximum share of the terminal's height for the request."""
-_TOO_EARLY_MESSAGE = "It came before this was on the screen."
+_TOO_EARLY_MESSAGE = "You pressed it before this was on the screen."
 _WRITING_MESSAGE = "You were writing just before it."
-_TOO_LONG_MESSAGE = "Not all of it has room here."
+_TOO_LONG_MESSAGE = "It does not fit here."
 
 
 class _PendingAnswer(NamedTuple):
@@ -100,9 +100,9 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         """Why the last key that could have answered became text."""
         self._is_request_in_review = False
         """Whether the review shows the whole request, so that the bar can be short."""
-        self.guard = GracePeriod(clock)
+        self.grace_period = GracePeriod(clock)
         """Its subject is what an answer would apply to."""
-        self.sight = OnScreenClock()
+        self.on_screen_clock = OnScreenClock()
         """Whether the current request was on the screen."""
         composer.editor.before_key = self._handle_composer_key
         review.drawn = self.refresh_request
@@ -119,16 +119,16 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
             request is not None and self._is_beside() and self._review.shows_whole_request(request[0])
         )
         form = None if request is None else self._state.permissions.selected_form(request[0])
-        if self.guard.set_subject((request, form, self._is_request_in_review)):
+        if self.grace_period.set_subject((request, form, self._is_request_in_review)):
             self._cancel_pending_answer()
-            self.sight.mark_not_painted()
+            self.on_screen_clock.mark_not_painted()
         if (request is not None) != bool(self.display):
             self.display = request is not None
         self.refresh(layout=True)
 
     def require_repaint(self) -> None:
         """Ignore keys until the request has been painted again."""
-        self.sight.mark_not_painted()
+        self.on_screen_clock.mark_not_painted()
         self.refresh()
 
     def handle_text_change(self) -> None:
@@ -152,12 +152,12 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         """Draw the lines; if the whole bar is drawn, record that the user can see it."""
         strips = super().render_lines(crop)
         if crop.height >= self.outer_size.height > 0:
-            self.sight.mark_painted()
+            self.on_screen_clock.mark_painted()
         return strips
 
     def on_resize(self) -> None:
         """Redraw for the new size."""
-        self.sight.mark_not_painted()
+        self.on_screen_clock.mark_not_painted()
         self.refresh()
 
     def _content_lines(self, width: int) -> list[Content]:
@@ -199,7 +199,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
             return [Content.styled(f"{text}, unless another key follows.", "bold $text-warning")]
         if not self._composer.is_empty:
             reason = f"{self._reason_key_was_text} " if self._reason_key_was_text else ""
-            text = f"{reason}Keys answer while nothing is written here; {review_key} leads to the review."
+            text = f"{reason}The keys answer only while the composer is empty; {review_key} goes to the review."
             return [safe_content(line, QUIET_STYLE) for line in wrap_words(text, width)]
         can_last = self._can_answer("allow_session") and not self._is_cut
         offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
@@ -218,13 +218,14 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
                 )
             )
         if self._is_cut:
-            lines.append(Content.styled(f"{_TOO_LONG_MESSAGE} {review_key} shows it, and takes a yes.", QUIET_STYLE))
+            lines.append(
+                Content.styled(f"{_TOO_LONG_MESSAGE} {review_key} shows all of it; allow it there.", QUIET_STYLE)
+            )
         return [line.truncate(width, ellipsis=True) for line in lines]
 
     def _keys_for_action(self, action: str) -> Sequence[str]:
-        return effective_keys(
-            next(one for one in actions_of_scopes("review") if one.handler == action), self._review.keymap
-        )
+        user_action = next(item for item in actions_of_scopes("review") if item.handler == action)
+        return effective_keys(user_action, self._review.keymap)
 
     def _can_answer(self, action: str) -> bool:
         """Return whether an action can answer the request."""
@@ -275,15 +276,15 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
             return _WRITING_MESSAGE
         if action != "deny" and self._is_cut:
             return _TOO_LONG_MESSAGE
-        if not self.guard.is_over:
-            return self.guard.why
+        if not self.grace_period.is_over:
+            return self.grace_period.why
         return "" if self._is_seen else _TOO_EARLY_MESSAGE
 
     @property
     def _is_seen(self) -> bool:
         """Return whether the whole request was on the screen when the key or click came."""
         arrived = input_arrival_time(self.app)
-        return self.sight.was_on_screen_at(arrived) and (
+        return self.on_screen_clock.was_on_screen_at(arrived) and (
             not self._is_request_in_review or self._review.readiness.picture_clock.was_on_screen_at(arrived)
         )
 
@@ -311,5 +312,5 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     async def click_target(self, target: str) -> None:
         """Answer at once, if the request was on the screen for long enough."""
-        if (request := self._oldest_request) is not None and self.guard.is_over and self._is_seen:
+        if (request := self._oldest_request) is not None and self.grace_period.is_over and self._is_seen:
             self._review.answer_by_name(request[0], target)

@@ -400,8 +400,10 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         shown_item = (state.current, proposal and proposal.revision, proposal and versions_to_write(proposal.files))
         is_diff_shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
         chosen_hunks = state.hunk_exclusions.approval_selection(proposal).hunks if proposal is not None else ()
-        self.readiness.choice_guard.set_subject(shown_item)
-        changed = self.readiness.guard.set_subject((shown_item, is_diff_shown, chosen_hunks, state.form, question))
+        self.readiness.choice_grace_period.set_subject(shown_item)
+        changed = self.readiness.grace_period.set_subject(
+            (shown_item, is_diff_shown, chosen_hunks, state.form, question)
+        )
         if changed or not state.queue_number(state.current):
             self._dim_keys()
         if changed:
@@ -480,7 +482,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             asyncio.get_running_loop().call_later(GRACE_SECONDS + _EXTRA_DIM_SECONDS, self._end_dimming)
 
     def _end_dimming(self) -> None:
-        if self.readiness.guard.is_over:
+        if self.readiness.grace_period.is_over:
             self.approval_pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
@@ -571,24 +573,24 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             action, self.state, self.verdict_handler.question
         )
 
-    def _accepts_key(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
+    def _accepts_key(self, grace_period: GracePeriod | None = None, *, writes: bool = False) -> bool:
         """Return whether a decision key counts now; if not, show why and restart the grace period.
 
         The restart matters after an `r` that came too early: the user may type on for a field that did not open.
 
         Args:
-            guard: The grace period for this key; None for that of decisions.
+            grace_period: The grace period for this key; None for that of decisions.
             writes: Whether the key only opens a field; then it also counts if text followed it in the same read.
         """
         if not self.has_review_focus or self.is_too_small:
             return False
         in_burst = not writes and is_burst_input(self.app)
         why_not = self.readiness.blocking_reason(
-            guard or self.readiness.guard, input_arrival_time(self.app), in_burst=in_burst
+            grace_period or self.readiness.grace_period, input_arrival_time(self.app), in_burst=in_burst
         )
         if why_not:
             self.restart_grace_period(why_not)
-            self.approval_pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
+            self.approval_pane.show_outcome(safe_content(why_not), problem=True, about_key=True)
         return not why_not
 
     def _accepts_decision_key(self, *, writes: bool = False) -> bool:
@@ -766,7 +768,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def _allow_request(self, duration: PermissionDuration) -> None:
         if self.view.first_unread_line is not None:
-            self.show_notice(f"Not all of it has been on screen: {self.key_of_action('next_unseen')} goes on.")
+            self.show_notice(f"Part of it has not been on screen: {self.key_of_action('next_unseen')} shows more.")
             return
         form = None if duration is PermissionDuration.ONCE else self.state.form
         self._answer_request(self.state.current, PermissionAnswer(allowed=True, duration=duration, form=form))
@@ -851,11 +853,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         await self._run_named_action(action)
 
     async def _run_named_action(self, action: str) -> None:
-        self.readiness.named = True
+        self.readiness.is_chosen_by_name = True
         try:
             await self.run_action(f"in_diff({action!r})" if action in _DIFF_ACTIONS else action)
         finally:
-            self.readiness.named = False
+            self.readiness.is_chosen_by_name = False
 
     async def perform_action(self, action: str) -> None:
         """Run an action from the command palette when its subject is on the screen."""
@@ -896,7 +898,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def _toggle_hunks(self, ids: Sequence[str]) -> None:
         proposal = self._proposal_open_to_choice
-        if proposal is None or not self._accepts_key(self.readiness.choice_guard):
+        if proposal is None or not self._accepts_key(self.readiness.choice_grace_period):
             return
         self.show_notice("")
         self.state.hunk_exclusions.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
@@ -912,7 +914,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         proposal = self._proposal_open_to_choice
         if (
             proposal
-            and self._accepts_key(self.readiness.choice_guard)
+            and self._accepts_key(self.readiness.choice_grace_period)
             and self.preview.is_showing_approvable_diff(proposal)
         ):
             self.show_notice("")

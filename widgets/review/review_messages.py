@@ -59,14 +59,14 @@ class Deny(Message):
 class ApproveAll(Message):
     """Write the chosen hunks of several proposals."""
 
-    each: tuple[Approve, ...]
+    approvals: tuple[Approve, ...]
 
 
 @dataclass
 class DenyAll(Message):
     """Discard several proposals."""
 
-    each: tuple[Deny, ...]
+    denials: tuple[Deny, ...]
 
 
 @dataclass

@@ -335,9 +335,9 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
             (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
             _proposal_title(proposal, "bold"),
         ),
-        Content.styled("What changed from the one to the other; neither is on disk.", QUIET_STYLE)
+        Content.styled("The changes between the two versions; neither is on disk.", QUIET_STYLE)
         if proposal.state.is_pending
-        else Content.styled("What changed from the one to the other.", QUIET_STYLE),
+        else Content.styled("The changes between the two versions.", QUIET_STYLE),
         _chip_row(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]
 
@@ -407,7 +407,11 @@ def _lasting_lines(
     form, reason = state.form, permission_scopes(permission_request).reason
     if form is None:
         lines = [_chip_row(key, ("allow_session", "just this for the whole session", "$success"))]
-        return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET_STYLE)] if reason else lines
+        return (
+            [*lines, Content.styled(f"Similar commands cannot be allowed: {reason}.", QUIET_STYLE)]
+            if reason
+            else lines
+        )
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
@@ -441,7 +445,7 @@ def question_with_keys(question: ActionNeedsConfirmation, key: KeyNameOf) -> Con
     if question.ids:
         answers.append(("approve", "yes", "$success"))
     if question.named:
-        all_label = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
+        all_label = f"also {', '.join(question.named)}" if question.ids else "approve them anyway"
         answers.append(("approve_all", all_label, "$warning"))
     answers.append(("deny", "no", "$error"))
     return Content("\n").join([safe_content(question.question, "bold"), _chip_row(key, *answers)])
@@ -553,6 +557,6 @@ def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -
             age_note = "" if finding.new else "  (before, too)"
             line = SourceLine(file, "new", finding.line - 1)
             comments.append(
-                DiffComment(line, f"{name}: {finding.text}{age_note}", "finding" if finding.new else "known")
+                DiffComment(line, f"{name}: {finding.text}{age_note}", "finding" if finding.new else "known-finding")
             )
     return comments

@@ -26,7 +26,7 @@ from widgets.review.review_wording import safe_content
 
 _FOLLOW_UP_PHRASES = {
     CommentedLineChange.CHANGED: "changed in v{}: ",
-    CommentedLineChange.BESIDE: "not changed, but what is beside it in v{}: ",
+    CommentedLineChange.BESIDE: "not changed, but a line beside it is in v{}: ",
     CommentedLineChange.SAME: "not changed in v{}: ",
     CommentedLineChange.GONE: "not in v{}: ",
     CommentedLineChange.UNKNOWN: "",
@@ -113,10 +113,10 @@ class FeedbackField(WritingField):
         if len(comments) > _MAX_LISTED_COMMENTS:
             context.append(Content(f"and {format_count(len(comments) - _MAX_LISTED_COMMENTS, 'more comment')}"))
         if context:
-            context.append(Content("These comments are sent along; a text of your own is optional."))
+            context.append(Content("These comments are sent too; your own text is optional."))
         if can_ask_model_again(proposal):
             context.append(
-                safe_content(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional.")
+                safe_content(f"The reason why it is stale is sent: {proposal.reason}. Your own text is optional.")
             )
         self.open(proposal.id, title, draft, context)
 

@@ -238,8 +238,8 @@ class ReviewActions:
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; stop at the first that cannot be written."""
-        results = await self._carry_out_all(event.each, self._write_proposal)
-        follow_up = self._describe_delivery(event.each, results) or await self.after_decision.continue_if_wanted(
+        results = await self._carry_out_all(event.approvals, self._write_proposal)
+        follow_up = self._describe_delivery(event.approvals, results) or await self.after_decision.continue_if_wanted(
             results[-1].proposal, is_requested=False
         )
         if len(results) == 1:
@@ -265,7 +265,7 @@ class ReviewActions:
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Deny several proposals."""
-        results = await self._carry_out_all(event.each, self._deny_proposal)
+        results = await self._carry_out_all(event.denials, self._deny_proposal)
         on_disk = [result.proposal.id for result in results if result.proposal.on_disk]
         others = [result.proposal for result in results if not result.proposal.on_disk]
         partly_written = [proposal.id for proposal in others if proposal.is_written_in_part]
@@ -278,8 +278,8 @@ class ReviewActions:
             effect = f"{join_first_items(on_disk)} taken back off the disk"
         undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
-        summary = f"{format_count(len(event.each), 'proposal')} denied; {effect}."
-        delivery = self._describe_delivery(event.each, results)
+        summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
+        delivery = self._describe_delivery(event.denials, results)
         self._show_outcome(f"{summary}{delivery}", passing=bool(delivery), reversal=("undo", undo_effect))
 
     async def _write_proposal(self, event: review_messages.Approve) -> "DecisionResult":
@@ -440,7 +440,9 @@ class ReviewActions:
         if unsaved:
             await self._resolve_conflicts(event, unsaved[0])
 
-    async def _resolve_conflicts(self, event: review_messages.EditProposedFile, unsaved: "UnsavedEdit | None" = None) -> None:
+    async def _resolve_conflicts(
+        self, event: review_messages.EditProposedFile, unsaved: "UnsavedEdit | None" = None
+    ) -> None:
         """Let the user resolve the conflicts of a stale proposal, one file after the other.
 
         Args:
