@@ -88,32 +88,29 @@ class CodePainter:
         self.style = style
 
     def paint(
-        self,
-        row: LineRow,
-        part: int,
-        y: int,
-        cursor: tuple[str, ...],
-        selection: Selection | None,
-        offsets: bool,
+        self, row: LineRow, part: int, y: int, cursor: tuple[str, ...], selection: Selection | None, offsets: bool
     ) -> Strip:
         """Return one terminal line of a row as a strip; with `offsets`, segments carry their text positions."""
-        width = self.context.width
-        plain = self.style(("diff--plain", *cursor))
+        filler = self.style(("diff--plain", "diff--filler", *cursor))
+
+        def side_segments(side: Side, *numbers: int | None) -> list[Segment]:
+            number = row.old if side == "old" else row.new
+            if number is None:
+                return [Segment("╱" * (self.context.digits + 3 + self.context.code_width), filler)]
+            return self._side_segments(_CodePosition(row, side, number, part, y, cursor, selection, offsets), numbers)
+
         state = self.hunk_state_cells(row, part, cursor)
         if offsets:
             state = _position_before_code(state, 0, y)
+        cells = self.context.gutter + self.context.code_width
         if not self.context.split:
-            side: Side = "old" if row.new is None else "new"
-            segments = [
-                state,
-                *self._side_segments(row, side, (row.old, row.new), part, y, cursor, selection, offsets),
-            ]
-            return Strip(segments, self.context.gutter + self.context.code_width).adjust_cell_length(width, plain)
-        left = self._side_segments(row, "old", (row.old,), part, y, cursor, selection, offsets)
-        right = self._side_segments(row, "new", (row.new,), part, y, cursor, selection, offsets)
-        middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
-        cells = 2 * (self.context.gutter + self.context.code_width) - 1
-        return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
+            segments = [state, *side_segments("old" if row.new is None else "new", row.old, row.new)]
+        else:
+            middle = Segment("│", filler)
+            segments = [state, *side_segments("old", row.old), middle, *side_segments("new", row.new)]
+            cells = 2 * cells - 1
+        plain = self.style(("diff--plain", *cursor))
+        return Strip(segments, cells).adjust_cell_length(self.context.width, plain)
 
     def hunk_state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """Return the two cells that show the state of the hunk."""
@@ -138,22 +135,9 @@ class CodePainter:
         mark = "↻" if first and hunk.repeat_of else cursor_glyph
         return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
 
-    def _side_segments(
-        self,
-        row: LineRow,
-        side: Side,
-        numbers: tuple[int | None, ...],
-        part: int,
-        y: int,
-        cursor: tuple[str, ...],
-        selection: Selection | None,
-        offsets: bool,
-    ) -> list[Segment]:
+    def _side_segments(self, position: _CodePosition, numbers: Sequence[int | None]) -> list[Segment]:
         """Return line numbers, sign and code of one side; in the unified view, the numbers of both sides."""
-        number = row.old if side == "old" else row.new
-        if number is None:
-            filler = self.style(("diff--plain", "diff--filler", *cursor))
-            return [Segment("╱" * (self.context.digits + 3 + self.context.code_width), filler)]
+        row, side, number, part = position[:4]
         style = self._line_style(row, side, number)
         has_tint = style.kind and not style.dim
         gutter = ["diff--plain", f"diff--gutter-{style.kind}" if has_tint else "diff--gutter"]
@@ -163,12 +147,11 @@ class CodePainter:
         label = " ".join(text.rjust(self.context.digits) for text in texts)
         line = self.context.drawn_line(row, side, number)
         sign = style.sign if not part else _CONTINUATION_SIGN if part < len(line.starts) else "   "
-        code = self._code_segments(_CodePosition(row, side, number, part, y, cursor, selection, offsets), line, style)
-        numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
-        if offsets:
-            numbers_and_sign = _position_before_code(
-                numbers_and_sign, RIGHT_SIDE_OFFSET if self.context.split and side == "new" else 0, y
-            )
+        code = self._code_segments(position, line, style)
+        numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *position.cursor)))
+        if position.offsets:
+            column = RIGHT_SIDE_OFFSET if self.context.split and side == "new" else 0
+            numbers_and_sign = _position_before_code(numbers_and_sign, column, position.y)
         return [numbers_and_sign, *code]
 
     def _line_style(self, row: LineRow, side: Side, number: int) -> _LineStyle:
@@ -199,15 +182,15 @@ class CodePainter:
             base.append(f"diff--{style.kind}")
         stretches = () if style.dim else self._visible_stretches(shown, position, style, first, last)
         flags = self._visible_flags(shown, position, style, first, last)
-        begin = RIGHT_SIDE_OFFSET if self.context.split and position.side == "new" else 0
-        column = first + begin
+        side_offset = RIGHT_SIDE_OFFSET if self.context.split and position.side == "new" else 0
+        column = first + side_offset
         segments = self._styled_segments(
             shown.text[first:last], split_into_style_runs(last - first, stretches, flags), base, position, column
         )
         plain = self.style((*base, *position.cursor))
         if blank:
             gap = Segment(" " * blank, plain)
-            segments.insert(0, _position_before_code(gap, begin, position.y) if position.offsets else gap)
+            segments.insert(0, _position_before_code(gap, side_offset, position.y) if position.offsets else gap)
         edge = self.style((*base, "diff--edge", *position.cursor)) if before or after else plain
         if before:
             segments.insert(0, Segment(BEFORE_EDGE, edge))
@@ -228,10 +211,16 @@ class CodePainter:
         self, shown: DisplayText, position: _CodePosition, style: _LineStyle, first: int, last: int
     ) -> Sequence[StyledStretch]:
         """Return the visible tokens and changed words; positions count from the first visible character."""
-        side, number = position.side, position.number
-        if position.row.hunk is None and position.row.new is not None and self._has_equal_texts(position.row):
-            side, number = "new", position.row.new
-        tokens: Sequence[StyledStretch] = self.context.syntax.line_tokens(position.row.file, side, number)
+        row, side, number = position[:3]
+        if (
+            side == "old"
+            and row.hunk is None
+            and row.new is not None
+            and self.context.line_text(row.file, "old", number) == self.context.line_text(row.file, "new", row.new)
+        ):
+            # With hidden white space changes, both texts of a context row may differ.
+            side, number = "new", row.new
+        tokens: Sequence[StyledStretch] = self.context.syntax.line_tokens(row.file, side, number)
         changed_words = style.changed_words
         if shown.width_runs:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
@@ -241,15 +230,6 @@ class CodePainter:
                 tokens, changed_words, "diff--removed-word" if position.side == "old" else "diff--added-word"
             )
         return [(begin - first, end - first, name) for begin, end, name in clip_stretches(tokens, first, last)]
-
-    def _has_equal_texts(self, row: LineRow) -> bool:
-        """Return whether both texts are equal on a context row; with hidden white space they may differ."""
-        file, _, _ = row.newest
-        return (
-            row.old is None
-            or row.new is None
-            or (self.context.line_text(file, "old", row.old) == self.context.line_text(file, "new", row.new))
-        )
 
     def _visible_flags(
         self, shown: DisplayText, position: _CodePosition, style: _LineStyle, first: int, last: int
@@ -271,12 +251,11 @@ class CodePainter:
         if style.kind and position.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
         if query := self.context.query:
-            current = (
-                _CURRENT_MATCH if self.context.found == (position.row.file, position.side, position.number) else 0
-            )
-            low = max(0, first - len(query))
-            for begin in find_smartcase_matches(shown.text[low : last + len(query)], query):
-                mark(low + begin, low + begin + len(query), _MATCH | current)
+            line = (position.row.file, position.side, position.number)
+            current = _CURRENT_MATCH if self.context.current_match == line else 0
+            search_start = max(0, first - len(query))
+            for begin in find_smartcase_matches(shown.text[search_start : last + len(query)], query):
+                mark(search_start + begin, search_start + begin + len(query), _MATCH | current)
         if position.selection is not None:
             span = selected_range_on_line(position.selection, position.y, self.context.split, position.side)
             if span is not None:

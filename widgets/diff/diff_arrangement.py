@@ -88,9 +88,9 @@ class DiffFoldState:
         return replace(self, collapsed=self.collapsed - {file})
 
     def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffFoldState":
-        """Return a copy in which an unchanged line of the new text is visible."""
+        """Return a copy in which an unchanged line of the new text is visible, if its file is unfolded."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
-        return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).unfold_file(line.file)
+        return replace(self, opened=self.opened - fold if self.whole else self.opened | fold)
 
 
 CONTEXT_LINES = 3

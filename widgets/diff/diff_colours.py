@@ -4,75 +4,13 @@ Every variable has a default that is mixed from the theme's palette: any theme w
 variable. `App.get_theme_variable_defaults` returns `make_diff_variable_defaults(self.current_theme)`.
 """
 
+import re
 from typing import Final
 
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from widgets.common.text_colours import syntax_classes, syntax_css
-
-DIFF_COMPONENT_CLASSES: Final = {
-    "diff--plain",
-    "diff--added",
-    "diff--added-word",
-    "diff--removed",
-    "diff--removed-word",
-    "diff--moved",
-    "diff--left-out",
-    "diff--trailing",
-    "diff--filler",
-    "diff--gutter",
-    "diff--gutter-added",
-    "diff--gutter-removed",
-    "diff--gutter-moved",
-    "diff--uncovered",
-    "diff--state",
-    "diff--state-out",
-    "diff--state-done",
-    "diff--state-denied",
-    "diff--file",
-    "diff--file-quiet",
-    "diff--file-added",
-    "diff--file-removed",
-    "diff--file-warning",
-    "diff--listed",
-    "diff--note",
-    "diff--warning",
-    "diff--problem",
-    "diff--done",
-    "diff--fold",
-    "diff--edge",
-    "diff--comment",
-    "diff--comment-bar",
-    "diff--finding",
-    "diff--finding-bar",
-    "diff--known-finding",
-    "diff--known-finding-bar",
-    "diff--noticed",
-    "diff--noticed-bar",
-    "diff--unclear",
-    "diff--unclear-bar",
-    "diff--unnoticed",
-    "diff--unnoticed-bar",
-    "diff--asked",
-    "diff--asked-bar",
-    "diff--message",
-    "diff--unsafe",
-    "diff--match",
-    "diff--match-current",
-    "diff--cursor",
-    "diff--cursor-blurred",
-    "diff--map",
-    "diff--map-view",
-    "diff--map-added",
-    "diff--map-removed",
-    "diff--map-changed",
-    "diff--map-match",
-    "diff--map-comment",
-    "diff--map-reason",
-    *syntax_classes("diff"),
-}
-"""The component classes of the diff view."""
+from widgets.common.text_colours import syntax_css
 
 DIFF_CSS: Final = (
     """
@@ -167,6 +105,9 @@ DiffView {
 )
 """The CSS of the diff view."""
 
+DIFF_COMPONENT_CLASSES: Final = frozenset(re.findall(r"> \.(diff--[\w-]+)", DIFF_CSS))
+"""The component classes of the diff view: those that its CSS styles."""
+
 
 def make_diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
     """Return the defaults of all diff variables, mixed from a theme's palette."""
@@ -192,17 +133,14 @@ def make_diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
     def mixed(color: Color, share: float) -> str:
         return background.blend(color, min(1.0, share * strength), alpha=1.0).hex
 
-    def readable(name: str) -> str:
-        return palette[f"text-{name}"]
-
     return {
         "diff-added-background": mixed(added, 0.13),
         "diff-added-word-background": mixed(added, 0.36),
-        "diff-added-color": readable("success"),
+        "diff-added-color": palette["text-success"],
         "diff-removed-background": mixed(removed, 0.15),
         "diff-removed-word-background": mixed(removed, 0.42),
-        "diff-removed-color": readable("error"),
+        "diff-removed-color": palette["text-error"],
         "diff-moved-background": mixed(moved, 0.2),
-        "diff-moved-color": readable("secondary"),
+        "diff-moved-color": palette["text-secondary"],
         "diff-changed-color": changed.hex,
     }

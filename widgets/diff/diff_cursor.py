@@ -162,7 +162,7 @@ class DiffCursor:
             return
         row = rows.nearest_row(row)
         top, height = rows.first_line_of_row(row), rows.height_of(row)
-        visible_lines, first_line = self._visible_lines, self._view.scroll_offset.y
+        visible_lines, first_line = self._view.visible_lines, self._view.scroll_offset.y
         margin = min(above, max(0, (visible_lines - height) // 2))
         if top - margin < first_line:
             self._scroll_to_line(max(0, top - margin))
@@ -179,7 +179,7 @@ class DiffCursor:
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
         """Move to a landmark and scroll if needed: with a small margin above it, or with `at_top` to the top."""
-        rows, visible_lines, first_line = self._model.rows, self._visible_lines, self._view.scroll_offset.y
+        rows, visible_lines, first_line = self._model.rows, self._view.visible_lines, self._view.scroll_offset.y
         line = rows.first_line_of_row(row)
         segment = rows.segments[rows.segment_index_of(row)]
         if at_top:
@@ -217,10 +217,8 @@ class DiffCursor:
             return
         if rows.row_count:
             top = rows.first_line_of_row(self.number)
-            is_beyond_view = (
-                top + rows.height_of(self.number) > first_line + self._visible_lines if by > 0 else top < first_line
-            )
-            if is_beyond_view:
+            end = top + rows.height_of(self.number)
+            if end > first_line + self._view.visible_lines if by > 0 else top < first_line:
                 self.scroll_lines(by)
                 return
         self.move_to(self.number + by)
@@ -230,15 +228,14 @@ class DiffCursor:
         rows = self._model.rows
         if not rows.row_count:
             return
-        step = max(1, self._visible_lines - 2) * by
+        step = max(1, self._view.visible_lines - 2) * by
         line = rows.first_line_of_row(self.number) + step
         self.scroll_lines(step)
         if self._model.plain_text:
             return
         first = self._view.scroll_offset.y
-        self.move_without_scrolling(
-            rows.part_at(max(first, min(line, first + self._visible_lines - 1, rows.height - 1))).number
-        )
+        line = max(first, min(line, first + self._view.visible_lines - 1, rows.height - 1))
+        self.move_without_scrolling(rows.part_at(line).number)
 
     def move_to_top(self) -> None:
         """Move to the first row."""
@@ -255,9 +252,8 @@ class DiffCursor:
     def bookmark(self) -> CursorBookmark:
         """Return the current position as a bookmark."""
         row = self.row
-        return CursorBookmark(
-            row, 0 if row is None else self._model.rows.first_line_of_row(self.number) - self._view.scroll_offset.y
-        )
+        first_line = 0 if row is None else self._model.rows.first_line_of_row(self.number)
+        return CursorBookmark(row, first_line - self._view.scroll_offset.y)
 
     def scroll_lines(self, lines: int) -> None:
         """Scroll by a number of lines."""
@@ -268,10 +264,6 @@ class DiffCursor:
         rows = self._model.rows
         if self.number < rows.row_count:
             self._view.refresh_lines(rows.first_line_of_row(self.number), rows.height_of(self.number))
-
-    @property
-    def _visible_lines(self) -> int:
-        return self._view.visible_lines
 
     def _scroll_to_line(self, line: int) -> None:
         self._view.scroll_to(y=line, animate=False, immediate=True)
@@ -367,11 +359,8 @@ def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
         return None
     begin, text = line_at_offset
     number = layout.part_at(offset.y).number
-    top, after = (
-        layout.first_line_of_row(number),
-        layout.first_line_of_row(number + 1) if number + 1 < layout.row_count else layout.height,
-    )
-    return Selection(Offset(begin, top), Offset(begin + len(text), after - 1))
+    top = layout.first_line_of_row(number)
+    return Selection(Offset(begin, top), Offset(begin + len(text), top + layout.height_of(number) - 1))
 
 
 def _source_line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> tuple[int, str] | None:

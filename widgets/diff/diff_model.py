@@ -6,7 +6,7 @@ from dataclasses import replace
 from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
-from app.review.hunk_lines import diff_side_lines, hunk_line_numbers
+from app.review.hunk_lines import hunk_line_numbers
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
@@ -84,9 +84,7 @@ class DiffModel:
         self.render_context = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
-            syntax=SyntaxTokens(
-                lambda file: shown[file].change.path, lambda file, side: diff_side_lines(shown[file], side)
-            ),
+            syntax=SyntaxTokens(shown),
             digits=max(3, len(str(max_line_count))),
             left_out=self.render_context.left_out,
             undecided=not versions and proposal.state in _UNDECIDED_STATES,

@@ -1,13 +1,12 @@
 """The diff preview with its position bar, minimap, search line, and comment field."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
 from textual.content import Content
@@ -33,7 +32,15 @@ _MAX_CELL_SEGMENTS = 500
 """Maximum number of segments examined for one cell."""
 _MAX_MAP_MATCHES = 2_000
 """Maximum number of matches on the map; more matches are sampled evenly."""
-_CHANGE_GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
+_MAP_MARKS = (
+    (_MATCH, "◆", "diff--map-match"),
+    (_REASON, "!", "diff--map-reason"),
+    (_COMMENT, "▪", "diff--map-comment"),
+    (_ADDED | _REMOVED, "█", "diff--map-changed"),
+    (_ADDED, "▐", "diff--map-added"),
+    (_REMOVED, "▌", "diff--map-removed"),
+)
+"""Bits, sign and component class of the marks on the minimap; the first one that applies is shown."""
 
 
 def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
@@ -43,9 +50,15 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
         return []
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
     cells = [_change_bits(layout, first, last) for first, last in pairwise(firsts)]
-    for row in layout.landmarks.comments:
-        cells[layout.first_line_of_row(row) * height // total] |= _COMMENT
+    _mark_rows(cells, layout, layout.landmarks.comments, _COMMENT)
     return cells
+
+
+def _mark_rows(cells: list[int], layout: DiffLayout, rows: Iterable[int], bit: int) -> None:
+    """Set a bit in the minimap's cells of these rows."""
+    total = max(layout.height, len(cells))
+    for row in rows:
+        cells[layout.first_line_of_row(row) * len(cells) // total] |= bit
 
 
 def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
@@ -99,17 +112,11 @@ class MiniMap(Widget):
         self._mapped_diffs: Sequence[FileDiff] = ()
         self._dragging = False
         self._drawn_visible_cells = (0, 0)
-        self._cached_styles: dict[tuple[str, ...], Style] = {}
 
     def update_from_view(self) -> None:
         """Redraw if the layout or the visible part has changed."""
         if self._is_outdated or self._drawn_visible_cells != self._visible_cells:
             self.refresh()
-
-    def notify_style_update(self) -> None:
-        """Forget the old colours."""
-        super().notify_style_update()
-        self._cached_styles.clear()
 
     @property
     def _is_outdated(self) -> bool:
@@ -144,55 +151,26 @@ class MiniMap(Widget):
     def render_line(self, y: int) -> Strip:
         view = self.view
         if self._is_outdated:
-            self._map_state = (
-                view.layout_rows,
-                self.size.height,
-                view.search.matches,
-                view.layout_rows.complete,
-            )
+            self._map_state = (view.layout_rows, self.size.height, view.search.matches, view.layout_rows.complete)
             self._mapped_diffs = view.diffs
-            self._cells = minimap_cells(view.layout_rows, self.size.height)
-            self._add_reasons()
-            self._add_matches(view.search.matches)
+            self._cells = self._map_cells()
         self._drawn_visible_cells = first, last = self._visible_cells
         bits = self._cells[y] if y < len(self._cells) else 0
-        classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
-        glyph = " "
-        if not bits and first <= y < last and self._has_no_colours:
-            glyph = "┊"
-        if bits & _MATCH:
-            glyph, name = "◆", "diff--map-match"
-            classes.append(name)
-        elif bits & _REASON:
-            glyph = "!"
-            classes.append("diff--map-reason")
-        elif bits & _COMMENT:
-            glyph = "▪"
-            classes.append("diff--map-comment")
-        elif bits:
-            glyph = _CHANGE_GLYPHS[bits]
-            classes.append(
-                "diff--map-changed" if bits == 3 else "diff--map-added" if bits == _ADDED else "diff--map-removed"
-            )
-        key = tuple(classes)
-        if key not in self._cached_styles:
-            self._cached_styles[key] = view.get_visual_style(*classes).rich_style
-        return Strip([Segment(glyph, self._cached_styles[key])], 1)
+        is_visible = first <= y < last
+        default = (0, "┊" if is_visible and self._has_no_colours else " ", "")
+        _, glyph, name = next((mark for mark in _MAP_MARKS if bits & mark[0] == mark[0]), default)
+        classes = filter(None, ("diff--map", "diff--map-view" if is_visible else "", name))
+        return Strip([Segment(glyph, view.get_visual_style(*classes).rich_style)], 1)
 
-    def _add_reasons(self) -> None:
-        """Mark rows that need attention, in the part that is laid out."""
-        layout, height = self.view.layout_rows, self.size.height
-        total = max(layout.height, height)
-        for row in rows_needing_attention(layout, self.view.diffs):
-            self._cells[layout.first_line_of_row(row) * height // total] |= _REASON
-
-    def _add_matches(self, matches: Sequence[SearchMatch]) -> None:
-        layout, height = self.view.layout_rows, self.size.height
-        total = max(layout.height, height)
-        for match in matches[:: max(1, len(matches) // _MAX_MAP_MATCHES)]:
-            row = layout.find_equal_row(match.row)
-            if row is not None:
-                self._cells[layout.first_line_of_row(row) * height // total] |= _MATCH
+    def _map_cells(self) -> list[int]:
+        """Return the cells of the minimap, with the rows that need attention and the matches of the search."""
+        layout, matches = self.view.layout_rows, self.view.search.matches
+        cells = minimap_cells(layout, self.size.height)
+        _mark_rows(cells, layout, rows_needing_attention(layout, self.view.diffs), _REASON)
+        shown_matches = matches[:: max(1, len(matches) // _MAX_MAP_MATCHES)]
+        rows = [layout.find_equal_row(match.row) for match in shown_matches]
+        _mark_rows(cells, layout, (row for row in rows if row is not None), _MATCH)
+        return cells
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Scroll to the clicked position."""
@@ -261,18 +239,13 @@ class PositionBar(Widget):
     def _position_parts(self, view: DiffView) -> list[RankedLinePart]:
         """Return the parts about file, line, hunk, and scroll position."""
         row = view.cursor.row
-        diff = view.diffs[min(view.cursor.file_index, len(view.diffs) - 1)]
-        line_suffix = ""
-        if isinstance(row, LineRow):
-            number = row.new if row.new is not None else row.old
-            line_suffix = f":{number + 1}" if number is not None else ""
-        parts = [
-            RankedLinePart(
-                8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line_suffix)
-            )
-        ]
-        if len(view.diffs) > 1:
-            parts.append(RankedLinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
+        file_index = min(view.cursor.file_index, len(view.diffs) - 1)
+        diff, has_several_files = view.diffs[file_index], len(view.diffs) > 1
+        path = (display_text(diff.change.path).text, "bold $foreground")
+        line_suffix = f":{row.newest.line + 1}" if isinstance(row, LineRow) else ""
+        parts = [RankedLinePart(8, Content.assemble(path, line_suffix))]
+        if has_several_files:
+            parts.append(RankedLinePart(3, Content(f"file {file_index + 1} of {len(view.diffs)}")))
         hunks = view.layout_rows.landmarks.hunks
         if hunks:
             # While the layout is incomplete, the number of hunks in folded files is unknown.
@@ -283,11 +256,8 @@ class PositionBar(Widget):
             hunk_text = f"hunk {hunk.number:,}, " if hunk is not None and is_numbered_differently else "hunk "
             from_top = " from the top" if is_numbered_differently else ""
             parts.append(RankedLinePart(4, Content(f"{hunk_text}{position:,} of {total:,}{from_top}")))
-        missing, total_lines = view.seen_recorder.unseen.count_unseen(
-            min(view.cursor.file_index, len(view.diffs) - 1)
-        )
+        missing, total_lines = view.seen_recorder.unseen.count_unseen(file_index)
         # For a single file, the approval pane shows it.
-        has_several_files = len(view.diffs) > 1
         if (
             has_several_files
             and missing
@@ -426,9 +396,6 @@ class DiffPane(Column):
             self.query_one(MiniMap).update_from_view()
             self.query_one(FileList).update_from_view(self.size.height)
 
-    def _update_files(self) -> None:
-        self.query_one(FileList).update_from_view(self.size.height)
-
     # Files
 
     @on(DiffView.FilesWanted)
@@ -442,7 +409,7 @@ class DiffPane(Column):
     @on(FileList.FocusLeft)
     def _leave_files(self) -> None:
         self.screen.set_focus(self.view)
-        self._update_files()
+        self.query_one(FileList).update_from_view(self.size.height)
 
     # Search
 

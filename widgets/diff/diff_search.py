@@ -182,7 +182,7 @@ class DiffSearch:
         self.clear()
         diffs, context = self._model.diffs, self._model.render_context
         self.query = context.query = query
-        context.found = None
+        context.current_match = None
         self.running = bool(query) and sum(len(diff.new) for diff in diffs) > MAX_LINES_WITHOUT_THREAD
         if self.running:
             self._view.run_job("search", partial(self._search_in_thread, diffs, query))
@@ -212,5 +212,5 @@ class DiffSearch:
             line = self._cursor.find_line_at_or_below()
             self.current = 0 if line is None else _first_match_index(self.matches, self._model.diffs, line)
         match = self.matches[self.current]
-        self._model.render_context.found = match.line
+        self._model.render_context.current_match = match.line
         return match

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -71,7 +71,7 @@ class _LatestMessage(Message):
 class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = DIFF_COMPONENT_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(DIFF_COMPONENT_CLASSES)
     DEFAULT_CSS = DIFF_CSS
     BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("diff")]
 
@@ -180,12 +180,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         """Return the first terminal line of the required plain lines that is unseen; None if there is none."""
         if not self.model.plain_text:
             return None
-        last = (
-            self.layout_rows.first_line_of_row(self._required_row_count)
-            if self._required_row_count < self.layout_rows.row_count
-            else self.layout_rows.height
-        )
-        return self.seen_recorder.first_unseen_line(max(1, last))
+        rows, count = self.layout_rows, self._required_row_count
+        end = rows.first_line_of_row(count) if count < rows.row_count else rows.height
+        return self.seen_recorder.first_unseen_line(max(1, end))
 
     def show_change(
         self,
@@ -436,12 +433,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.ViewMoved())
 
-    def on_focus(self) -> None:
-        """Show the cursor as active."""
-        self.cursor.redraw_row()
-
-    def on_blur(self) -> None:
-        """Show the cursor as inactive."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _redraw_cursor(self) -> None:
         self.cursor.redraw_row()
 
     # Search
@@ -462,12 +456,11 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         row = self.cursor.find_row(match.row)
         shown_row = None if row is None else self.layout_rows.row_at(row)
         if not (isinstance(shown_row, LineRow) and match.line.line in (shown_row.old, shown_row.new)):
-            hunks, fold_state = self.diffs[match.line.file].change.hunks, self.model.fold_state
-            self.apply_fold_state(
-                fold_state.unfold_file(match.line.file)
-                if match.hunk is not None
-                else fold_state.reveal_unchanged_line(match.line, hunks)
-            )
+            fold_state = self.model.fold_state.unfold_file(match.line.file)
+            if match.hunk is None:
+                hunks = self.diffs[match.line.file].change.hunks
+                fold_state = fold_state.reveal_unchanged_line(match.line, hunks)
+            self.apply_fold_state(fold_state)
             row = self.cursor.find_row(match.row)
         self.redraw_and_report_position()
         if row is not None:
@@ -518,14 +511,13 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             return
         if place.file in model.fold_state.collapsed:
             self.apply_fold_state(model.fold_state.unfold_file(place.file))
-        if place.hunk >= 0:
-            side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
-            if model.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
-                self.reveal_space_changes(place.file, place.hunk)
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
-        else:
-            go_to_unseen_line(place, self.seen_recorder.seen, model, self.cursor, self)
+            return
+        side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
+        if model.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
+            self.reveal_space_changes(place.file, place.hunk)
+        go_to_unseen_line(place, self.seen_recorder.seen, model, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
         """Scroll the code to the left."""
@@ -551,10 +543,8 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     def action_toggle_folds(self) -> None:
         """Open or fold the unchanged stretch at the cursor; on a hunk, open or fold all stretches."""
-        gap = self.cursor.gap
-        self.apply_fold_state(
-            self.model.fold_state.toggle_all() if gap is None else self.model.fold_state.toggle_gap(*gap)
-        )
+        fold_state, gap = self.model.fold_state, self.cursor.gap
+        self.apply_fold_state(fold_state.toggle_all() if gap is None else fold_state.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
         """Toggle between whole files and only the hunks with their context."""
@@ -616,9 +606,8 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def action_external_diff(self) -> None:
         """Open the file at the cursor in the external diff program."""
         if self.proposal is not None and self.diffs:
-            self.post_message(
-                self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file_index].change.path)
-            )
+            path = self.diffs[self.cursor.file_index].change.path
+            self.post_message(self.ExternalDiffWanted(self.proposal.id, path))
 
     def title_of(self, action: str) -> str | None:
         """Return a special title of an action; None if the action is not available."""
@@ -704,9 +693,8 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def _select_at_click(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         if offset is not None:
-            selection = (word_selection_at if event.chain == 2 else line_selection_at)(
-                self.layout_rows, self.model.render_context, offset
-            )
+            find_selection = word_selection_at if event.chain == 2 else line_selection_at
+            selection = find_selection(self.layout_rows, self.model.render_context, offset)
             self.screen.selections = {} if selection is None else {self: selection}
 
     def _place_under_mouse(self, event: events.MouseEvent) -> tuple[int, bool] | None:

@@ -31,11 +31,7 @@ _REASONS_WITH_CAUTION = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE
 _MAX_CONFLICT_LINES = 3
 """Maximum lines shown of each side of a conflict."""
 
-_STATE_WORDS = {
-    ProposalState.STALE: "Stale",
-    ProposalState.FAILED: "Failed",
-    ProposalState.SUPERSEDED: "Superseded",
-}
+_STATE_WORDS = {ProposalState.STALE: "Stale", ProposalState.FAILED: "Failed", ProposalState.SUPERSEDED: "Superseded"}
 
 
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:

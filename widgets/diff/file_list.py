@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual import events
+from textual import events, on
 from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -74,8 +74,7 @@ class FileList(ScrollView, can_focus=True):
             self.scroll_to(y=0, animate=False, immediate=True)
         is_shown = file_count > 0 and (file_count >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
         height = max(1, min(file_count, _MAX_LIST_LINES, height_of_both // (_MIN_DIFF_LINES + 1)))
-        if is_shown != self.has_class("shown"):
-            self.set_class(is_shown, "shown")
+        self.set_class(is_shown, "shown")
         if self._list_height != height:
             self._list_height = self.styles.height = height
         self.virtual_size = Size(self.size.width, file_count)
@@ -157,14 +156,12 @@ class FileList(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Focus the diff of the clicked file."""
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y + self.scroll_offset.y < len(self._shown_diffs):
-            self.view.cursor.go_to_file(offset.y + self.scroll_offset.y)
+        number = -1 if offset is None else offset.y + self.scroll_offset.y
+        if 0 <= number < len(self._shown_diffs):
+            self.view.cursor.go_to_file(number)
             self.post_message(self.FocusLeft())
 
-    def on_focus(self) -> None:
-        """Highlight the file of the cursor as active."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Highlight the file of the cursor as inactive."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _redraw_highlight(self) -> None:
         self.refresh()

@@ -63,7 +63,7 @@ class RenderContext:
 
     diffs: Sequence[FileDiff] = ()
     marks: LineMarks = field(default_factory=lambda: LineMarks(()))
-    syntax: SyntaxTokens = field(default_factory=lambda: SyntaxTokens(lambda file: "", lambda file, side: ()))
+    syntax: SyntaxTokens = field(default_factory=lambda: SyntaxTokens(()))
     width: int = 0
     """Cells of the whole row."""
     split: bool = False
@@ -83,7 +83,7 @@ class RenderContext:
     """Long lines that are shown in full."""
     query: str = ""
     """The search query; lower-case text matches both cases."""
-    found: SourceLine | None = None
+    current_match: SourceLine | None = None
     """The line of the current match."""
     _cached_look: tuple[object, ...] = ()
     _long_lines: dict[SourceLine, DrawnLine] = field(default_factory=dict)

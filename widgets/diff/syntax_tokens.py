@@ -7,13 +7,14 @@ size of the file. Pygments is imported when the first line is lexed.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.concurrency import yield_to_event_loop
-from app.review.hunk_lines import Side
+from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import Side, side_text
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -56,7 +57,7 @@ def split_into_style_runs(
 ) -> Iterator[StyledRun]:
     """Yield the runs of a line with equal style and equal flags, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
-    for start, end, name, _ in _plain_runs(length, stretches):
+    for start, end, name in _with_gaps(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
         for low, high in pairwise(cuts):
             flags_here = 0
@@ -66,15 +67,15 @@ def split_into_style_runs(
             yield low, high, name, flags_here
 
 
-def _plain_runs(length: int, stretches: Sequence[StyledStretch]) -> Iterator[StyledRun]:
+def _with_gaps(length: int, stretches: Sequence[StyledStretch]) -> Iterator[StyledStretch]:
+    """Yield the stretches of a line, and the gaps between them without a component class."""
     position = 0
-    for begin, end, name in stretches:
+    for begin, end, name in (*stretches, (length, length, "")):
         if begin > position:
-            yield position, begin, "", 0
-        yield begin, end, name, 0
+            yield position, begin, ""
+        if end > begin:
+            yield begin, end, name
         position = end
-    if position < length:
-        yield position, length, "", 0
 
 
 WHOLE_FILE_LINES = 1_500
@@ -107,15 +108,14 @@ class _ChunkKey(NamedTuple):
 class SyntaxTokens:
     """The syntax tokens of the shown files, lexed in chunks after a line is first drawn."""
 
-    def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
-        self._path_of = path
-        self._lines_of = lines
+    def __init__(self, diffs: Sequence[FileDiff]) -> None:
+        self._diffs = diffs
         self._chunks: OrderedDict[_ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
         self._requested_chunks: OrderedDict[_ChunkKey, None] = OrderedDict()
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """Return the tokens of a line; if it is not lexed yet, request it and return none."""
-        whole = len(self._lines_of(file, side)) <= WHOLE_FILE_LINES
+        whole = len(side_text(self._diffs[file], side)) <= WHOLE_FILE_LINES
         key = _ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
         if chunk is None:
@@ -141,8 +141,10 @@ class SyntaxTokens:
         return True
 
     def _lex_chunks(self, keys: Sequence[_ChunkKey]) -> dict[_ChunkKey, list[tuple[StyledStretch, ...]]]:
+        diffs = self._diffs
         return {
-            key: _lex_chunk(self._path_of(key.file), self._lines_of(key.file, key.side), key.chunk) for key in keys
+            key: _lex_chunk(diffs[key.file].change.path, side_text(diffs[key.file], key.side), key.chunk)
+            for key in keys
         }
 
 

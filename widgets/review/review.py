@@ -114,12 +114,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     }
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        keys: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, keys: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self.state = ReviewState()
         self.diff_pane = DiffPane()

@@ -30,10 +30,14 @@ class ReviewPaneInterface(Protocol):
 
 
 @dataclass
-class Approve(Message):
+class _ProposalMessage(Message):
+    proposal_id: str
+
+
+@dataclass
+class Approve(_ProposalMessage):
     """Write the chosen hunks of a proposal; all pending ones if `hunks` is None."""
 
-    proposal_id: str
     revision: int
     """The revision that was on screen."""
     hunks: tuple[str, ...] | None
@@ -43,10 +47,9 @@ class Approve(Message):
 
 
 @dataclass
-class Deny(Message):
+class Deny(_ProposalMessage):
     """Discard a proposal, or some hunks of it; with feedback, the model continues."""
 
-    proposal_id: str
     hunks: tuple[str, ...] | None = None
     feedback: ReviewFeedback = NOTHING_SAID
     revision: int | None = None
@@ -69,35 +72,27 @@ class DenyAll(Message):
     denials: tuple[Deny, ...]
 
 
-@dataclass
-class Undo(Message):
+class Undo(_ProposalMessage):
     """Undo an applied proposal, or reopen a denied one."""
 
-    proposal_id: str
 
-
-@dataclass
-class Redo(Message):
+class Redo(_ProposalMessage):
     """Apply an undone proposal again, or deny a reopened one again."""
 
-    proposal_id: str
-
 
 @dataclass
-class EditProposedFile(Message):
+class EditProposedFile(_ProposalMessage):
     """Open the editor for the proposed text of a file."""
 
-    proposal_id: str
     path: str
     line: int = 0
     """Line of the proposed text at the cursor, from 0."""
 
 
 @dataclass
-class ToggleLines(Message):
+class ToggleLines(_ProposalMessage):
     """Include or exclude single lines of a proposal: split their hunks, and answer with `select_split_parts`."""
 
-    proposal_id: str
     revision: int
     lines: SelectedLines
     whole: frozenset[str]
@@ -115,10 +110,9 @@ class PermissionAnswered(Message):
 
 
 @dataclass
-class UnfinishedReviewChanged(Message):
+class UnfinishedReviewChanged(_ProposalMessage):
     """The unfinished review of a proposal has changed and should be saved."""
 
-    proposal_id: str
     notes: UnfinishedReview
 
 
@@ -129,33 +123,23 @@ class FeedbackOrphaned(Message):
     text: str
 
 
-@dataclass
-class DiffsWanted(Message):
+class DiffsWanted(_ProposalMessage):
     """Request the diffs of this proposal's current revision; answer with `set_diffs`."""
 
-    proposal_id: str
 
-
-@dataclass
-class VersionDiffsWanted(Message):
+class VersionDiffsWanted(_ProposalMessage):
     """Request the diff from the previous version to this one; answer with `set_version_diffs`."""
 
-    proposal_id: str
-
 
 @dataclass
-class CommentFollowUpsWanted(Message):
+class CommentFollowUpsWanted(_ProposalMessage):
     """Request the effects of a proposal on the comments on its previous version; answer with `set_follow_ups`."""
 
-    proposal_id: str
     comments: tuple[LineComment, ...]
 
 
-@dataclass
-class SideThreadsWanted(Message):
+class SideThreadsWanted(_ProposalMessage):
     """Request the side questions about a proposal; answer with `load_threads`."""
-
-    proposal_id: str
 
 
 @dataclass
@@ -182,40 +166,27 @@ class LinkClicked(Message):
     href: str
 
 
-@dataclass
-class CheckRunWanted(Message):
+class CheckRunWanted(_ProposalMessage):
     """Run the checks of a proposal that have not run, or all again."""
 
-    proposal_id: str
 
-
-@dataclass
-class EvidenceRunWanted(Message):
+class EvidenceRunWanted(_ProposalMessage):
     """Collect evidence about a proposal, or stop the run."""
 
-    proposal_id: str
-
 
 @dataclass
-class CommandRerunWanted(Message):
+class CommandRerunWanted(_ProposalMessage):
     """Run the command of a proposal again, or stop it if it runs."""
 
-    proposal_id: str
     is_running: bool
 
 
-@dataclass
-class CheckOutputWanted(Message):
+class CheckOutputWanted(_ProposalMessage):
     """Show the output of a proposal's checks."""
 
-    proposal_id: str
 
-
-@dataclass
-class ModelReadsWanted(Message):
+class ModelReadsWanted(_ProposalMessage):
     """Show what the model had read before it wrote a proposal."""
-
-    proposal_id: str
 
 
 @dataclass

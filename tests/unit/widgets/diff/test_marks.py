@@ -221,7 +221,7 @@ def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
 
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
-    syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
+    syntax = SyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
     assert syntax.line_tokens(0, "new", 9_000) == ()
     assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", 9_000)
@@ -234,7 +234,7 @@ async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
     start = 2 * CHUNK_LINES
     begun = start - LEAD_LINES - 5
     lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
-    syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
+    syntax = SyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
     assert syntax.line_tokens(0, "new", start) == ()
     assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", start) == ((0, 9, "diff--string"),)
