@@ -1,6 +1,7 @@
 """Facts about a file in one line: its sign, its name, and the effect of an approval."""
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from rich.cells import cell_len
 
@@ -52,11 +53,8 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     if state_word := _STATE_WORDS.get(proposal.state):
         superseded_by = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
         reason = f": {proposal.reason}" if proposal.reason else ""
-        yield NoteRow(
-            -1,
-            f"{state_word}{superseded_by}{reason}",
-            "warning" if proposal.state is ProposalState.SUPERSEDED else "error",
-        )
+        level: Literal["warning", "error"] = "warning" if proposal.state is ProposalState.SUPERSEDED else "error"
+        yield NoteRow(-1, f"{state_word}{superseded_by}{reason}", level)
     if proposal.feedback:
         first, *rest = proposal.feedback.splitlines() or [""]
         yield NoteRow(-1, f"You said: {first}", "note")
@@ -96,8 +94,6 @@ _OPERATION_LABELS = {
 }
 
 _SORTED_LAST_LABELS = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
-REASON_RANKS = {kind: number for number, kind in enumerate(ReasonKind)}
-"""Most serious first."""
 
 StyledFact = tuple[str, str]
 """Safe text and its component class."""
@@ -124,11 +120,13 @@ def attention_sign(diff: FileDiff) -> str:
 
 def format_main_attention_reason(diff: FileDiff) -> list[StyledFact]:
     """Return the most serious reason why a file needs attention, with the number of other reasons; empty if none."""
-    risks = sorted(
-        (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
-    )
+    risks = [reason for reason in diff.reasons if reason.kind.is_risk]
+    if not risks:
+        return []
+    # The kinds are defined from the most serious to the least.
+    main_risk = min(risks, key=lambda reason: list(ReasonKind).index(reason.kind))
     more = f" and {len(risks) - 1} more" if len(risks) > 1 else ""
-    return [(f"{display_text(risks[0].description).text}{more}", "diff--file-warning")] if risks else []
+    return [(f"{display_text(main_risk.description).text}{more}", "diff--file-warning")]
 
 
 def file_heading_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.concurrency import yield_to_event_loop
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import Side, side_text
+from app.review.hunk_lines import Side, diff_side_lines
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -115,7 +115,7 @@ class SyntaxTokens:
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """Return the tokens of a line; if it is not lexed yet, request it and return none."""
-        whole = len(side_text(self._diffs[file], side)) <= WHOLE_FILE_LINES
+        whole = len(diff_side_lines(self._diffs[file], side)) <= WHOLE_FILE_LINES
         key = _ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
         if chunk is None:
@@ -143,7 +143,7 @@ class SyntaxTokens:
     def _lex_chunks(self, keys: Sequence[_ChunkKey]) -> dict[_ChunkKey, list[tuple[StyledStretch, ...]]]:
         diffs = self._diffs
         return {
-            key: _lex_chunk(diffs[key.file].change.path, side_text(diffs[key.file], key.side), key.chunk)
+            key: _lex_chunk(diffs[key.file].change.path, diff_side_lines(diffs[key.file], key.side), key.chunk)
             for key in keys
         }
 

@@ -8,7 +8,8 @@ approval asks about hidden lines, and the key for the next unseen line shows the
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -114,8 +115,8 @@ def are_equal_ignoring_space(old: str, new: str, rules: WhitespaceRules) -> bool
         return False
     # In a C preprocessor directive, a space before parentheses has a meaning.
     joins = rules.joins and not old_code.startswith("#")
-    return old_code == new_code or _remove_meaningless_space(old_code, joins=joins) == _remove_meaningless_space(
-        new_code, joins=joins
+    return old_code == new_code or (
+        _remove_meaningless_space(old_code, joins) == _remove_meaningless_space(new_code, joins)
     )
 
 
@@ -123,17 +124,15 @@ def _leading_space(line: str) -> str:
     return line[: len(line) - len(line.lstrip(_SPACE_CHARACTERS))]
 
 
-def _remove_meaningless_space(text: str, *, joins: bool) -> str:
+def _remove_meaningless_space(text: str, joins: bool) -> str:
     """Return a line without white space that has no meaning."""
-    return "".join(_significant_pieces(text, joins=joins))
 
-
-def _significant_pieces(text: str, *, joins: bool) -> Iterator[str]:
-    for match in _PIECE_PATTERN.finditer(text):
+    def replacement(match: re.Match[str]) -> str:
         if match["space"] is None:
-            yield match[0]
-        elif not (joins and _is_space_meaningless(text[match.start() - 1], text[match.end()])):
-            yield " "
+            return match[0]
+        return "" if joins and _is_space_meaningless(text[match.start() - 1], text[match.end()]) else " "
+
+    return _PIECE_PATTERN.sub(replacement, text)
 
 
 def _is_space_meaningless(before: str, after: str) -> bool:
@@ -166,10 +165,8 @@ def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: Whites
     left_out = indented = 0
     old_position = new_position = 0
     """The first lines that are not in a change yet."""
-    for change in (
-        *diff_lines(_remove_all_space(old), _remove_all_space(new)),
-        LineChange(len(old), len(old), len(new), len(new)),
-    ):
+    end = LineChange(len(old), len(old), len(new), len(new))
+    for change in (*diff_lines(_remove_all_space(old), _remove_all_space(new)), end):
         for line in range(change.old_start - old_position):
             old_line, new_line = old_position + line, new_position + line
             if are_equal_ignoring_space(old[old_line], new[new_line], rules):
@@ -231,14 +228,13 @@ class HiddenWhitespace:
 
     def notes(self, diffs: Sequence[FileDiff], key: str) -> dict[int, list[NoteRow]]:
         """Return notes for the headings of files: how much is hidden, the key to show it, and what stays visible."""
-        notes_by_file: dict[int, list[NoteRow]] = {}
-        counts: dict[int, int] = {}
+        counts: Counter[int] = Counter()
         for (file, _), count in self.lines.items():
-            counts[file] = counts.get(file, 0) + count
-        for file, count in counts.items():
-            notes_by_file.setdefault(file, []).append(
-                NoteRow(file, f"{describe_space_lines(count)} · {key} shows them", "note")
-            )
+            counts[file] += count
+        notes_by_file = {
+            file: [NoteRow(file, f"{describe_space_lines(count)} · {key} shows them", "note")]
+            for file, count in counts.items()
+        }
         for file, count in self.indented.items():
             language = whitespace_rules(diffs[file].change.path).language
             reason = f"which has meaning in {language}" if language else "which may have meaning here"
@@ -274,13 +270,9 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
                 indented[file] = indented.get(file, 0) + result.indented
             if result.left_out:
                 lines[file, index] = result.left_out
+                old, new = hunk.old_start, hunk.new_start
                 parts[file, index] = tuple(
-                    HunkRange(
-                        hunk.old_start + change.old_start,
-                        change.removed,
-                        hunk.new_start + change.new_start,
-                        change.added,
-                    )
+                    HunkRange(old + change.old_start, change.removed, new + change.new_start, change.added)
                     for change in result.changes
                 )
     return HiddenWhitespace(parts, lines, indented)

@@ -98,9 +98,8 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def show_state(self, state: ReviewState) -> None:
         """Draw the current state."""
-        cursor_key = (
-            _DECIDED_LINE_KEY if self.has_focus and self._key_at_cursor == _DECIDED_LINE_KEY else state.current
-        )
+        is_on_decided_line = self.has_focus and self._key_at_cursor == _DECIDED_LINE_KEY
+        cursor_key = _DECIDED_LINE_KEY if is_on_decided_line else state.current
         self._state = state
         self._keys = self._line_keys(state)
         self._cursor = self._keys.index(cursor_key) if cursor_key in self._keys else None
@@ -136,16 +135,14 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def _row_content(self, key: str) -> Content:
         if key == _DECIDED_LINE_KEY:
-            return Content.styled(
-                f"{'▾' if self._is_decided_list_open else '▸'} {len(self._state.recent)} decided", QUIET_STYLE
-            )
+            arrow = "▾" if self._is_decided_list_open else "▸"
+            return Content.styled(f"{arrow} {len(self._state.recent)} decided", QUIET_STYLE)
         if key in self._state.permissions.asked:
             return permission_row(self._state, key)
         proposal = self._state.get(key)
         return proposal_row(self._state, proposal) if proposal is not None else Content("")
 
     def _scroll_to_cursor(self) -> None:
-        """Scroll to the cursor."""
         if self._cursor is not None and self.is_mounted:
             self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, immediate=True, force=True)
 
@@ -325,33 +322,37 @@ class ApprovalPane(Column):
     def show_state(
         self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
-        """Draw the current state; `comparing` and `notes_shown` are passed to the headline."""
-        self.queue.show_state(state)
-        self.show_headline(state, key, comparing=comparing, notes_shown=notes_shown)
+        """Draw the current state.
 
-    def show_headline(
-        self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
-    ) -> None:
+        Args:
+            state: The state of the review.
+            key: Returns the names of keys.
+            comparing: Whether the diff compares two versions.
+            notes_shown: Whether all notes of a permission request are on the screen.
+        """
+        self.queue.show_state(state)
+        self._redraw_headline = partial(self._show_headline, state, key, comparing, notes_shown)
+        self._redraw_headline()
+
+    def _show_headline(self, state: ReviewState, key: KeyNameOf, comparing: bool, notes_shown: bool) -> None:
         """Draw only the lines about the current item."""
-        self._redraw_headline = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
         headline = self.query_one("#headline", _ChangingText)
         width = headline.content_size.width
         proposal = state.proposal
-        short_checks, checks = None, list[Content]()
-        if proposal is not None and proposal.state.is_pending and not comparing:
-            short_checks = self._short_passed_checks(state, proposal.id, key, width)
-            checks = [] if short_checks is not None else check_lines(state, proposal.id, key, width)
+        decidable = proposal if proposal is not None and proposal.state.is_pending and not comparing else None
+        short_checks = None if decidable is None else self._short_passed_checks(state, decidable.id, key, width)
         is_listed = self.queue.display and state.current in self.queue.items
         is_outcome_shown = self._is_outcome_shown and proposal is not None and not proposal.state.is_pending
         options = HeadlineOptions(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
         lines = current_item_lines(state, key, options)
-        can_decide = proposal is not None and proposal.state.is_pending and not comparing
-        self.shows_title = not can_decide or proposal is None or is_summary_visible(state, proposal, lines, options)
-        # Insert above the keys, which are on the last line.
-        lines[-1:-1] = checks
-        if can_decide and proposal is not None:
-            lines[-1:-1] = _evidence_lines(state, proposal.id, key, width)
-            lines[-1:-1] = _reproduction_lines(state, proposal, key, width)
+        self.shows_title = decidable is None or is_summary_visible(state, decidable, lines, options)
+        if decidable is not None:
+            # Insert above the keys, which are on the last line.
+            lines[-1:-1] = [
+                *(check_lines(state, decidable.id, key, width) if short_checks is None else ()),
+                *_evidence_lines(state, decidable.id, key, width),
+                *_reproduction_lines(state, decidable, key, width),
+            ]
         lines = [drop_keys_to_fit(line, width) if width else line for line in lines]
         headline.show_text(Content("\n").join(lines))
         self._row_count_above_list = len(lines)

@@ -29,6 +29,7 @@ from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
 from app.review.review_state import ReviewState
+from app.text.quantities import format_count
 from widgets.chat.composer_field import ComposerDraft, ComposerField
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
@@ -114,10 +115,8 @@ class SideThreads:
         if answer is None:
             if text := self._partial_answers.get(uid, ""):
                 return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
-            return [
-                *entries,
-                NoticeEntry(f"note{uid}", _WAITING_TEXT if uid in self._partial_answers else _UNANSWERED_TEXT),
-            ]
+            notice = _WAITING_TEXT if uid in self._partial_answers else _UNANSWERED_TEXT
+            return [*entries, NoticeEntry(f"note{uid}", notice)]
         if answer.text.strip():
             state = "truncated" if answer.state == "failed" else answer.state
             entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
@@ -202,7 +201,6 @@ class AskPanel(Column, HasChangingKeyTitles):
     }
     """
 
-    @dataclass
     class Closed(Message):
         """The user closed the panel."""
 
@@ -281,25 +279,14 @@ class AskPanel(Column, HasChangingKeyTitles):
         proposal, view = self._state.proposal, self._view
         if proposal is None or not self.can_ask or not self._preview.is_showing_approvable_diff(proposal):
             return None
-        picked = view.picked_lines()
-        file_number = view.cursor.file_index
-        hunk = view.cursor.hunk
+        picked, diff, hunk = view.picked_lines(), view.diffs[view.cursor.file_index], view.cursor.hunk
         if picked is not None:
-            file_number = next(
-                number for number, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path
-            )
-            hunk = next(
-                hunk_of_file
-                for hunk_of_file in view.diffs[file_number].change.hunks
-                if hunk_of_file.id in picked.hunks
-            )
-        diff = view.diffs[file_number]
+            diff = next(diff for diff in view.diffs if diff.change.path == picked.lines.path)
+            hunk = next(hunk_of_file for hunk_of_file in diff.change.hunks if hunk_of_file.id in picked.hunks)
         path = diff.change.path
         label = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
-        picked_text = "" if picked is None else _quote_picked_lines(diff, picked)
-        return QuestionSubject(
-            ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), label, picked_text
-        )
+        anchor = ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else "")
+        return QuestionSubject(anchor, label, "" if picked is None else _quote_picked_lines(diff, picked))
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
         """Open the thread at an anchor, and move the cursor to it when its diff is loaded."""
@@ -310,9 +297,8 @@ class AskPanel(Column, HasChangingKeyTitles):
     def _subject_at_anchor(self, anchor: ThreadAnchor) -> QuestionSubject:
         """Return the subject for an anchor, labelled like the last question there."""
         exchanges = self.threads.exchanges_at(anchor)
-        return QuestionSubject(
-            anchor, exchanges[-1].question.subject if exchanges else f"{anchor.path} in {anchor.proposal}"
-        )
+        label = exchanges[-1].question.subject if exchanges else f"{anchor.path} in {anchor.proposal}"
+        return QuestionSubject(anchor, label)
 
     def _anchor_at_cursor(self) -> ThreadAnchor | None:
         """Return the anchor of the mark under the cursor; None if there is none or if the user picks lines."""
@@ -347,14 +333,17 @@ class AskPanel(Column, HasChangingKeyTitles):
         entries = self.threads.thread_entries(subject.anchor)
         self._editor.show_draft(self._drafts.pop(subject.anchor, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
-        layout = self._transcript.make_empty_layout()
-        for entry in entries:
-            layout.apply_change(EntryAddedOrReplaced(entry))
-        self._transcript.show_layout(layout)
+        self._show_entries(entries)
         self._update_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
         self._keep_line_in_view()
+
+    def _show_entries(self, entries: Iterable[TranscriptEntry]) -> None:
+        layout = self._transcript.make_empty_layout()
+        for entry in entries:
+            layout.apply_change(EntryAddedOrReplaced(entry))
+        self._transcript.show_layout(layout)
 
     def load_threads(self, events: Iterable[EventBase]) -> None:
         """Add the stored side questions about a proposal, and their answers."""
@@ -380,10 +369,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         keys = [entry.key for entry in entries]
         if list(shown_entries) != keys[: len(shown_entries)]:
             # An entry was removed: lay out the whole thread again.
-            layout = self._transcript.make_empty_layout()
-            for entry in entries:
-                layout.apply_change(EntryAddedOrReplaced(entry))
-            self._transcript.show_layout(layout)
+            self._show_entries(entries)
         elif not self._transcript.apply_changes(changed):
             self._continue_layout_later()
         self._update_state(entries)
@@ -411,9 +397,8 @@ class AskPanel(Column, HasChangingKeyTitles):
                 (line for hunk in hunks if hunk_of_thread in (hunk, None) and (line := _last_line(file, hunk))), None
             )
             if line is not None:
-                anchors_by_mark[
-                    DiffComment(line, self._mark_text(exchanges, of_hunk=hunk_of_thread is not None), "asked")
-                ] = anchor
+                text = self._mark_text(exchanges, of_hunk=hunk_of_thread is not None)
+                anchors_by_mark[DiffComment(line, text, "asked")] = anchor
         self._anchors_by_mark = anchors_by_mark
         self._diff_pane.set_thread_marks([*anchors_by_mark])
 
@@ -463,7 +448,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         if self.subject is None or not self.is_mounted:
             return
         picked_count = len(self.subject.picked.split("\n")) if self.subject.picked else 0
-        picked_count_text = f", {picked_count} picked line{'s' * (picked_count != 1)}" if picked_count else ""
+        picked_count_text = f", {format_count(picked_count, 'picked line')}" if picked_count else ""
         hint = "decides nothing"
         if not self.is_writing:
             hint = "Esc closes it"

@@ -4,8 +4,10 @@ Keys that cannot act are shown as inactive or are hidden. A verdict may need the
 a decision.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+
+from textual.message import Message
 
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
@@ -95,11 +97,8 @@ class KeyReadiness:
             return KEY_BURST_MESSAGE
         if not grace_period.is_over:
             return grace_period.why
-        return (
-            ""
-            if (self.picture_clock if self.is_chosen_by_name else self.focus_clock).was_on_screen_at(arrived)
-            else _TOO_EARLY_MESSAGE
-        )
+        clock = self.picture_clock if self.is_chosen_by_name else self.focus_clock
+        return "" if clock.was_on_screen_at(arrived) else _TOO_EARLY_MESSAGE
 
     def restart_grace_periods(self, why: str) -> None:
         """Restart both grace periods."""
@@ -268,10 +267,8 @@ class VerdictHandler:
 
     def update_proposals(self) -> None:
         """Adapt to the current proposals: close a question about a proposal that has changed, and show a notice."""
-        get = self._state.get
-        self._decisions_in_progress = {
-            key: value for key, value in self._decisions_in_progress.items() if get(key) == value
-        }
+        get, decided = self._state.get, self._decisions_in_progress
+        self._decisions_in_progress = {key: proposal for key, proposal in decided.items() if get(key) == proposal}
         subjects = self.question.subjects if self.question is not None else ()
         if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
             self.question = None
@@ -329,20 +326,19 @@ class VerdictHandler:
             self._state.is_picked_by_user = False
             self._decisions_in_progress |= {proposal.id: proposal for proposal in chosen}
             self._state.last_decided = chosen[-1].id
-            match action:
-                case "approve" | "approve_and_continue":
-                    self._host.post_message(self._make_approval(chosen[0], go_on=action == "approve_and_continue"))
-                case "approve_all":
-                    self._host.post_message(
-                        review_messages.ApproveAll(tuple(self._make_approval(item) for item in chosen))
-                    )
-                case "deny":
-                    self._host.post_message(self._make_denial(chosen[0]))
-                case "deny_all":
-                    self._host.post_message(
-                        review_messages.DenyAll(tuple(self._make_denial(item) for item in chosen))
-                    )
+            self._host.post_message(self._make_decision(action, chosen))
         self._host.redraw()
+
+    def _make_decision(self, action: ActionKind, proposals: Sequence[Proposal]) -> Message:
+        match action:
+            case "approve" | "approve_and_continue":
+                return self._make_approval(proposals[0], model_continues=action == "approve_and_continue")
+            case "approve_all":
+                return review_messages.ApproveAll(tuple(map(self._make_approval, proposals)))
+            case "deny":
+                return self._make_denial(proposals[0])
+            case "deny_all":
+                return review_messages.DenyAll(tuple(map(self._make_denial, proposals)))
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
         """Deny only one hunk."""
@@ -351,36 +347,29 @@ class VerdictHandler:
 
     def deny_with_feedback(self, proposal: Proposal, more: str) -> None:
         """Deny a proposal; append `more` to the user's feedback."""
-        self._host.show_notice("")
-        feedback = self._collect_feedback(proposal.id, None)
-        feedback = replace(feedback, feedback="\n\n".join(filter(None, (feedback.feedback, more))))
-        self._decisions_in_progress[proposal.id] = proposal
-        self._state.last_decided = proposal.id
-        self._host.post_message(review_messages.Deny(proposal.id, None, feedback, _revision_to_deny(proposal)))
-        self._host.redraw()
+        denial = self._make_denial(proposal)
+        feedback = "\n\n".join(filter(None, (denial.feedback.feedback, more)))
+        self._post_denial(proposal, replace(denial, feedback=replace(denial.feedback, feedback=feedback)))
 
     def deny_stale(self, proposal: Proposal) -> None:
         """Deny a stale proposal without feedback; the model continues with the reason why it is stale."""
+        self._post_denial(proposal, replace(self._make_denial(proposal), model_continues=True))
+
+    def _post_denial(self, proposal: Proposal, denial: review_messages.Deny) -> None:
         self._host.show_notice("")
         self._decisions_in_progress[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._host.post_message(replace(self._make_denial(proposal), model_continues=True))
+        self._host.post_message(denial)
         self._host.redraw()
 
-    def _make_approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
+    def _make_approval(self, proposal: Proposal, *, model_continues: bool = False) -> review_messages.Approve:
         hunks = self._state.hunk_exclusions.approval_selection(proposal).decided_hunks
         feedback = self._collect_feedback(proposal.id, hunks)
-        return review_messages.Approve(proposal.id, proposal.revision, hunks, feedback, go_on)
+        return review_messages.Approve(proposal.id, proposal.revision, hunks, feedback, model_continues)
 
     def _make_denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> review_messages.Deny:
-        return review_messages.Deny(
-            proposal.id, hunks, self._collect_feedback(proposal.id, hunks), _revision_to_deny(proposal)
-        )
-
-
-def _revision_to_deny(proposal: Proposal) -> int | None:
-    """Return the revision that a denial applies to; None if the denial writes nothing."""
-    return proposal.revision if proposal.on_disk else None
+        feedback = self._collect_feedback(proposal.id, hunks)
+        return review_messages.Deny(proposal.id, hunks, feedback, proposal.revision if proposal.on_disk else None)
 
 
 def _describe_lapsed_question(name: str, proposal: Proposal | None) -> str:

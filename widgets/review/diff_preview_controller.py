@@ -25,8 +25,6 @@ from widgets.review.review_messages import (
 from widgets.review.review_wording import QUIET_STYLE, finding_comments, permission_request_notes, safe_content
 from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
-VersionsToWrite = tuple[tuple[object, ...], ...]
-"""The versions that an approval would write, as a comparable value."""
 _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
     HunkTestVerdict.HELD: "noticed",
     HunkTestVerdict.RED: "noticed",
@@ -35,8 +33,8 @@ _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
 }
 
 
-def versions_to_write(changes: Sequence[FileChange]) -> VersionsToWrite:
-    """Return the versions that an approval of these changes would write."""
+def versions_to_write(changes: Sequence[FileChange]) -> tuple[tuple[object, ...], ...]:
+    """Return the versions that an approval of these changes would write, as a comparable value."""
     return tuple(
         (
             change.path,
@@ -121,14 +119,16 @@ class DiffPreviewController:
         self.diffs = tuple(ordered)
         previous, self._proposal_of_diffs = self._proposal_of_diffs, proposal
         state.seen_tracker.remember_bases(proposal)
-        seen = state.seen_tracker.seen_lines(proposal)
-        self._view.show_change(
-            proposal, self.diffs, extra=notes_above_diff(state, proposal, self._description_state), seen=seen
-        )
+        self._show_change(proposal)
         if previous is not None and previous.id == proposal.id and _has_new_decisions(previous, proposal):
             self._view.go_to_waiting()
         self.request_follow_ups()
         self.mark_chosen_hunks()
+
+    def _show_change(self, proposal: Proposal) -> None:
+        notes = notes_above_diff(self._state, proposal, self._description_state)
+        seen = self._state.seen_tracker.seen_lines(proposal)
+        self._view.show_change(proposal, self.diffs, extra=notes, seen=seen)
 
     def toggle_order(self) -> str:
         """Toggle between risk order and path order, keep the cursor on its line, and return a notice."""
@@ -155,10 +155,9 @@ class DiffPreviewController:
 
     def is_showing_approvable_diff(self, proposal: Proposal) -> bool:
         """Return whether the diff on screen is what an approval of this proposal would write."""
-        shown = (
-            self._proposal_of_diffs is not None and self._proposal_of_diffs.id == proposal.id and not self.comparing
-        )
-        return shown and versions_to_write([diff.change for diff in self.diffs]) == versions_to_write(proposal.files)
+        if self.comparing or self._proposal_of_diffs is None or self._proposal_of_diffs.id != proposal.id:
+            return False
+        return versions_to_write([diff.change for diff in self.diffs]) == versions_to_write(proposal.files)
 
     def mark_left_out_hunks(self) -> None:
         """Mark the hunks that an approval would not write."""
@@ -169,9 +168,8 @@ class DiffPreviewController:
         if self._state.proposal is not None and self._view.diffs:
             self.mark_left_out_hunks()
             comments = self._state.feedback_drafts.remarks.get(self._state.current, ())
-            self._pane.set_comments(
-                comments_in_diffs((comment for comment in comments if not comment.draft), self._view.diffs)
-            )
+            saved_comments = (comment for comment in comments if not comment.draft)
+            self._pane.set_comments(comments_in_diffs(saved_comments, self._view.diffs))
             self.restore_drafts(self._state.current)
             self.show_findings()
 
@@ -191,10 +189,7 @@ class DiffPreviewController:
         marked_diffs = tuple(add_evidence_reasons(self.diffs, checks, evidence))
         if marked_diffs != self.diffs:
             self.diffs = marked_diffs
-            seen = state.seen_tracker.seen_lines(proposal)
-            self._view.show_change(
-                proposal, marked_diffs, extra=notes_above_diff(state, proposal, self._description_state), seen=seen
-            )
+            self._show_change(proposal)
             self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
@@ -228,11 +223,9 @@ class DiffPreviewController:
     def title(self) -> Content:
         """Return the title for the line above the diff."""
         proposal = self._state.proposal
-        if proposal is None or self._view.proposal is None:
+        if proposal is None or self._view.proposal is None or not self.comparing:
             return Content("")
-        if self.comparing:
-            return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
-        return Content("")
+        return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
 
     @property
     def origin(self) -> Content:

@@ -195,28 +195,22 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         yes, no = _YES_NO_LABELS.get(request.kind, ("allow once", "deny"))
         labels = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
         if self._pending_answer is not None:
-            text = labels[self._pending_answer.action].capitalize()
-            return [Content.styled(f"{text}, unless another key follows.", "bold $text-warning")]
+            label = labels[self._pending_answer.action].capitalize()
+            return [Content.styled(f"{label}, unless another key follows.", "bold $text-warning")]
         if not self._composer.is_empty:
             reason = f"{self._reason_key_was_text} " if self._reason_key_was_text else ""
             text = f"{reason}The keys answer only while the composer is empty; {review_key} goes to the review."
             return [safe_content(line, QUIET_STYLE) for line in wrap_words(text, width)]
         can_last = self._can_answer("allow_session") and not self._is_cut
-        offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
-        hidden = {"approve"} if self._is_cut else set()
-        hidden |= set() if can_last else {"allow_session"}
+        colours = {} if self._is_cut else {"approve": "$success"}
+        colours |= {"deny": "$error"} | ({"allow_session": "$success"} if can_last else {})
         key_of = self._review.key_of_action
-        chips = [
-            make_chip(key_of, action, labels[action], colour) for action, colour in offered if action not in hidden
-        ]
+        chips = [make_chip(key_of, action, labels[action], colour) for action, colour in colours.items()]
         form = self._state.permissions.selected_form(key)
         lines = [Content("   ").join(chips)]
         if can_last and form is not None:
-            lines.append(
-                Content.assemble(
-                    (f"{key_of('allow_session')} allows ", QUIET_STYLE), describe_permission_scope(request, form)
-                )
-            )
+            hint = (f"{key_of('allow_session')} allows ", QUIET_STYLE)
+            lines.append(Content.assemble(hint, describe_permission_scope(request, form)))
         if self._is_cut:
             lines.append(
                 Content.styled(f"{_TOO_LONG_MESSAGE} {review_key} shows all of it; allow it there.", QUIET_STYLE)
@@ -259,14 +253,10 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.is_inserting):
             return ""
         names = {event.key, event.character}
-        return next(
-            (
-                action
-                for action in _ANSWERING_ACTIONS
-                if self._can_answer(action) and not names.isdisjoint(self._keys_for_action(action))
-            ),
-            "",
-        )
+        for action in _ANSWERING_ACTIONS:
+            if self._can_answer(action) and not names.isdisjoint(self._keys_for_action(action)):
+                return action
+        return ""
 
     def _reason_key_is_text(self, event: events.Key, action: str) -> str:
         """Return why a key is treated as text; empty if it may answer."""

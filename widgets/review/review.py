@@ -132,7 +132,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self._had_focus = False
         self._available_actions: frozenset[tuple[str, str | None]] = frozenset()
         """The available actions and their titles at the latest redraw."""
-        self._keys = dict(keys or {})
+        self.keymap: Mapping[str, str] = dict(keys or {})
         """The user's keys, by action id."""
         self._pressed_chip_action: str | None = None
         """The action of the chip on which the mouse button was pressed."""
@@ -155,9 +155,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def on_mount(self) -> None:
         for field in self.query(WritingField):
             field.set_paste_handler(self.text_controller.dropped.mention_text)
-        for field in (*self.query(WritingField), self.ask_panel):
-            field.override_keys(self._keys)
-        self.view.model.space_key = self.key_of_action("toggle_white_space")
+        self._show_keys()
         self.approval_pane.shown_keys_changed = self.refresh_bindings
         self.preview.show_current_item()
 
@@ -178,9 +176,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Replace all pending and recent proposals; feedback on proposals decided elsewhere goes to the composer."""
         previous = self.state.current
         known_keys = set(self.state.listed_keys)
-        self.state.update_proposals(
-            proposals, attended=self.is_mounted and (self.has_review_focus or self.is_writing)
-        )
+        attended = self.is_mounted and (self.has_review_focus or self.is_writing)
+        self.state.update_proposals(proposals, attended=attended)
         if not known_keys.issuperset(self.state.waiting_keys):
             # A new item waits: the outcome of an earlier decision is outdated.
             self.approval_pane.show_outcome(None)
@@ -259,11 +256,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         # While the user writes, keep the subject of the text in view.
         if self.is_writing or not self.show_permission():
             self.redraw()
-
-    @property
-    def keymap(self) -> Mapping[str, str]:
-        """Return the user's keys, by action id."""
-        return self._keys
 
     def shows_whole_request(self, key: str) -> bool:
         """Return whether the whole permission request fits and is shown."""
@@ -345,9 +337,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if problem:
             self.verdict_handler.on_decision_failed()
         reversal_hint = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
-        self.approval_pane.show_outcome(
-            safe_content(text), problem=problem, passing=passing, reversal_hint=reversal_hint
-        )
+        outcome = safe_content(text)
+        self.approval_pane.show_outcome(outcome, problem=problem, passing=passing, reversal_hint=reversal_hint)
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done; remove the line if the text is empty."""
@@ -356,17 +347,19 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def end_turn(self, replacement: str) -> None:
         """Replace an outcome that applied only during the turn; if `replacement` is empty, remove it."""
         if self.approval_pane.is_passing:
-            self.approval_pane.show_outcome(
-                safe_content(replacement) if replacement else None, passing=bool(replacement)
-            )
+            outcome = safe_content(replacement) if replacement else None
+            self.approval_pane.show_outcome(outcome, passing=bool(replacement))
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
-        self._keys = dict(keys)
-        for field in (*self.query(WritingField), self.ask_panel):
-            field.override_keys(keys)
-        self.view.model.space_key = self.key_of_action("toggle_white_space")
+        self.keymap = dict(keys)
+        self._show_keys()
         self.redraw()
+
+    def _show_keys(self) -> None:
+        for field in (*self.query(WritingField), self.ask_panel):
+            field.override_keys(self.keymap)
+        self.view.model.space_key = self.key_of_action("toggle_white_space")
 
     def set_model_continues(self, continues: bool) -> None:
         """Set whether the model continues when no proposal waits any more."""
@@ -489,11 +482,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     @property
     def actions_with_shown_keys(self) -> frozenset[str]:
         """Return the actions whose keys are shown above the list."""
-        return (
-            frozenset()
-            if self.has_class("-aside") or self.feedback_field.is_open
-            else self.approval_pane.actions_with_shown_keys
-        )
+        is_hidden = self.has_class("-aside") or self.feedback_field.is_open
+        return frozenset() if is_hidden else self.approval_pane.actions_with_shown_keys
 
     def key_of_action(self, action: str) -> str:
         """Return the key of an action of the review or the diff, as hints show it."""
@@ -501,18 +491,15 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def keys_leading_to(self, action: str) -> str:
         """Return the key of an action; without the focus here, put the key that focuses the review before it."""
-        return (
-            self.key_of_action(action)
-            if self.has_review_focus
-            else f"{self._first_key(_FOCUS_REVIEW_ACTION)} {self.key_of_action(action)}"
-        )
+        key = self.key_of_action(action)
+        return key if self.has_review_focus else f"{self._first_key(_FOCUS_REVIEW_ACTION)} {key}"
 
     def _key_in_headline(self, action: str) -> str:
         # After a decision, the focus may be in the composer, where the undo key would be typed as text.
         return self.keys_leading_to(action) if action in _REVERSAL_ACTIONS else self.key_of_action(action)
 
     def _first_key(self, action: UserAction) -> str:
-        return key_display_name(effective_keys(action, self._keys)[0])
+        return key_display_name(effective_keys(action, self.keymap)[0])
 
     @on(DiffView.CameOnScreen)
     @on(ReviewQueue.DecidedToggled)
@@ -559,7 +546,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def is_key_active(self, *names: str | None) -> bool:
         """Return whether a key, by any of its names, has an effect here now."""
         return any(
-            not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_action_available(action.handler)
+            not {*names}.isdisjoint(effective_keys(action, self.keymap)) and self._is_action_available(action.handler)
             for action in actions_of_scopes("app", "review", "diff", "files", "approval")
         )
 
@@ -630,14 +617,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """
         proposal = self._proposal_open_to_choice
         # Proposals that are on disk already are reverted with another key, which says what would be lost.
-        if (
-            proposal is None
-            or proposal.on_disk
-            or not self._accepts_decision_key()
-            or self.verdict_handler.refuse_if_busy(proposal)
-        ):
+        if proposal is None or proposal.on_disk or not self._accepts_decision_key():
             return
-        if not self.preview.is_showing_approvable_diff(proposal):
+        if self.verdict_handler.refuse_if_busy(proposal) or not self.preview.is_showing_approvable_diff(proposal):
             return
         checks, evidence = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         failures = findings_as_feedback(checks) if checks is not None else ""
@@ -733,12 +715,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if not self._accepts_decision_key():
             return
         proposal, hunk = self._proposal_open_to_choice, self.view.cursor.hunk
-        if (
-            hunk is not None
-            and hunk.state is HunkState.PENDING
-            and proposal
-            and self.preview.is_showing_approvable_diff(proposal)
-        ):
+        is_pending = hunk is not None and hunk.state is HunkState.PENDING
+        if proposal and hunk and is_pending and self.preview.is_showing_approvable_diff(proposal):
             self.verdict_handler.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
@@ -907,11 +885,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
             self._toggle_hunks(sorted(picked.hunks))
             return
         proposal = self._proposal_open_to_choice
-        if (
-            proposal
-            and self._accepts_key(self.readiness.choice_grace_period)
-            and self.preview.is_showing_approvable_diff(proposal)
-        ):
+        if proposal is None or not self._accepts_key(self.readiness.choice_grace_period):
+            return
+        if self.preview.is_showing_approvable_diff(proposal):
             self.show_notice("")
             self.view.end_picking()
             self.post_message(review_messages.ToggleLines(proposal.id, proposal.revision, picked.lines, picked.whole))
@@ -1061,13 +1037,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     @on(AskPanel.FeedbackWanted)
     def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
         event.stop()
-        anchor, exchanges = (
-            event.anchor,
-            [exchange for exchange in self.ask_panel.threads.exchanges_at(event.anchor) if exchange.answer_text],
-        )
-        proposal = self.state.get(anchor.proposal)
+        exchanges = [item for item in self.ask_panel.threads.exchanges_at(event.anchor) if item.answer_text]
+        proposal = self.state.get(event.anchor.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
-            self.show_notice(f"{anchor.proposal} is decided, or not listed here: the feedback would reach nobody.")
+            name = event.anchor.proposal
+            self.show_notice(f"{name} is decided, or not listed here: the feedback would reach nobody.")
             return
         self._end_asking()
         self.show_item(proposal.id)

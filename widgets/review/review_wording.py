@@ -36,7 +36,7 @@ _CHANGE_COUNT_CELLS = 9
 """Cells for the change counts of a row, so that the summaries are aligned."""
 
 QUIET_STYLE = "$foreground 60%"
-_REQUEST_VERSION_LABEL = "ask for a new version"
+
 _KEY_GAP = "   "
 """Between two keys only; `drop_keys_to_fit` cuts a line there."""
 _MIN_TITLE_CELLS = 16
@@ -149,11 +149,9 @@ def permission_row(state: ReviewState, key: str) -> Content:
     permission_request = state.permissions.asked[key]
     glyph = "$" if permission_request.kind == "command" else "?"
     line = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
-    return (
-        line
-        if key == state.current
-        else Content.assemble(line, "  ", (_request_line(permission_request), QUIET_STYLE))
-    )
+    if key == state.current:
+        return line
+    return Content.assemble(line, "  ", (_request_line(permission_request), QUIET_STYLE))
 
 
 def _request_line(permission_request: PermissionRequest) -> str:
@@ -224,10 +222,8 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, optio
     facts = _proposal_facts(state, proposal, key, options)
     if options.listed:
         position = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
-        lines = wrap_parts_into_lines(
-            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (position, QUIET_STYLE)), *facts],
-            options.width,
-        )
+        name = Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (position, QUIET_STYLE))
+        lines = wrap_parts_into_lines([name, *facts], options.width)
     else:
         lines = _title_line(proposal, facts, options.width)
     if not can_be_approved(proposal):
@@ -235,12 +231,9 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, optio
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), reason))
     elif state.hunk_exclusions.approval_selection(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
-    keys = (
-        _permission_chip(state, key, options)
-        if state.has_hidden_permission
-        else _decision_key_row(state, proposal, key)
-    )
-    return [*lines, keys]
+    if state.has_hidden_permission:
+        return [*lines, _permission_chip(state, key, options)]
+    return [*lines, _decision_key_row(state, proposal, key)]
 
 
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
@@ -271,11 +264,10 @@ def _proposal_facts(
 ) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.hunk_exclusions.approval_selection(proposal)
-    facts = (
-        []
-        if options.listed
-        else [*_proposal_details(state, proposal, reason=False), _format_change_counts(part.added, part.removed)]
-    )
+    facts: list[Content] = []
+    if not options.listed:
+        facts += _proposal_details(state, proposal, reason=False)
+        facts.append(_format_change_counts(part.added, part.removed))
     if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(format_count(part.files, "file"), QUIET_STYLE))
@@ -299,9 +291,8 @@ def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) ->
     if not can_be_approved(proposal):
         if proposal.on_disk:
             return Content()
-        return _chip_row(
-            key, ("edit", "resolve", "$success"), deny, ("request_changes", _REQUEST_VERSION_LABEL, "$primary")
-        )
+        request = ("request_changes", "ask for a new version", "$primary")
+        return _chip_row(key, ("edit", "resolve", "$success"), deny, request)
     request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
     if part.is_empty:
@@ -329,28 +320,22 @@ def _feedback_phrase(state: ReviewState, proposal: Proposal, hunks: tuple[str, .
 
 def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     """Return the lines about a comparison of two versions, and the key that ends it."""
+    versions = (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning")
+    disk_note = "; neither is on disk" if proposal.state.is_pending else ""
     return [
-        Content.assemble(
-            ("Compared  ", QUIET_STYLE),
-            (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
-            _proposal_title(proposal, "bold"),
-        ),
-        Content.styled("The changes between the two versions; neither is on disk.", QUIET_STYLE)
-        if proposal.state.is_pending
-        else Content.styled("The changes between the two versions.", QUIET_STYLE),
+        Content.assemble(("Compared  ", QUIET_STYLE), versions, _proposal_title(proposal, "bold")),
+        Content.styled(f"The changes between the two versions{disk_note}.", QUIET_STYLE),
         _chip_row(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]
 
 
 def _permission_chip(state: ReviewState, key: KeyNameOf, options: HeadlineOptions) -> Content:
     """Return the note that a permission request is open; the keys answer it first."""
-    oldest = next(iter(state.permissions.asked.values()))
+    request = "" if options.listed else f": {_request_line(next(iter(state.permissions.asked.values())))}"
     return Content.assemble(
         ("! ", "bold $text-warning"),
         ("First, your permission is needed", "$text-warning"),
-        "" if options.listed else ": ",
-        "" if options.listed else _request_line(oldest),
-        "  ",
+        f"{request}  ",
         make_chip(key, "approve", "show", "$warning"),
     )
 
@@ -415,10 +400,8 @@ def _lasting_lines(
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
-    parts = [
-        Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form)),
-        _chip_row(key, *chips),
-    ]
+    scope = Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form))
+    parts = [scope, _chip_row(key, *chips)]
     line = Content(_KEY_GAP).join(parts)
     return [line] if not width or line.cell_length <= width else parts
 
@@ -523,14 +506,10 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
         return Content.assemble((f"{result.name} ", QUIET_STYLE), make_chip(key, action, "run", "$foreground 40%"))
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
-        content = Content.assemble((f"{result.name} {sign} ", QUIET_STYLE)) + safe_content(
-            result.stale if brief else result.summary, QUIET_STYLE
-        )
-        return (
-            content
-            if result.when == "staged"
-            else content + "  " + make_chip(key, "run_checks", "run", "$foreground 40%")
-        )
+        label = Content.styled(f"{result.name} {sign} ", QUIET_STYLE)
+        content = label + safe_content(result.stale if brief else result.summary, QUIET_STYLE)
+        chip = make_chip(key, "run_checks", "run", "$foreground 40%")
+        return content if result.when == "staged" else content + "  " + chip
     match result.state:
         case CheckState.RUNNING:
             text = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
@@ -554,9 +533,7 @@ def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -
     for name, finding in checks.findings:
         file = files.get(finding.path)
         if file is not None and finding.line <= len(diffs[file].new):
-            age_note = "" if finding.new else "  (before, too)"
+            text = f"{name}: {finding.text}{'' if finding.new else '  (before, too)'}"
             line = SourceLine(file, "new", finding.line - 1)
-            comments.append(
-                DiffComment(line, f"{name}: {finding.text}{age_note}", "finding" if finding.new else "known-finding")
-            )
+            comments.append(DiffComment(line, text, "finding" if finding.new else "known-finding"))
     return comments

@@ -58,17 +58,12 @@ def notes_above_diff(
         proposal: The shown proposal.
         description: How to show the author's description; empty if the approval pane shows all of it.
     """
-    line = format_author_summary(proposal) if description else ""
-    notes = [
-        *([NoteRow(-1, computed_summary(proposal), "plain")] if risk_summary_clauses(proposal) else []),
-        *([NoteRow(-1, line, description, AUTHOR_TEXT_KEY)] if description and line else []),
-        *(
-            NoteRow(
-                -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
-            )
-            for path in (state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ())
-        ),
-    ]
+    notes = [NoteRow(-1, computed_summary(proposal), "plain")] if risk_summary_clauses(proposal) else []
+    if description and (summary := format_author_summary(proposal)):
+        notes.append(NoteRow(-1, summary, description, AUTHOR_TEXT_KEY))
+    for path in state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ():
+        text = f"{path}: re-based since you last saw it here. Look again at what would be written."
+        notes.append(NoteRow(-1, text, "warning"))
     return [*notes, *sent_comment_notes(state, proposal)]
 
 
@@ -94,30 +89,26 @@ _MAX_LISTED_COMMENTS = 5
 
 
 class FeedbackField(WritingField):
-    """The field for feedback."""
+    """The field for feedback on a proposal, or for the reason why a permission request is denied."""
 
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
     def open_for_proposal(self, proposal: Proposal, comments: Sequence[DraftComment], draft: str) -> None:
         """Open the field for feedback on a proposal."""
-        title = Content.assemble(
-            f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
-        )
-        context = [
-            Content.assemble(
-                safe_content(f"{comment.path}:{comment.line + 1}", "$text-accent"), "  ", safe_content(comment.text)
-            )
-            for comment in comments[:_MAX_LISTED_COMMENTS]
-        ]
+        summary = safe_content(proposal.summary, "$foreground 65%")
+        title = Content.assemble(f"Request changes to {proposal.id}  ", summary)
+        context = []
+        for comment in comments[:_MAX_LISTED_COMMENTS]:
+            place = safe_content(f"{comment.path}:{comment.line + 1}", "$text-accent")
+            context.append(Content.assemble(place, "  ", safe_content(comment.text)))
         if len(comments) > _MAX_LISTED_COMMENTS:
             context.append(Content(f"and {format_count(len(comments) - _MAX_LISTED_COMMENTS, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent too; your own text is optional."))
         if can_ask_model_again(proposal):
-            context.append(
-                safe_content(f"The reason why it is stale is sent: {proposal.reason}. Your own text is optional.")
-            )
+            text = f"The reason why it is stale is sent: {proposal.reason}. Your own text is optional."
+            context.append(safe_content(text))
         self.open(proposal.id, title, draft, context)
 
     def open_for_permission_request(self, key: str, permission_request: PermissionRequest, draft: str) -> None:
@@ -185,17 +176,16 @@ class UnsentReviewTexts:
         Close the fields whose text is returned.
         """
         drafts, proposal = self._state.feedback_drafts, self._state.get(key)
-        feedback = (
-            ReviewFeedback(drafts.drafts.pop(key, "")) if proposal is None else drafts.pop_feedback(proposal, hunks)
-        )
-        feedback = replace(feedback, mentions=self._find_mentions(feedback))
+        if proposal is None:
+            feedback = ReviewFeedback(drafts.drafts.pop(key, ""))
+        else:
+            feedback = drafts.pop_feedback(proposal, hunks)
         if feedback.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
-        if self._diff_pane.commented_proposal == key and not any(
-            comment.draft for comment in drafts.remarks.get(key, ())
-        ):
+        has_comment_draft = any(comment.draft for comment in drafts.remarks.get(key, ()))
+        if self._diff_pane.commented_proposal == key and not has_comment_draft:
             self._diff_pane.close_comment_field()
-        return feedback
+        return replace(feedback, mentions=self._find_mentions(feedback))
 
     def _find_mentions(self, feedback: ReviewFeedback) -> tuple[Mention, ...]:
         """Return the files that the user mentions outside quoted lines."""
