@@ -59,7 +59,7 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Tree
         # Git lists an unmerged path twice: first as unmerged, without a version to compare with.
         entries.append(TreeDiffEntry(path, _make_entry(path, old_mode, old), _make_entry(path, new_mode, new)))
     if len(entries) > max_files:
-        raise GitFailed(f"{len(entries):,} files are changed, and the most is {max_files:,}; name a path, or less.")
+        raise GitFailed(f"{len(entries):,} files are changed, and the maximum is {max_files:,}; name a path.")
     return entries
 
 

@@ -36,7 +36,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     """
     head = borrowed.resolve_object_id("HEAD")
     if not head:
-        raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
+        raise GitFailed("There is no commit yet on which the proposal could be based; make one first.")
     index = borrowed.own / "made"
     borrowed.run_query("read-tree", head, index=index)
     head_files = _read_files_at_head(borrowed, head, changes, limit)
@@ -273,7 +273,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
     with BorrowedRepository(workspace.root) as borrowed:
         commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
-            raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
+            raise GitFailed(f"There is no commit {against} here; `git log` lists the commits.")
         prefix = f"{borrowed.folder}/" if borrowed.folder else ""
         normalized = [workspace.normalize_path(path) for path in paths] or ["."]
         pathspec = ["--", *(f"{prefix}{'' if path == '.' else path}" or "." for path in normalized)]
@@ -323,7 +323,7 @@ def _compare_with_disk(
             left_out.append(f"{path}: a commit of another repository")
             continue
         if filter_name := filter_by_path.get(pair.path):
-            left_out.append(f"{path}: git keeps another form of it (filter={filter_name})")
+            left_out.append(f"{path}: git stores another form of it (filter={filter_name})")
             continue
         try:
             workspace.check_folder_entry(path)
@@ -342,7 +342,7 @@ def _compare_with_disk(
         before = None
         if pair.before is not None:
             if pair.before not in contents:
-                left_out.append(f"{path}: what git has of it is larger than {limit:,} bytes")
+                left_out.append(f"{path}: git's version is larger than {limit:,} bytes")
                 continue
             mode = checkout_mode(pair.before, None if after is None or after.is_link else after.mode)
             if borrowed.setting("core.filemode").lower() == "false" and after and not pair.before.is_link:

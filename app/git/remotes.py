@@ -100,10 +100,10 @@ def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = Fal
             or remote.endswith(".bundle")
         ):
             known = ", ".join(sorted(remote_names(borrowed))) or "none"
-            raise GitFailed(f"There is no remote {remote} here (those that there are: {known}).")
+            raise GitFailed(f"There is no remote {remote} here (remotes: {known}).")
         return remote if _URL.match(remote) or _SCP_ADDRESS.fullmatch(remote) else str(Path(remote).absolute())
     if url.startswith("-") or "::" in url.partition("/")[0]:
-        raise GitFailed(f"The address of {remote} is none that signoff talks to ({url}).")
+        raise GitFailed(f"signoff does not support the address of {remote} ({url}).")
     if _URL.match(url) or _SCP_ADDRESS.fullmatch(url):
         return url
     return os.path.normpath(borrowed.top / Path(url).expanduser())

@@ -313,7 +313,7 @@ def _check_no_placeholder(index: LineIndex, old: str, new: str) -> None:
     placeholder = find_placeholder_line(new.split("\n"))
     if placeholder and placeholder not in old and placeholder not in index.document.text:
         raise ElidedText(
-            f"new stands {placeholder[:120]!r} for text that it does not spell out, and nothing fills that in.",
+            f"new has the placeholder {placeholder[:120]!r} instead of text, and nothing fills it in.",
             "Give the full text, or make a smaller edit for each place that changes.",
         )
 
@@ -421,7 +421,7 @@ def find_tolerant_places(
     placeholder = find_placeholder_line(block, allows_bare_dots=True)
     if placeholder:
         raise ElidedText(
-            f"old stands {placeholder[:120]!r} for text that it does not spell out, so it can't be found.",
+            f"old has the placeholder {placeholder[:120]!r} instead of text, so it can't be found.",
             "Give the lines in full, or make a smaller edit for each place that changes.",
         )
     places = find_aligned_places(index, block, removed_line_numbers(script))

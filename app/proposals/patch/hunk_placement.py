@@ -134,7 +134,7 @@ def choose_exact_place(
         if nearest is not None:
             return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, ambiguity_note)
     raise AmbiguousMatch(
-        f"Its lines stand in {len(ordered)} places.",
+        f"Its lines occur in {len(ordered)} places.",
         "Give more context lines. Found at "
         f"{describe_places(index, [(place.start, place.end) for place in ordered])}",
     )
@@ -173,7 +173,7 @@ def filter_places_by_section_heading(
             return around, f"the line that the hunk names is in the hunk itself, at line {above[0] + 1}"
     numbers = ", ".join(str(at + 1) for at in above[:5])
     raise NoMatch(
-        f"Its lines stand at line {places[0].start + 1}, but not below the line that its `@@` names "
+        f"Its lines are at line {places[0].start + 1}, but not below the line that its `@@` names "
         f"({hunk.section_headings[-1].strip()[:80]!r}, line {numbers}).",
         "Give the lines as they are below it, or name another.",
     )
@@ -200,7 +200,7 @@ def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
         raise NoMatch(_describe_missing_heading(index, hunk))
     if len(above) > 1:
         raise NoMatch(
-            f"It only inserts lines and does not show where: the line that its `@@` names stands in {len(above)} "
+            f"It only inserts lines and does not show where: the line that its `@@` names occurs in {len(above)} "
             "places. Name the line above that one too, in a `@@` line of its own. Found at "
             f"{describe_places(index, [(at, at + 1) for at in above])}"
         )

@@ -39,7 +39,7 @@ MAX_CHARACTERS = 64 * 1024 * 1024
 MAX_PATCH_LINES = 2 * MAX_COMPARED_LINES
 """Maximum lines of a patch: enough to replace each line of the longest file that is compared."""
 
-NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
+NO_PATCH = "This is not a patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
 _ANY_HEADER = re.compile(r"^[^\w\n]*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
 """Any patch has one of these headers; a text without one is refused before it is parsed."""
 _COLOURED_HEADER = re.compile(r"^(?:\x1b\[[\d;]*m)+(?:diff |--- |@@ )", re.MULTILINE)
@@ -66,11 +66,9 @@ def parse_patch_text(text: str | bytes, *, is_complete: bool = True) -> list[Fil
     if isinstance(text, bytes):
         text = decode_surrogateescape(text)
     if len(text) > MAX_CHARACTERS:
-        raise UnsupportedPatch(
-            f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
-        )
+        raise UnsupportedPatch(f"The patch has {len(text):,} characters; the maximum is {MAX_CHARACTERS:,}.")
     if (count := text.count("\n")) > MAX_PATCH_LINES:
-        raise UnsupportedPatch(f"The patch has {count:,} lines; the most that is read is {MAX_PATCH_LINES:,}.")
+        raise UnsupportedPatch(f"The patch has {count:,} lines; the maximum is {MAX_PATCH_LINES:,}.")
     if _COLOURED_HEADER.search(text):
         raise MalformedPatch("The patch has a terminal's colours in it. Make it without: `git diff --no-color`.")
     if not _ANY_HEADER.search(text):
@@ -437,7 +435,7 @@ class BeginPatchParser:
             at += 1
         if has_begin and files and not has_end and not self._is_complete:
             raise MalformedPatch(
-                f"The patch breaks off: it has `{_BEGIN_MARKER}`, but no `{_END_MARKER}`.", "Give the whole patch."
+                f"The patch is incomplete: it has `{_BEGIN_MARKER}`, but no `{_END_MARKER}`.", "Give the whole patch."
             )
         return files
 

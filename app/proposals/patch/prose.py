@@ -38,7 +38,7 @@ def parse_hunk_header(line: str, at: int) -> HunkHeader:
     line = line.rstrip("\r")
     if numbers := _NUMBERED_HEADER.match(line):
         if any(len(digits or "") > _MAX_DIGITS for digits in numbers.groups()[:4]):
-            raise MalformedPatch(f"Line {at + 1}: no file has as many lines as this hunk header says.")
+            raise MalformedPatch(f"Line {at + 1}: this hunk header states more lines than any file has.")
         return HunkHeader(
             int(numbers[1]),
             1 if numbers[2] is None else int(numbers[2]),

@@ -53,7 +53,7 @@ _BINARY_LINE = re.compile(r"^Binary files? (.+) and (.+) differ$")
 _SIMILARITY_LINES = ("similarity index ", "dissimilarity index ")
 _MODE_DIGITS = re.compile(r"[0-7]{6}")
 _MODE_LINES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
-BINARY_WITHOUT_DATA = "binary, and the patch does not hold its data"
+BINARY_WITHOUT_DATA = "binary, and the patch does not contain its data"
 
 
 @dataclass
@@ -96,7 +96,7 @@ class FilePatchBuilder:
             if "new file mode" in self.modes:
                 return NO_FILE, new
             return old, NO_FILE if "deleted file mode" in self.modes else new
-        raise MalformedPatch(f"Line {self.line}: can't tell which file is meant by {self.git_text[:120]!r}.")
+        raise MalformedPatch(f"Line {self.line}: can't tell which file is named by {self.git_text[:120]!r}.")
 
     @property
     def prefixes(self) -> PrefixPair | None:
@@ -120,10 +120,10 @@ class FilePatchBuilder:
                 _parse_mode(index[3], at)
             return True
         if line.startswith(("copy from ", "copy to ")):
-            raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
+            raise UnsupportedPatch(f"Line {at + 1}: copies are not supported. Make the diff without -C.")
         if line.startswith("GIT binary patch"):
             name = strip_path_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
-            raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not taken.")
+            raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not supported.")
         return line.startswith(_SIMILARITY_LINES)
 
     def read_binary_line(self, line: str) -> bool:
@@ -224,11 +224,11 @@ def _parse_mode(text: str, at: int) -> int:
         case 0o100000:
             return mode & 0o777
         case 0o120000:
-            raise UnsupportedPatch(f"Line {at + 1}: symbolic links are not taken from patches.")
+            raise UnsupportedPatch(f"Line {at + 1}: symbolic links in patches are not supported.")
         case 0o160000:
-            raise UnsupportedPatch(f"Line {at + 1}: submodules are not taken from patches.")
+            raise UnsupportedPatch(f"Line {at + 1}: submodules in patches are not supported.")
         case _:
-            raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is no file mode.")
+            raise MalformedPatch(f"Line {at + 1}: {text.strip()[:40]!r} is not a file mode.")
 
 
 _CHANGE_MARKS = ("+", "-")
@@ -288,7 +288,7 @@ class UnifiedDiffParser:
             self._is_in_message = False
         if line.startswith(("diff --cc ", "diff --combined ", "@@@ ")):
             raise UnsupportedPatch(
-                f"Line {at + 1}: this is the combined diff of a merge, which says no single change. "
+                f"Line {at + 1}: this is the combined diff of a merge, which has no single change. "
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):

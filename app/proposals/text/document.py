@@ -236,7 +236,7 @@ class Document:
             return encode_surrogateescape(text)
         except UnicodeEncodeError as error:
             raise NotEditable(
-                f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't hold."
+                f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't represent."
             ) from error
 
     def _check_characters_known(self, text: str) -> None:

@@ -213,8 +213,8 @@ def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root:
         (["nowhere..main"], "no commit, branch or range nowhere"),
         (["main...nowhere"], "no commit, branch or range main"),
         (["orphan"], "orphan has no commit in common with what is here"),
-        (["outsider", "main"], "outsider is none that signoff talks to"),
-        (["optional", "main"], "optional is none that signoff talks to"),
+        (["outsider", "main"], "does not support the address of outsider"),
+        (["optional", "main"], "does not support the address of optional"),
     ],
 )
 def test_a_missing_revision_is_a_line(opened: Open, root: Path, bare: Path, words: list[str], said: str) -> None:

@@ -122,12 +122,12 @@ def test_files_with_a_git_filter_are_named_and_left_out(opened: Open, root: Path
     (root / "inner").mkdir()
     git(root / "inner", "init", "--quiet")
     (root / "inner/f").write_text("f\n")
-    with pytest.raises(NothingToStage, match=r"x\.big: git keeps another form"):
+    with pytest.raises(NothingToStage, match=r"x\.big: git stores another form"):
         stage_worktree(opened(root), [], "")
     (root / "new.txt").write_text("n\n")
     proposal, left_out = stage_worktree(opened(root), [], "")
     assert [change.path for change in proposal.files] == ["new.txt"]
-    assert left_out == ("x.big: git keeps another form of it (filter=lfs)", "inner: another repository")
+    assert left_out == ("x.big: git stores another form of it (filter=lfs)", "inner: another repository")
 
 
 def test_staging_outside_a_repository_is_refused(opened: Open, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_files_that_cannot_be_proposed_are_named_with_the_reason(opened: Open, r
     assert [change.path for change in proposal.files] == ["dir", "new.txt"]
     assert sorted(left_out) == [
         "dir/x: dir leads out of the workspace through a link",
-        "grown: what git has of it is larger than 1,000 bytes",
+        "grown: git's version is larger than 1,000 bytes",
         "pipe: not a regular file",
     ]
 

@@ -130,7 +130,7 @@ def test_a_text_that_ends_before_its_last_hunk_is_cut_off(cut: str) -> None:
 def test_a_patch_without_end_patch_is_cut_off_unless_complete() -> None:
     text = "*** Begin Patch\n*** Update File: x\n@@\n-a\n+b"
     assert bodies(parse_patch_text(text)) == [["-a", "+b"]]
-    with pytest.raises(MalformedPatch, match="breaks off"):
+    with pytest.raises(MalformedPatch, match="is incomplete"):
         parse_patch_text(text, is_complete=False)
     assert bodies(parse_patch_text(f"```\n{text}\n```\n", is_complete=False)) == [["-a", "+b"]]
 
@@ -156,7 +156,7 @@ GIT = "diff --git a/x b/x\n"
         ("--- a/x\n+++ b/x\n+++ b/x\n@@ -0,0 +1 @@\n+b\n", r"second `\+\+\+` line"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -5,2 +5,3 @@\n c\n d\n@@ -9 +9 @@\n-e\n+f\n", "without a change"),
         (GIT + "index 1111111..2222222 100644\n", "there is no change"),
-        (GIT + "new file mode 10064", "is no file mode"),
+        (GIT + "new file mode 10064", "is not a file mode"),
         (GIT + "new file mode 100644\nindex 0000000..2222222\n", "there is no change"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\nrename to ya", "from where to where"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\n", "from where to where"),
@@ -181,7 +181,7 @@ def test_colour_codes_and_a_missing_context_space_are_explained() -> None:
 @pytest.mark.parametrize("header", ["@@ -{n},2 +1,2 @@", "@@ -1,2 +1,{n} @@"])
 @pytest.mark.parametrize("begin", ["--- a/x\n+++ b/x\n", "*** Begin Patch\n*** Update File: x\n"])
 def test_a_number_of_5000_digits(header: str, begin: str) -> None:
-    with pytest.raises(MalformedPatch, match="no file has as many lines"):
+    with pytest.raises(MalformedPatch, match="states more lines than any file has"):
         parse_patch_text(f"{begin}{header.format(n='9' * 5000)}\n-a\n+b\n")
 
 

@@ -284,7 +284,7 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     read = draft.parse_patch(patch)
     assert read.paths == ["a.txt"]
     report = draft.apply_patch(read)
-    assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
+    assert "logo.png was left out: binary, and the patch does not contain its data" in report.text
     with pytest.raises(PatchRefused, match=r"nothing but logo\.png"):
         site.service.stage_patch(patch[patch.index("diff --git a/logo.png") :])
 

@@ -171,7 +171,7 @@ async def outcome(bench: Bench, **arguments: object) -> object:
 
 
 async def test_an_empty_patch_is_none(bench: Bench, draft: Draft) -> None:
-    with pytest.raises(ToolError, match="This is no patch"):
+    with pytest.raises(ToolError, match="This is not a patch"):
         await bench.call("apply_patch", patch=" \n")
     assert not draft.has_changes
 
