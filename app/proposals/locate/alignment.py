@@ -10,11 +10,11 @@ If that fails, the refusal shows the places that match, or the nearest text and 
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Sequence
+from itertools import islice, zip_longest
 
 from app.proposals.locate.line_index import BLANKS, BlockPlace, LineIndex, find_indent_shift, normalize_spacing
-from app.proposals.text.line_comparison import are_similar_lines
+from app.proposals.text.line_comparison import are_similar_lines, find_offsets
 from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
@@ -78,15 +78,11 @@ def find_likely_block_starts(
 
 def select_offsets_with_most_votes(votes: Counter[int], slack: int, limit: int) -> list[int]:
     """Return the offsets with most votes, each more than `slack` away from the others."""
-
-    def offsets_apart() -> Iterator[int]:
-        chosen: list[int] = []
-        for offset, _ in votes.most_common():
-            if all(abs(offset - other) > slack for other in chosen):
-                chosen.append(offset)
-                yield offset
-
-    return list(islice(offsets_apart(), limit))
+    chosen: list[int] = []
+    for offset, _ in votes.most_common():
+        if len(chosen) < limit and all(abs(offset - other) > slack for other in chosen):
+            chosen.append(offset)
+    return chosen
 
 
 def _align(
@@ -208,14 +204,14 @@ def describe_nearest_text(index: LineIndex, block: Sequence[str]) -> str:
     start = _find_nearest_start(index, block)
     if start is None:
         return "Nothing in the file is like it. Read the file again, and check that it is the right one."
-    block_line, file_line = _find_first_difference(index, block, start)
     end = min(start + len(block), start + NEAREST_LINES)
     parts = [f"Nearest text in the file, from line {start + 1}:", format_numbered_lines(index, start, end)]
-    if block_line is not None:
-        parts.append(f"First difference, line {block_line + 1} of the text to find:")
-        parts.append(f"  given: {_make_blanks_visible(block[block_line])}")
-        file_text = index.texts[file_line] if file_line is not None and file_line < len(index.texts) else None
-        parts.append(f"  file:  {'(end of file)' if file_text is None else _make_blanks_visible(file_text)}")
+    for number, (given, there) in enumerate(zip_longest(block, index.texts[start : start + len(block)]), 1):
+        if there is None or given.rstrip(BLANKS) != there.rstrip(BLANKS):
+            parts.append(f"First difference, line {number} of the text to find:")
+            parts.append(f"  given: {_make_blanks_visible(given)}")
+            parts.append(f"  file:  {'(end of file)' if there is None else _make_blanks_visible(there)}")
+            break
     return "\n".join(parts)
 
 
@@ -228,16 +224,6 @@ def _make_blanks_visible(line: str) -> str:
     return (
         _clip_line(leading.translate(marks) + body.replace("\t", "→") + trailing.translate(marks)) or "(empty line)"
     )
-
-
-def _find_first_difference(index: LineIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
-    """Return the first line of the block that differs from the file, and the line of the file there; None if all
-    match.
-    """
-    for at, line in enumerate(block):
-        if start + at >= len(index.texts) or index.texts[start + at].rstrip(BLANKS) != line.rstrip(BLANKS):
-            return at, start + at
-    return None, None
 
 
 def _find_nearest_start(index: LineIndex, block: Sequence[str]) -> int | None:
@@ -267,17 +253,8 @@ def _offsets_by_words(index: LineIndex, block: Sequence[str], slack: int) -> lis
         for word in _WORD.findall(line):
             first_lines.setdefault(word, at)
     for word, at in islice(first_lines.items(), _MAX_WORDS):
-        occurrences = _find_word(text, word)
+        occurrences = list(islice(find_offsets(text, word, len(word)), _MAX_OCCURRENCES + 1))
         if len(occurrences) <= _MAX_OCCURRENCES:
             for occurrence in occurrences:
                 votes[bisect_right(index.offsets, occurrence) - 1 - at] += 1 + 60 // len(occurrences)
     return select_offsets_with_most_votes(votes, slack, _MAX_SHOWN_CANDIDATES)
-
-
-def _find_word(text: str, word: str) -> list[int]:
-    offsets: list[int] = []
-    start = text.find(word)
-    while start >= 0 and len(offsets) <= _MAX_OCCURRENCES:
-        offsets.append(start)
-        start = text.find(word, start + len(word))
-    return offsets

@@ -33,13 +33,6 @@ def strip_trailing_space(line: str) -> str:
     return line.rstrip(BLANKS)
 
 
-def strip_surrounding_whitespace(line: str) -> str:
-    """Return the line as `MatchLevel.INDENTATION` compares it: without blanks at its ends; indentation is checked
-    apart.
-    """
-    return line.strip(BLANKS)
-
-
 def normalize_spacing(line: str) -> str:
     """Return the line as `MatchLevel.SPACING` compares it: look-alike characters replaced, each run of space as
     one.
@@ -158,7 +151,7 @@ def indentation_unit(lines: Iterable[str]) -> int:
 
 _LINE_FORMS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: strip_trailing_space,
-    MatchLevel.INDENTATION: strip_surrounding_whitespace,
+    MatchLevel.INDENTATION: lambda line: line.strip(BLANKS),
     MatchLevel.SPACING: normalize_spacing,
 }
 

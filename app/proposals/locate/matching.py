@@ -7,7 +7,7 @@ file is searched for the new text: an edit must not be applied twice.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ from app.proposals.locate.line_index import (
     find_place_differing_in_whitespace,
 )
 from app.proposals.text.document import Document, split_text
-from app.proposals.text.line_comparison import is_inside_word
+from app.proposals.text.line_comparison import find_offsets, is_inside_word
 from app.proposals.text.line_edits import (
     InsertedLine,
     LineEdit,
@@ -103,15 +103,8 @@ def find_occurrences(index: LineIndex, old: str, *, overlapping: bool = True) ->
     text = index.document.text
     if not index.document.has_final_newline:
         text += "\n"
-    return [_make_occurrence(index, text, start, start + len(old)) for start in _find_offsets(text, old, overlapping)]
-
-
-def _find_offsets(text: str, old: str, overlapping: bool) -> Iterator[int]:
-    start = text.find(old)
-    step = 1 if overlapping else len(old)
-    while start >= 0:
-        yield start
-        start = text.find(old, start + step)
+    offsets = find_offsets(text, old, 1 if overlapping else len(old))
+    return [_make_occurrence(index, text, start, start + len(old)) for start in offsets]
 
 
 def _make_occurrence(index: LineIndex, text: str, start: int, end: int) -> TextOccurrence:
@@ -211,11 +204,6 @@ def _check_not_inserted_already(index: LineIndex, place: TextOccurrence, old: li
         )
 
 
-def split_whole_lines(text: str) -> list[str]:
-    """Return the lines of an edit's text as whole lines."""
-    return split_text(text)
-
-
 TOLERANT_LEVELS = (MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING)
 HINT_RATIO = 3
 """How many times nearer to the hinted line a place must be than every other place."""
@@ -271,7 +259,7 @@ def locate_replacement(
         return _replace_all(index, occurrences, old, new, inside_words=replacement.inside_words)
     if occurrences:
         return _replace_one(index, occurrences, old, new, replacement)
-    old_lines, new_lines = split_whole_lines(old), split_whole_lines(new)
+    old_lines, new_lines = split_text(old), split_text(new)
     check_not_already_applied(index, new_lines)
     if replacement.replace_all:
         raise NoMatch(
@@ -483,7 +471,7 @@ def apply_replacements(
         try:
             try:
                 located = locate_replacement(index.document, replacement, index)
-                if not edits.has_no_overlap_with(located.line_edits):
+                if edits.has_overlap_with(located.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not edits or isinstance(error, AmbiguousMatch):

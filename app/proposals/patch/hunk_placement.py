@@ -208,13 +208,12 @@ def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
 
 
 def _describe_missing_heading(index: LineIndex, hunk: PatchHunk) -> str:
-    for depth, text in enumerate(hunk.section_headings, 1):
-        if not find_section_heading_lines(index, hunk.section_headings[:depth]):
-            return (
-                f"The line that its `@@` names is not in the file{' below the one before' if depth > 1 else ''}: "
-                f"{text.strip()[:120]!r}. Name a line as it is, or none."
-            )
-    return "The line that its `@@` names is not in the file."
+    headings = hunk.section_headings
+    at = next(at for at in range(len(headings)) if not find_section_heading_lines(index, headings[: at + 1]))
+    return (
+        f"The line that its `@@` names is not in the file{' below the one before' if at else ''}: "
+        f"{headings[at].strip()[:120]!r}. Name a line as it is, or none."
+    )
 
 
 def _is_at_end_of_file(index: LineIndex, place: BlockPlace) -> bool:
@@ -461,7 +460,7 @@ class _HunkPlacer:
         return len(find_block_places(self._index, block, MatchLevel.EXACT)) == 1
 
     def _add_edits(self, changes: Sequence[LineEdit]) -> None:
-        if not self._edits.has_no_overlap_with(changes):
+        if self._edits.has_overlap_with(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
         self._edits.add(changes)
         if changes:
@@ -564,11 +563,5 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 
 def _drop_inner_endings(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
     """Return the lines; without their endings if a line without newline would be followed by another."""
-    last = len(lines) - 1
-    if any(line.ending == "" and not at_end for line in lines if line.operation is LineOperation.INSERT) or any(
-        line.ending == "" and any(after.operation is LineOperation.INSERT for after in lines[at + 1 :])
-        for at, line in enumerate(lines[:last])
-        if line.operation is LineOperation.INSERT
-    ):
-        return _without_endings(lines)
-    return lines
+    is_open = [line.ending == "" for line in lines if line.operation is LineOperation.INSERT]
+    return _without_endings(lines) if any(is_open[:-1] if at_end else is_open) else lines

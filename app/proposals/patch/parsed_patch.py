@@ -47,11 +47,6 @@ class PatchHunk:
         return [line for line in self.lines if line.operation is not LineOperation.REMOVE]
 
     @property
-    def has_no_context_lines(self) -> bool:
-        """Return whether it shows no line of the file."""
-        return not self.old_side
-
-    @property
     def has_unterminated_inner_line(self) -> bool:
         """Return whether a line without newline is followed by another one on its side."""
         return any(
@@ -92,7 +87,7 @@ class FilePatch:
     @property
     def is_insert_only(self) -> bool:
         """Return whether no hunk shows a line of the file, as in carelessly written creations."""
-        return bool(self.hunks) and all(hunk.has_no_context_lines for hunk in self.hunks)
+        return bool(self.hunks) and not any(hunk.old_side for hunk in self.hunks)
 
     @property
     def added(self) -> int:

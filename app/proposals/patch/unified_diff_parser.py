@@ -76,11 +76,6 @@ class FilePatchBuilder:
     """Whether it says only that the file is binary."""
     hunks: list[PatchHunk] = field(default_factory=list)
 
-    @classmethod
-    def from_git_header(cls, at: int, text: str) -> "FilePatchBuilder":
-        """Return the part that begins with a `diff --git` line; `text` is the line without these words."""
-        return cls(at + 1, text, split_git_header_names(text))
-
     @property
     def has_names(self) -> bool:
         """Return whether its `---` and `+++` lines have been read."""
@@ -292,7 +287,7 @@ class UnifiedDiffParser:
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin_part(FilePatchBuilder.from_git_header(at, line[11:]))
+            self._begin_part(FilePatchBuilder(at + 1, line[11:], split_git_header_names(line[11:])))
         elif is_file_header_with_hunk(self._lines, at):
             return self._parse_names(at)
         elif line.startswith("@@"):

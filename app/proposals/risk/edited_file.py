@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from app.proposals.text.hunks import has_changed_lines
+from app.proposals.text.line_comparison import find_offsets
 from app.proposals.values.attention_reason import MAX_MARKED_PLACES, AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
@@ -55,18 +56,11 @@ class PrefilteredPattern:
             if len(searched) != len(text):
                 # A letter with two characters in lower case shifts all that follow.
                 return range(len(text))
-        places = [at for start in self.starts for at in _find_all(searched, start)]
+        places = [at for start in self.starts for at in find_offsets(searched, start)]
         if any(start in searched for start in self._line_starts):
-            places += [0, *(at + 1 for at in _find_all(searched, "\n"))]
+            places += [0, *(at + 1 for at in find_offsets(searched, "\n"))]
         places.sort()
         return places
-
-
-def _find_all(text: str, literal: str) -> Iterator[int]:
-    at = text.find(literal)
-    while at >= 0:
-        yield at
-        at = text.find(literal, at + 1)
 
 
 _MANIFEST_BY_LOCK_FILE = {

@@ -33,7 +33,7 @@ def find_gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) 
 
 
 def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
-    """Return the number of equal lines from here on."""
+    """Return the number of equal lines from here on; runs of them are compared as slices."""
     limit = min(len(old) - old_start, len(new) - new_start)
     length, step = 0, 1
 
@@ -399,7 +399,7 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
     if not isinstance(new, list):
         new = list(new)
     head = count_equal_lines(old, new, 0, 0)
-    tail = _count_common_suffix(old, new, head)
+    tail = count_equal_lines(old[head:][::-1], new[head:][::-1], 0, 0)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     old_flags, new_flags = bytearray(len(old_middle)), bytearray(len(new_middle))
     if not old_middle or not new_middle:
@@ -410,17 +410,6 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
     return [LineChange(*group) for group in compact_change_groups(old, new, old_changed, new_changed)]
-
-
-def _count_common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
-    low, high = 0, min(len(old), len(new)) - head
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _diff_unanchored(

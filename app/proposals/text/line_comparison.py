@@ -1,10 +1,10 @@
 """Pair removed with added lines, for changed words and for rows side by side."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.proposals.text.diff import LineChange, diff_lines
+from app.proposals.text.diff import LineChange, count_equal_lines, diff_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,8 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
 
 def common_prefix_and_suffix(old: str, new: str) -> tuple[int, int]:
     """Return the length of the common start of two texts, and that of the common end of the rest."""
-    head = _count_equal_start(old, new)
-    return head, _count_equal_start(old[head:][::-1], new[head:][::-1])
-
-
-def _count_equal_start(old: str, new: str) -> int:
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        # Compare halves as slices: a line can have millions of characters.
-        middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    head = count_equal_lines(old, new, 0, 0)
+    return head, count_equal_lines(old[head:][::-1], new[head:][::-1], 0, 0)
 
 
 def _shrink_to_word_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
@@ -98,6 +86,14 @@ def _shrink_to_word_boundaries(old: str, new: str, head: int, tail: int) -> tupl
     while tail and any(is_inside_word(line, len(line) - tail) for line in (old, new)):
         tail -= 1
     return head, tail
+
+
+def find_offsets(text: str, part: str, step: int = 1) -> Iterator[int]:
+    """Yield the offsets of a part of a text; the next one is searched `step` characters after each."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + step)
 
 
 def is_inside_word(line: str, at: int) -> bool:

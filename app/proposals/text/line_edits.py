@@ -23,42 +23,32 @@ class LineEdit:
     end: int
     lines: tuple[bytes, ...]
 
-    def overlaps(self, other: "LineEdit") -> bool:
-        """Return whether both replace a common line, or one inserts inside the other's lines."""
-        return self.start < other.end and other.start < self.end
-
 
 class LineEdits:
     """Edits of one document, in order of place, without overlaps."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
         self._edits: list[LineEdit] = []
 
     def __bool__(self) -> bool:
         return bool(self._edits)
 
-    def has_no_overlap_with(self, changes: Iterable[LineEdit]) -> bool:
-        """Return whether none of these edits overlaps one in the list."""
-        for change in changes:
-            at = bisect_right(self._ranges, (change.start, change.end))
-            if any(change.overlaps(neighbour) for neighbour in self._edits[max(at - 1, 0) : at + 1]):
-                return False
-        return True
+    def _find_index(self, start: int, end: int) -> int:
+        return bisect_right(self._edits, (start, end), key=lambda edit: (edit.start, edit.end))
 
     def has_changes_within(self, start: int, end: int) -> bool:
         """Return whether an edit changes a line from `start` to `end` or inserts one between them."""
-        at = bisect_right(self._ranges, (start, end))
-        around = self._edits[max(at - 1, 0) : at + 1]
-        return any(edit.start < end and start < edit.end for edit in around)
+        at = self._find_index(start, end)
+        return any(edit.start < end and start < edit.end for edit in self._edits[max(at - 1, 0) : at + 1])
 
-    def add(self, changes: Iterable[LineEdit]) -> None:
+    def has_overlap_with(self, edits: Iterable[LineEdit]) -> bool:
+        """Return whether one of the edits replaces a line that is edited already, or inserts inside such lines."""
+        return any(self.has_changes_within(edit.start, edit.end) for edit in edits)
+
+    def add(self, edits: Iterable[LineEdit]) -> None:
         """Add edits; of two insertions at one place, the later one comes second."""
-        for change in changes:
-            place = (change.start, change.end)
-            at = bisect_right(self._ranges, place)
-            self._ranges.insert(at, place)
-            self._edits.insert(at, change)
+        for edit in edits:
+            self._edits.insert(self._find_index(edit.start, edit.end), edit)
 
     def apply_to(self, document: Document) -> bytes:
         """Return the bytes of the document with all edits applied."""
