@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from app.git.run_git import SECONDS, GitFailed, run_git
+from app.git.run_git import GitFailed, run_git
 from app.workspace.git_repository import GitRepository, find_repository
 from app.workspace.reading import read_file
 
@@ -112,8 +112,8 @@ class BorrowedRepository:
         if self._settings is None:
             output = run_git(
                 self.own,
-                ["--git-dir", str(self._user_repository.folder), "config", "--list", "-z"],
-                _environment_without(_REPOSITORY_VARIABLES) | _QUIET_ENVIRONMENT,
+                ["config", "--list", "-z"],
+                _user_environment(self._user_repository.folder),
             )
             self._settings = {}
             for entry in output.decode("utf-8", "surrogateescape").split("\0"):
@@ -145,20 +145,9 @@ class BorrowedRepository:
                 index or (self._user_repository.folder if self._has_work_tree else self.own) / "index"
             ),
         }
-        data_settings = [
-            part
-            for key in sorted(_DATA_SETTINGS)
-            if key in self.settings
-            for part in ("-c", f"{key}={self.setting(key)}")
-        ]
         folder = self.top if self._has_work_tree else self.own
-        return run_git(
-            folder,
-            [*_DISABLE_PROGRAMS, *data_settings, *arguments],
-            environment,
-            data=data,
-            max_exit_code=max_exit_code,
-        )
+        options = [*_DISABLE_PROGRAMS, *self._copy_settings(_DATA_SETTINGS)]
+        return run_git(folder, [*options, *arguments], environment, data=data, max_exit_code=max_exit_code)
 
     def resolve_object_id(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if there is none or it is ambiguous.
@@ -180,42 +169,18 @@ class BorrowedRepository:
 
         The repository's own configuration is not used: neither its credential helpers nor its ssh command.
         """
-        environment = {
-            **_environment_without(_REPOSITORY_VARIABLES),
-            **_QUIET_ENVIRONMENT,
-            "GIT_ALLOW_PROTOCOL": os.environ.get("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
-            "GIT_DIR": str(self.own),
-        }
+        protocols = os.environ.get("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
+        environment = {**_user_environment(self.own), "GIT_ALLOW_PROTOCOL": protocols}
         return run_git(self.own, [*_DISABLE_PROGRAMS, *arguments], environment, seconds=seconds)
 
     def write_object(self, *arguments: str, data: bytes) -> bytes:
         """Run a git command that writes an object into the temporary repository, with the user's identity."""
-        environment = {
-            **_environment_without(_REPOSITORY_VARIABLES),
-            **_QUIET_ENVIRONMENT,
-            "GIT_DIR": str(self.own),
-            "GIT_ALLOW_PROTOCOL": "none",
-        }
-        return run_git(
-            self.own,
-            [*_DISABLE_PROGRAMS, *self._identity_options, *arguments],
-            environment,
-            data=data,
-            seconds=SECONDS,
-        )
+        return self._run_with_identity(self.own, *arguments, data=data)
 
     def write_note(self, reference: str, commit: str, text: str) -> None:
         """Write a note on a commit into the user's repository; it replaces an earlier note."""
-        environment = {
-            **_environment_without(_REPOSITORY_VARIABLES),
-            **_QUIET_ENVIRONMENT,
-            "GIT_DIR": str(self._user_repository.folder),
-        }
         add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
-        data = text.encode("utf-8", "surrogateescape")
-        run_git(
-            self.own, [*_DISABLE_PROGRAMS, *self._identity_options, *add], environment, data=data, seconds=SECONDS
-        )
+        self._run_with_identity(self._user_repository.folder, *add, data=text.encode("utf-8", "surrogateescape"))
 
     def read_blobs(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of blobs by their full ids; raise GitFailed if one is missing."""
@@ -249,11 +214,7 @@ class BorrowedRepository:
             lines.append(b"from %s\n" % tip.encode())
         for path, content in sorted(files.items()):
             lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
-        environment = {
-            **_environment_without(_REPOSITORY_VARIABLES),
-            **_QUIET_ENVIRONMENT,
-            "GIT_DIR": str(self._user_repository.folder),
-        }
+        environment = _user_environment(self._user_repository.folder)
         run_git(self.own, [*_DISABLE_PROGRAMS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
@@ -278,22 +239,18 @@ class BorrowedRepository:
         """Merge other notes into a notes reference of the user's repository, line by line; raise GitFailed on
         failure.
         """
-        environment = {
-            **_environment_without(_REPOSITORY_VARIABLES),
-            **_QUIET_ENVIRONMENT,
-            "GIT_DIR": str(self._user_repository.folder),
-        }
         merge = ("notes", f"--ref={reference}", "merge", "--quiet", "--strategy=cat_sort_uniq", other)
-        run_git(self.own, [*_DISABLE_PROGRAMS, *self._identity_options, *merge], environment)
+        self._run_with_identity(self._user_repository.folder, *merge)
 
-    @property
-    def _identity_options(self) -> list[str]:
-        return [
-            part
-            for key in sorted(_IDENTITY_SETTINGS)
-            if key in self.settings
-            for part in ("-c", f"{key}={self.setting(key)}")
-        ]
+    def _run_with_identity(self, git_dir: Path, *arguments: str, data: bytes = b"") -> bytes:
+        """Run a git command that connects to no other repository, with the user's identity."""
+        environment = {**_user_environment(git_dir), "GIT_ALLOW_PROTOCOL": "none"}
+        options = self._copy_settings(_IDENTITY_SETTINGS)
+        return run_git(self.own, [*_DISABLE_PROGRAMS, *options, *arguments], environment, data=data)
+
+    def _copy_settings(self, keys: frozenset[str]) -> list[str]:
+        """Return the options that give git these settings of the user, as far as they are set."""
+        return [part for key in sorted(keys) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")]
 
     def add_reference(self, reference: str, commit: str) -> None:
         """Add a reference to the temporary repository; a fetch then skips the objects that it reaches."""
@@ -372,8 +329,10 @@ def _find_hook_repository(root: Path) -> GitRepository | None:
     return GitRepository(root, root, root)
 
 
-def _environment_without(names: frozenset[str]) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in names}
+def _user_environment(git_dir: Path) -> dict[str, str]:
+    """Return the user's environment for a git command in a repository."""
+    kept = {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES}
+    return {**kept, **_QUIET_ENVIRONMENT, "GIT_DIR": str(git_dir)}
 
 
 def _read_small_file(path: Path) -> bytes:

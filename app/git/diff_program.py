@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.git.run_git import GitFailed, run_git
+from app.git.run_git import GitFailed, absolute_search_path, run_git
 from app.sandbox.environment import user_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process
 
@@ -66,7 +66,7 @@ def external_diff_command(configured: str, environment: Mapping[str, str]) -> st
     for scope in ("--global", "--system"):
         if command := _read_git_setting(scope, environment):
             return command
-    return "difft" if shutil.which("difft", path=_absolute_search_path(environment)) else ""
+    return "difft" if shutil.which("difft", path=absolute_search_path(environment)) else ""
 
 
 def _read_git_setting(scope: str, environment: Mapping[str, str]) -> str:
@@ -85,12 +85,6 @@ def _read_git_setting(scope: str, environment: Mapping[str, str]) -> str:
             )
     except (GitFailed, OSError):
         return ""
-
-
-def _absolute_search_path(environment: Mapping[str, str]) -> str:
-    """Return PATH without relative folders, which may be in the workspace."""
-    folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
 
 
 async def run_external_diff(
@@ -172,7 +166,7 @@ def _program_environment(environment: Mapping[str, str], marker: str, width: int
             "DFT_COLOR": "always",
         }
     return program_environment | {
-        "PATH": _absolute_search_path(environment),
+        "PATH": absolute_search_path(environment),
         "COLUMNS": str(width),
         "DFT_WIDTH": str(width),
         "DFT_BACKGROUND": "dark" if dark else "light",

@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range, parse_commit_range, single_commit_range
@@ -162,17 +162,11 @@ def _parse_page_address(borrowed: BorrowedRepository, name: str) -> FetchSource 
         if match := pattern.fullmatch(page.path):
             number = match["number"]
             project = match["project"].strip("/")
-            url = (
-                _find_remote_of_project(borrowed, page.hostname or "", project)
-                or f"{page.scheme}://{page.netloc}/{project}.git"
-            )
+            url = _find_project_url(borrowed, page, project)
             return FetchSource(url, reference.format(number), f"{project}{short_name.format(number)}", whole=True)
     if match := _COMMIT_PAGE.fullmatch(page.path):
         project = match["project"].strip("/")
-        url = (
-            _find_remote_of_project(borrowed, page.hostname or "", project)
-            or f"{page.scheme}://{page.netloc}/{project}.git"
-        )
+        url = _find_project_url(borrowed, page, project)
         return FetchSource(url, match["commit"], f"{project}@{match['commit'][:7]}", whole=False)
     raise GitFailed(
         f"{name} is not the address of a pull request or a commit; name the repository and a reference: "
@@ -180,21 +174,18 @@ def _parse_page_address(borrowed: BorrowedRepository, name: str) -> FetchSource 
     )
 
 
-def _find_remote_of_project(borrowed: BorrowedRepository, host: str, project: str) -> str:
-    """Return the URL of the configured remote for this project, to which the user has access; empty if there is
-    none.
+def _find_project_url(borrowed: BorrowedRepository, page: SplitResult, project: str) -> str:
+    """Return the URL of the configured remote for the project of a web page, to which the user has access; without
+    such a remote, the project's URL on the page's host.
     """
     for name in remote_names(borrowed):
         url = borrowed.setting(f"remote.{name}.url")
         scp_address = _SCP_ADDRESS.fullmatch(url)
-        location = (
-            (scp_address["host"], scp_address["path"])
-            if scp_address
-            else ((parts := urlsplit(url)).hostname or "", parts.path)
-        )
-        if (location[0].lower(), location[1].strip("/").removesuffix(".git")) == (host.lower(), project):
+        parts = urlsplit(url)
+        host, path = (scp_address["host"], scp_address["path"]) if scp_address else (parts.hostname, parts.path)
+        if ((host or "").lower(), path.strip("/").removesuffix(".git")) == ((page.hostname or "").lower(), project):
             return url
-    return ""
+    return f"{page.scheme}://{page.netloc}/{project}.git"
 
 
 def _parse_remote_reference(borrowed: BorrowedRepository, remote: str, name: str) -> FetchSource:

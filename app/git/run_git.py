@@ -83,12 +83,17 @@ def format_git_error(stderr: bytes) -> str:
 
 
 def _find_git(environment: Mapping[str, str]) -> str:
-    """Return the full path of git; skip relative folders in PATH, which may be in the workspace."""
-    folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    git = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
+    """Return the full path of git, from an absolute folder in PATH."""
+    git = shutil.which("git", path=absolute_search_path(environment))
     if git is None:
         raise GitFailed("Git is not installed; install it, or stage a diff: `signoff stage FILE`.")
     return git
+
+
+def absolute_search_path(environment: Mapping[str, str]) -> str:
+    """Return PATH without relative folders, which may be in the workspace."""
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
 
 
 def _limit_file_size(process: int) -> None:

@@ -66,9 +66,8 @@ class ReviewDecisionService:
     ) -> DecisionResult:
         """Approve and write these hunks of the shown revision; None for all pending ones."""
         context = self._stop_checks_and_describe_review(proposal_id)
-        return await self._service().approve(
-            proposal_id, hunks, revision, words.feedback, words.comments, context, images
-        )
+        feedback, comments = words.feedback, words.comments
+        return await self._service().approve(proposal_id, hunks, revision, feedback, comments, context, images)
 
     async def deny(
         self,
@@ -80,9 +79,8 @@ class ReviewDecisionService:
     ) -> DecisionResult:
         """Deny these hunks; None for all pending ones. `revision` is checked if the denial writes to disk."""
         context = self._stop_checks_and_describe_review(proposal_id)
-        return await self._service().deny(
-            proposal_id, hunks, words.feedback, words.comments, revision, context, images
-        )
+        feedback, comments = words.feedback, words.comments
+        return await self._service().deny(proposal_id, hunks, feedback, comments, revision, context, images)
 
     def _stop_checks_and_describe_review(self, proposal_id: str) -> DecisionContext:
         """Stop the checks of the proposal; return the seen lines and check results for the record."""

@@ -174,41 +174,39 @@ def judge_approval(
         reasons.append(failed_checks)
     if unsent := state.feedback_drafts.describe_unsent(proposal, selection.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quote(unsent)}")
-    if reasons:
-        return ActionNeedsConfirmation(
-            f"{_join_as_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,)
-        )
-    return ActionAllowed(action, (proposal.id,))
+    return _confirm_if_needed(reasons, decision_verbs(proposal).approve, action, proposal)
 
 
 def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
         return ActionRefused(f"{proposal.id} is not waiting any more.")
+    return _judge_denial(state, proposal, state.feedback_drafts.describe_unsent(proposal))
+
+
+def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
+    """Return the verdict of denying a proposal with feedback that the user sends now."""
+    return _judge_denial(state, proposal, ())
+
+
+def _judge_denial(state: ReviewState, proposal: Proposal, unsent: Sequence[str]) -> Verdict:
     reasons = []
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _describe_losses(state, proposal)
-    if unsent := state.feedback_drafts.describe_unsent(proposal):
+    if unsent:
         reasons.append(f"your unsent words go with it to the model, {_quote(unsent)}")
-    if reasons:
-        return ActionNeedsConfirmation(
-            f"{_join_as_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
-        )
-    return ActionAllowed("deny", (proposal.id,))
+    return _confirm_if_needed(reasons, decision_verbs(proposal).deny, "deny", proposal)
 
 
-def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
-    """Return the verdict of sending feedback."""
-    if proposal.on_disk:
-        if not can_be_approved(proposal):
-            return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
-        if reasons := _describe_losses(state, proposal):
-            return ActionNeedsConfirmation(
-                f"{_join_as_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
-            )
-    return ActionAllowed("deny", (proposal.id,))
+def _confirm_if_needed(reasons: Sequence[str], verb: str, action: ActionKind, proposal: Proposal) -> Verdict:
+    """Return the verdict to ask for the reasons; to act at once if there are none."""
+    if not reasons:
+        return ActionAllowed(action, (proposal.id,))
+    sentence = ", and ".join(reasons)
+    question = f"{sentence[0].upper()}{sentence[1:]}. {verb.capitalize()}?"
+    return ActionNeedsConfirmation(question, action, (proposal,))
 
 
 def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
@@ -225,24 +223,15 @@ def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
     return reasons
 
 
-def _join_as_sentence(reasons: Sequence[str]) -> str:
-    sentence = ", and ".join(reasons)
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
 def judge_approve_all(state: ReviewState) -> Verdict:
     """Return the verdict of `approve all`: always a question, which names doubtful proposals and leaves them out."""
-    ready = [
-        item
-        for item in state.waiting
-        if can_be_approved(item) and not state.hunk_exclusions.approval_selection(item).is_empty
-    ]
+    select = state.hunk_exclusions.approval_selection
+    ready = [item for item in state.waiting if can_be_approved(item) and not select(item).is_empty]
     if not ready:
         return ActionRefused("Nothing waits that can be approved.")
     safe = [item for item in ready if not _describe_doubts(state, item)]
     doubtful = [item for item in ready if _describe_doubts(state, item)]
-    added = sum(state.hunk_exclusions.approval_selection(item).added for item in safe)
-    removed = sum(state.hunk_exclusions.approval_selection(item).removed for item in safe)
+    added, removed = sum(select(item).added for item in safe), sum(select(item).removed for item in safe)
     unseen = [describe_unseen_parts(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
     parts = []
     if safe:
@@ -256,11 +245,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
         )
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
     feedback_note = _feedback_sentence(
-        [
-            item.id
-            for item in ready
-            if state.feedback_drafts.feedback_for(item, state.hunk_exclusions.approval_selection(item).decided_hunks)
-        ]
+        [item.id for item in ready if state.feedback_drafts.feedback_for(item, select(item).decided_hunks)]
     )
     return ActionNeedsConfirmation(
         " ".join(parts) + feedback_note, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful)
@@ -296,8 +281,7 @@ def _quote(texts: Sequence[str]) -> str:
 
 def _describe_doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    failed_checks = describe_failed_checks(state, proposal.id)
-    return [*find_bulk_approval_caveats(proposal), *([failed_checks] if failed_checks else [])]
+    return list(filter(None, (*find_bulk_approval_caveats(proposal), describe_failed_checks(state, proposal.id))))
 
 
 def describe_failed_checks(state: ReviewState, proposal: str) -> str:
@@ -342,12 +326,7 @@ def _join_items(items: Sequence[str], max_items: int = 4) -> str:
 
 def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    caveats: list[str] = []
-    for change in proposal.files:
-        for caveat in find_file_caveats(change):
-            if caveat not in caveats:
-                caveats.append(caveat)
-    return caveats
+    return list(dict.fromkeys(caveat for change in proposal.files for caveat in find_file_caveats(change)))
 
 
 def find_file_caveats(change: FileChange) -> list[str]:

@@ -1,7 +1,7 @@
 """Computed one-line summary of a proposal, independent of its author's words."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind, format_reason_clause
 from app.proposals.values.models import FileChange, Proposal
@@ -59,29 +59,21 @@ def computed_summary(proposal: Proposal) -> str:
     if len(changes) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
-    counts_text = (
-        f"{' '.join(counts)} in {format_count(len(changes), 'file')}"
-        if counts
-        else format_count(len(changes), "file")
-    )
-    return ", ".join((counts_text, *reasons))
+    files = format_count(len(changes), "file")
+    return ", ".join((f"{' '.join(counts)} in {files}" if counts else files, *reasons))
 
 
 def risk_summary_clauses(proposal: Proposal) -> list[str]:
-    """Return clauses about risky files of a summary: `removes 2 tests`, `touches .github/`."""
-    return [*_reason_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
-
-
-def _reason_clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iterable[str]:
-    """Yield one clause for all reasons of a kind, the gravest kind first."""
-    for kind in ReasonKind:
-        reasons_of_kind = [
-            reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths
-        ]
-        if reasons_of_kind:
-            names = tuple(dict.fromkeys(name for reason in reasons_of_kind for name in reason.names))
-            count = sum(reason.count for reason in reasons_of_kind)
-            yield format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(reasons_of_kind))
+    """Return a clause for each kind of risk, the gravest first: `removes 2 tests`, `touches .github/`."""
+    paths = {change.path for change in proposal.counted_changes}
+    clauses = []
+    for kind in filter(lambda kind: kind.is_risk, ReasonKind):
+        reasons = [reason for reason in proposal.reasons if reason.kind is kind and reason.path in paths]
+        if reasons:
+            names = tuple(dict.fromkeys(name for reason in reasons for name in reason.names))
+            count = sum(reason.count for reason in reasons)
+            clauses.append(format_reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(reasons)))
+    return clauses
 
 
 def format_attention_reason(reason: AttentionReason, change: FileChange) -> str:

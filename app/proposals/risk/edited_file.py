@@ -389,8 +389,10 @@ def _order_definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) 
     if len(candidates) < 2 or sum(len(file.added_text) for file in candidates) > _MAX_SEARCHED_CHARACTERS:
         return list(paths)
     used_counts = _count_used_definitions(candidates)
-    placed = {path: None for path in paths if not used_counts[path]} if not any(used_counts.values()) else {}
-    open_paths = [path for path in paths if path not in placed]
+    if not any(used_counts.values()):
+        return list(paths)
+    placed: dict[str, None] = {}
+    open_paths = list(paths)
     while open_paths:
         ready = next((path for path in open_paths if used_counts[path].keys() <= placed.keys()), None)
         if ready is None:

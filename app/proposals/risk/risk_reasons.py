@@ -61,16 +61,8 @@ _SKIPPED_TEST = PrefilteredPattern(
     (
         *("pytest.skip", "pytest.xfail", "pytest.mark.skip", "pytest.mark.xfail", "unittest.skip"),
         *("unittest.expectedFailure", "it.skip(", "it.only(", "it.todo(", "test.skip(", "test.only(", "test.todo("),
-        *(
-            "describe.skip(",
-            "describe.only(",
-            "describe.todo(",
-            "xit(",
-            "xdescribe(",
-            "t.Skip",
-            "@Disabled",
-            "@Ignore",
-        ),
+        *("describe.skip(", "describe.only(", "describe.todo(", "xit(", "xdescribe(", "t.Skip"),
+        *("@Disabled", "@Ignore"),
     ),
     ("#[ignore",),
 )
@@ -426,35 +418,17 @@ _EXECUTING_CALLS = {
         r"|\bsubprocess\.\w+\(|(?<![\w.])Popen\(|\bcreate_subprocess_\w+\(|\b(?:c?[Pp]ickle|marshal)\.loads?\("
         r"|\byaml\.(?:unsafe_)?load\(|\bshell=True\b",
         (
-            *(
-                "eval(",
-                "exec(",
-                "__import__(",
-                "os.system(",
-                "os.popen(",
-                "os.exec",
-                "os.spawn",
-                "subprocess.",
-                "Popen(",
-            ),
-            *("create_subprocess_", "pickle.load", "Pickle.load", "cpickle.load", "cPickle.load", "marshal.load"),
-            *("yaml.load(", "yaml.unsafe_load(", "shell=True"),
+            *("eval(", "exec(", "__import__(", "os.system(", "os.popen(", "os.exec", "os.spawn", "subprocess."),
+            *("Popen(", "create_subprocess_", "pickle.load", "Pickle.load", "cpickle.load", "cPickle.load"),
+            *("marshal.load", "yaml.load(", "yaml.unsafe_load(", "shell=True"),
         ),
     ),
     "script": PrefilteredPattern(
         r"(?<![\w.$])(?:eval|execSync|execFile\w*|spawn\w*)\(|\bnew Function\(|\bchild_process\.\w+\("
         r"|\bdangerouslySetInnerHTML\b|\bvm\.runIn\w+\(",
         (
-            *(
-                "eval(",
-                "execSync(",
-                "execFile",
-                "spawn",
-                "new Function(",
-                "child_process.",
-                "dangerouslySetInnerHTML",
-            ),
-            "vm.runIn",
+            *("eval(", "execSync(", "execFile", "spawn", "new Function(", "child_process."),
+            *("dangerouslySetInnerHTML", "vm.runIn"),
         ),
     ),
     "go": PrefilteredPattern(r"\bexec\.Command\w*\(|\bsyscall\.Exec\(", ("exec.Command", "syscall.Exec(")),
@@ -484,16 +458,8 @@ _NETWORK_CALLS = {
         r"|\bsocket\.(?:socket|create_connection|create_server)\(|\bHTTPS?Connection\(|\bsmtplib\.SMTP\w*\("
         r"|\bftplib\.FTP\w*\(",
         (
-            *(
-                "requests.",
-                "urlopen(",
-                "urlretrieve(",
-                "httpx",
-                "aiohttp.ClientSession(",
-                "socket.",
-                "HTTPConnection(",
-            ),
-            *("HTTPSConnection(", "smtplib.SMTP", "ftplib.FTP"),
+            *("requests.", "urlopen(", "urlretrieve(", "httpx", "aiohttp.ClientSession(", "socket."),
+            *("HTTPConnection(", "HTTPSConnection(", "smtplib.SMTP", "ftplib.FTP"),
         ),
     ),
     "script": PrefilteredPattern(
@@ -616,16 +582,16 @@ def add_risk_reasons(
     budget = LexingBudget()
     files = [_load_edited_file(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
     known_unmentioned = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
-    unmentioned = (
-        find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known_unmentioned)
-    )
     paths = {change.path for change in proposal.files}
-    if history is not None:
+    unmentioned = find_unmentioned_paths(request, paths) if request else frozenset(known_unmentioned)
+    if history is None:
         read_reasons = [
-            one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)
+            reason for reason in proposal.reasons if reason.kind.is_from_read_history and reason.path in paths
         ]
     else:
-        read_reasons = [one for one in proposal.reasons if one.kind.is_from_read_history and one.path in paths]
+        read_reasons = [
+            reason for file in iterate_cooperatively(files) for reason in find_read_reasons(file, history, paths)
+        ]
     reasons = (*find_risk_reasons(files, unmentioned), *read_reasons)
     return proposal.model_copy(
         update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
@@ -646,14 +612,10 @@ def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] 
         if manifest_of_lock_file(file.path) is None:
             yield from find_secrets(file)
         if not reasons_to_read_last:
-            yield from _find_code_reasons(file, added, tests)
-
-
-def _find_code_reasons(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
-    yield from find_new_risky_calls(file)
-    yield from find_swallowed_errors(file)
-    yield from find_removed_safeguards(file, added, tests)
-    yield from find_changed_operators(file)
+            yield from find_new_risky_calls(file)
+            yield from find_swallowed_errors(file)
+            yield from find_removed_safeguards(file, added, tests)
+            yield from find_changed_operators(file)
 
 
 def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReason]:
@@ -669,9 +631,7 @@ def _find_file_reasons(file: EditedFile, paths: Collection[str]) -> Iterator[Att
         yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
     if permissions := _describe_gained_permissions(change):
         yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(permissions,))
-    if automation := automation_config_root(path) or (
-        automation_config_root(change.old_path) if change.old_path else ""
-    ):
+    if automation := automation_config_root(path) or automation_config_root(change.old_path):
         yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
@@ -692,8 +652,10 @@ def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:
 
 def _describe_gained_permissions(change: FileChange) -> str:
     """Return the permissions that a file gains, as text; empty if there are none."""
-    if change.result is None or change.involves_link:
-        return "a link" if change.involves_link and change.result is not None else ""
+    if change.result is None:
+        return ""
+    if change.involves_link:
+        return "a link"
     new = change.result.mode & ~(change.base.mode if change.base else 0)
     if new & _SPECIAL_MODE_BITS:
         return "run with other rights"

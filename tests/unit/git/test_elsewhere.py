@@ -268,7 +268,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
     with pytest.raises(GitFailed, match="bytes together; name a path, or fewer commits"):
         stage_commits(opened(root), ["HEAD"])
     line = f":000000 100644 {'0' * 40} {'1' * 40} A\0"
-    with pytest.raises(GitFailed, match="5,001 files are changed, and the most is 5,000"):
+    with pytest.raises(GitFailed, match="5,001 files are changed, and the maximum is 5,000"):
         parse_raw_diff("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
 
 
@@ -293,7 +293,7 @@ def test_pushing_without_a_commit_is_refused(opened: Open, bare: Path, tmp_path:
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")
     name = runtime.service.stage(draft, "First").id
-    with pytest.raises(GitFailed, match="make a first one"):
+    with pytest.raises(GitFailed, match="make one first"):
         push_proposal(runtime, name, str(bare), "", force=False)
 
 
