@@ -511,13 +511,8 @@ class ProposalService:
 
     def watched_paths(self) -> set[str]:
         """Return the paths that pending proposals depend on."""
-        return {
-            path
-            for proposal in self.pending()
-            for change in proposal.files
-            for path in (change.path, change.old_path)
-            if path and is_undecided(change)
-        }
+        changes = (change for proposal in self.pending() for change in proposal.files if is_undecided(change))
+        return {path for change in changes for path in change.paths}
 
     def recover(self) -> list[str]:
         """Finish an interrupted apply; return one line for each that was rolled back or completed."""

@@ -214,7 +214,7 @@ class SqliteProposalStore:
             if connection.execute(_INSERT_UNRECORDED, name | body).rowcount:
                 self._append_record_entry(connection, proposal, last, written)
         connection.execute(_REPLACE_PROPOSAL, self._proposal_row(proposal))
-        names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
+        names = {path for change in proposal.files for path in change.paths}
         number = int(proposal.id[1:])
         connection.executemany(
             "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]

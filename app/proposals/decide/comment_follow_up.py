@@ -29,7 +29,7 @@ def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> lis
     contents = ContentStore(store)
     changes: list[FileChange] = []
     number = 1
-    for path in dict.fromkeys((*_file_paths(old), *_file_paths(new))):
+    for path in dict.fromkeys(path for proposal in (old, new) for change in proposal.files for path in change.paths):
         before, after = _version_after(old, path, new), _version_after(new, path, old)
         if before == after:
             continue
@@ -37,11 +37,6 @@ def diff_with_superseded_proposal(store: ProposalStore, proposal_id: str) -> lis
         changes.append(change)
         number = max(number, next_hunk_number([change]))
     return [make_file_diff(contents, change) for change in changes]
-
-
-def _file_paths(proposal: Proposal) -> list[str]:
-    """Return the paths of files that exist before or after the proposal."""
-    return [path for change in proposal.files for path in (change.old_path, change.path) if path]
 
 
 def _version_after(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:
@@ -52,7 +47,7 @@ def _version_after(proposal: Proposal, path: str, other: Proposal) -> FileVersio
         if change.old_path == path:
             return None
     for change in other.files:
-        if path in (change.old_path, change.path):
+        if path in change.paths:
             # The proposal does not touch this path, so the file stays as `other` found it; a rename's base is at its
             # old path.
             return change.base if path == (change.old_path or change.path) else None
@@ -106,7 +101,7 @@ def _compare_line(contents: ContentStore, old: Proposal, new: Proposal, comment:
 
 
 def _find_change(proposal: Proposal, path: str) -> FileChange | None:
-    return next((change for change in proposal.files if path in (change.path, change.old_path)), None)
+    return next((change for change in proposal.files if path in change.paths), None)
 
 
 def _line_texts(contents: ContentStore, version: FileVersion | None) -> Sequence[str]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from app.proposals.text.diff import diff_lines
-from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
@@ -23,15 +23,7 @@ _GIT_TIMEOUT_SECONDS = 60.0
 
 def written_paths(proposal: Proposal) -> list[str]:
     """Return the paths that a proposal has written or removed."""
-    return sorted(
-        {
-            path
-            for change in proposal.files
-            if change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
-            for path in (change.path, change.old_path)
-            if path
-        }
-    )
+    return sorted({path for change in proposal.files if change.has_applied_part for path in change.paths})
 
 
 def make_commit_message(proposal: Proposal) -> str:

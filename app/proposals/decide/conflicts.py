@@ -53,8 +53,7 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )
     edited = recompute_hunks(contents, edited, next_number=next_hunk_number(proposal.files))
-    files = tuple(edited if each is change else each for each in proposal.files)
-    after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    after = proposal.next_revision(edited if each is change else each for each in proposal.files)
     return add_risk_reasons(contents, after) if proposal.order else after
 
 
@@ -312,8 +311,7 @@ def resolve_conflict(
     )
     if after == change:
         return proposal
-    files = tuple(after if each is change else each for each in proposal.files)
-    proposal = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    proposal = proposal.next_revision(after if each is change else each for each in proposal.files)
     return add_risk_reasons(overlay.contents, proposal) if proposal.order else proposal
 
 

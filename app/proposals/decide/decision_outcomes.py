@@ -122,7 +122,7 @@ def decide_each_file(
             change = decide(change, outcome, number)
             number = max(number, next_hunk_number([change]))
         changes.append(change)
-    outcome.proposal = update_decided_changes(proposal, changes)
+    outcome.proposal = proposal.next_revision(changes, reopened=False)
     return outcome
 
 
@@ -252,12 +252,6 @@ def describe_hunk_outcomes(
             if is_there:
                 shift += hunk.new_count - hunk.old_count
     return tuple(facts)
-
-
-def update_decided_changes(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
-    """Return the next revision of the proposal, with its changes after a decision."""
-    revision = proposal.revision + 1
-    return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
 
 def pending_hunks(change: FileChange) -> list[Hunk]:

@@ -93,25 +93,13 @@ def reopen_approved(
     number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
-        if not _has_applied_part(change) or change.path not in after:
+        if not change.has_applied_part or change.path not in after:
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
         base = add_version_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
-        hunks = tuple(
-            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
-            for hunk in change.hunks
-        )
-        op = (
-            FileOperation.RENAME
-            if old_path
-            else FileOperation.CREATE
-            if base is None
-            else FileOperation.DELETE
-            if result is None
-            else change.op
-        )
+        hunks = _reopen_hunks(change.hunks, {hunk.id for hunk in change.hunks if hunk.state is HunkState.APPLIED})
         reopened = change.model_copy(
             update={
                 "base": base,
@@ -119,13 +107,13 @@ def reopen_approved(
                 "origin_base": base,
                 "origin_result": result,
                 "old_path": old_path,
-                "op": op,
+                "op": file_operation(old_path, base, result),
                 "state": HunkState.PENDING,
             }
         )
         files.append(recompute_hunks(contents, reopened, next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
-    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+    return proposal.next_revision(files)
 
 
 def reopen_denied(proposal: Proposal) -> Proposal:
@@ -133,23 +121,16 @@ def reopen_denied(proposal: Proposal) -> Proposal:
 
     Hunks that were denied individually before are not in any result any more and stay as marks of their place.
     """
-    files = tuple(
-        change.model_copy(
-            update={
-                "state": HunkState.PENDING,
-                "hunks": tuple(
-                    hunk.model_copy(update={"state": HunkState.PENDING})
-                    if hunk.state is HunkState.DENIED and has_changed_lines(hunk)
-                    else hunk
-                    for hunk in change.hunks
-                ),
-                "denied": tuple(part for part in change.denied if not is_same_version(part.before, part.after)),
-            }
-        )
-        for change in proposal.files
-    )
-    update = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
-    return with_state(proposal.model_copy(update=update), ProposalState.PENDING)
+    files: list[FileChange] = []
+    for change in proposal.files:
+        denied = {hunk.id for hunk in change.hunks if hunk.state is HunkState.DENIED and has_changed_lines(hunk)}
+        update = {
+            "state": HunkState.PENDING,
+            "hunks": _reopen_hunks(change.hunks, denied),
+            "denied": tuple(part for part in change.denied if not is_same_version(part.before, part.after)),
+        }
+        files.append(change.model_copy(update=update))
+    return with_state(proposal.next_revision(files, feedback="", reopened=True), ProposalState.PENDING)
 
 
 def _reopen_hunks(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
@@ -188,7 +169,7 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
         files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
-    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+    return proposal.next_revision(files)
 
 
 def count_undo_redo_lines(
@@ -234,10 +215,6 @@ def _separate_renames(
 def add_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
     """Return the version with its size, which the journal does not store."""
     return None if version is None else make_file_version(contents.get(version), version.mode)
-
-
-def _has_applied_part(change: FileChange) -> bool:
-    return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
 
 
 def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
@@ -329,7 +306,7 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -
         }
         files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
-    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+    return proposal.next_revision(files)
 
 
 def _new_decision(

@@ -95,10 +95,7 @@ def decide_hunks(
         # Part of a hunk got a newline, because other lines now follow its last one.
         previous = set_state_of_pending_hunks(change.hunks, state, chosen)
         return recompute_hunks(contents, change, next_number=next_number, previous=previous)
-    counts = {
-        "added": sum(hunk.new_count for hunk in pending),
-        "removed": sum(hunk.old_count for hunk in pending),
-    }
+    counts = {"added": sum(hunk.new_count for hunk in pending), "removed": sum(hunk.old_count for hunk in pending)}
     return _with_hunks(contents, change.model_copy(update=counts), hunks, HunkState.PENDING)
 
 

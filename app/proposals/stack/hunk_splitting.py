@@ -76,10 +76,8 @@ def split_hunks(
             parts.append(HunkPart(hunk.id, piece, is_selected))
     if not parts:
         return proposal, ()
-    files = tuple(
-        each.model_copy(update={"hunks": tuple(hunks)}) if each is change else each for each in proposal.files
-    )
-    return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1}), tuple(parts)
+    split = change.model_copy(update={"hunks": tuple(hunks)})
+    return proposal.next_revision(split if each is change else each for each in proposal.files), tuple(parts)
 
 
 def _split_hunk(base: Document, result: Document, hunk: Hunk, selected: SelectedLines) -> Iterator[tuple[Hunk, bool]]:

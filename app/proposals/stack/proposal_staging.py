@@ -124,8 +124,8 @@ def replace_command_changes(
         NothingToStage: nothing is left.
     """
     files = make_file_changes(proposals.contents, draft.changed_paths)
-    update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
-    replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), proposal.model_copy(update=update))
+    replaced = proposal.next_revision(files, recipe=recipe, order=())
+    replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), replaced)
     return add_risk_reasons(proposals.contents, replaced)
 
 
@@ -213,10 +213,9 @@ def merge_superseded_changes(
 def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
     """Return the proposal; changes that it took over from another one and that its model did not write are marked."""
     foreign = [change for change in old.files if old.sole_author_session(change) != proposal.session]
-    paths = {path for change in foreign for path in (change.path, change.old_path) if path}
+    paths = {path for change in foreign for path in change.paths}
     files = [
-        change.model_copy(update={"taken_over": not paths.isdisjoint((change.path, change.old_path))})
-        for change in proposal.files
+        change.model_copy(update={"taken_over": not paths.isdisjoint(change.paths)}) for change in proposal.files
     ]
     return proposal.model_copy(update={"files": tuple(files)})
 

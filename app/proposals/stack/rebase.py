@@ -243,8 +243,7 @@ def _rebase_creation(
     if _same_bytes(current, result):
         return current, current, True
     raise RebaseConflict(
-        f"{change.path} exists now, with other content",
-        _whole_conflict(overlay, None, current, result),
+        f"{change.path} exists now, with other content", _whole_conflict(overlay, None, current, result)
     )
 
 

@@ -58,7 +58,7 @@ def related_pending_proposals(store: ProposalStore, paths: Collection[str] | Non
 
 def proposal_paths(proposal: Proposal) -> set[str]:
     """Return every path that a proposal names."""
-    return {path for change in proposal.files for path in (change.path, change.old_path) if path}
+    return {path for change in proposal.files for path in change.paths}
 
 
 class RecordingReader:

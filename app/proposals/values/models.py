@@ -1,7 +1,7 @@
 """Proposal, file change, hunk: values for disk, JSON and the screen; and the states of a proposal."""
 
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -222,6 +222,16 @@ class FileChange(FrozenModel):
     """Facts for the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Return its path, after the old path of a rename."""
+        return (self.old_path, self.path) if self.old_path else (self.path,)
+
+    @property
+    def has_applied_part(self) -> bool:
+        """Return whether an approval has written the change or one of its hunks."""
+        return self.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in self.hunks)
+
+    @property
     def stat(self) -> FileStat:
         """Return the change in numbers."""
         return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
@@ -239,7 +249,7 @@ class FileChange(FrozenModel):
     @property
     def involves_link(self) -> bool:
         """Return whether it is, or becomes, a symbolic link, which is decided as a whole."""
-        return any(version is not None and version.is_link for version in (self.base, self.result))
+        return any(version and version.is_link for version in (self.base, self.result))
 
     @property
     def name_problem(self) -> str:
@@ -287,6 +297,10 @@ class Proposal(FrozenModel):
     """The user's last action on it."""
     left_out: tuple[ExcludedHunks, ...] = ()
     """Hunks of its source that were left out."""
+
+    def next_revision(self, files: Iterable[FileChange], **update: object) -> "Proposal":
+        """Return the next revision, with these files and other updated fields."""
+        return self.model_copy(update={"files": tuple(files), "revision": self.revision + 1, **update})
 
     def with_decision(
         self,
@@ -380,15 +394,15 @@ class Proposal(FrozenModel):
     @property
     def is_written_in_part(self) -> bool:
         """Return whether an approval has written any of it."""
-        return HunkState.APPLIED in self._part_states
+        return any(change.has_applied_part for change in self.files)
 
     @property
     def is_denied_in_part(self) -> bool:
         """Return whether nothing of it is pending any more, and the user approved some of it and denied the rest."""
-        return self.state is ProposalState.APPLIED and HunkState.DENIED in self._part_states
+        return self.state is ProposalState.APPLIED and HunkState.DENIED in self.part_states
 
     @property
-    def _part_states(self) -> set[HunkState]:
+    def part_states(self) -> set[HunkState]:
         """Return the states of its files and hunks."""
         return {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
 
@@ -456,22 +470,17 @@ ON_DISK_TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
 }
 """Further transitions of a proposal for changes on disk: to undo its approval writes nothing."""
 
-REMAINING: frozenset[ProposalState] = frozenset(
-    {ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE}
-)
-"""States that a proposal may keep when it changes (a re-base, a decided hunk)."""
-
 
 def with_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
-    """Return the proposal in another state, or in the same one if it may stay in that.
+    """Return the proposal in another state, or in the same one if that is pending.
 
     Raises:
         InvalidTransition: the transition is not allowed.
     """
-    allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
-    if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
-        allowed = True
-    if not allowed:
+    allowed = TRANSITIONS[proposal.state]
+    if proposal.on_disk:
+        allowed |= ON_DISK_TRANSITIONS.get(proposal.state, frozenset())
+    if state not in allowed and not (state is proposal.state and state.is_pending):
         raise InvalidTransition(
             f"{proposal.id} is {describe_state(proposal.state)} and can't become {describe_state(state)}."
         )
@@ -505,7 +514,7 @@ def add_in_part_suffix(proposal: Proposal, state: str) -> str:
 
 def compute_state(proposal: Proposal) -> ProposalState:
     """Return the state that follows from the hunks and files of a proposal, apart from re-bases and undos."""
-    states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
+    states = proposal.part_states
     if HunkState.PENDING in states:
         return ProposalState.PARTLY_APPROVED if HunkState.APPLIED in states else ProposalState.PENDING
     return ProposalState.APPLIED if HunkState.APPLIED in states else ProposalState.DENIED
