@@ -327,16 +327,7 @@ class ProposalService:
     def load_file_conflict(
         self, proposal_id: str, path: str = "", unsaved: "UnsavedEdit | None" = None
     ) -> "FileConflict":
-        """Return a file of a stale proposal that conflicts with the disk.
-
-        Args:
-            path: The preferred file, if several conflict.
-            unsaved: The user's text for that file, to be merged with the present one, with or without a conflict.
-
-        Raises:
-            ChangedSinceShown: the whole proposal fits.
-            InvalidUserText: the conflict cannot be resolved by hand; the message says why.
-        """
+        """Return a file of a stale proposal that conflicts with the disk, as `conflicts.load_file_conflict` does."""
         from app.proposals.decide.conflicts import load_file_conflict
 
         with self._proposals.lock_for_writing():
@@ -348,18 +339,8 @@ class ProposalService:
     ) -> Proposal:
         """Resolve a conflict of a pending proposal with the user's answer.
 
-        The file is then based on the disk; the other files are re-based as usual.
-
-        Args:
-            answer: The whole text of the file, or the side that is taken as a whole.
-            seen: The version that was there when the user saw the conflict (`FileConflict.disk`).
-
-        Returns:
-            The proposal: pending again, or stale if other files of it are in conflict.
-
-        Raises:
-            ChangedSinceShown: another version is there now.
-            InvalidUserText: the text cannot be encoded like that file, or nothing is left of the proposal.
+        The file is then based on the disk; the other files are re-based as usual. The proposal is pending again, or
+        stale if other files of it are in conflict. Arguments and exceptions are as for `conflicts.resolve_conflict`.
         """
         from app.proposals.decide.conflicts import resolve_conflict
 
@@ -425,7 +406,7 @@ class ProposalService:
             if proposal.on_disk:
                 outcome = reopening.plan_keep_on_disk(self._contents, proposal, choice)
             else:
-                records = self._proposals.journal_records(proposal)
+                records = self._store.journal_records(proposal=proposal.id)
                 start_versions = reopening.versions_without_proposal(self._contents, proposal, records)
                 outcome = decision_outcomes.plan_approval(
                     self._contents, self._proposals.filesystem, proposal, choice, start_versions
@@ -470,11 +451,7 @@ class ProposalService:
         """Undo what a proposal has written: byte for byte, or merged if the files have changed since.
 
         A partly approved proposal becomes pending again as a whole, and so does a denied one. If hunks were denied
-        last while others are pending, only these become pending again.
-
-        Raises:
-            NothingToUndo: it has written nothing, was undone already, or the proposal that supersedes it is pending.
-            UndoConflict: a file has changed in the same places.
+        last while others are pending, only these become pending again. Raises NothingToUndo or UndoConflict.
         """
         from app.proposals.decide.undo import undo_decision
 
@@ -484,9 +461,7 @@ class ProposalService:
     def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
         """Write an undone proposal again, or deny one again whose denial was undone.
 
-        Raises:
-            NothingToUndo: it is not undone.
-            UndoConflict: a file has changed in the same places.
+        Raises NothingToUndo or UndoConflict.
         """
         from app.proposals.decide.undo import redo_decision
 
@@ -520,12 +495,11 @@ class ProposalService:
 
     def wait_until_idle(self) -> None:
         """Wait until nothing is being decided or staged here, but not longer than others wait for the lock."""
-        self._proposals.wait_until_idle()
+        self._proposals.lock.wait_until_free()
 
     # Helpers
 
     def _draft_overlay(self) -> Overlay:
-        """Return the overlay for drafts, over the present disk."""
         return Overlay(self._reader, self._contents, self._stacks.pending_paths())
 
     def _disk_draft(self) -> "Draft":
@@ -569,7 +543,7 @@ class ProposalService:
         if proposal.on_disk:
             outcome = reopening.plan_disk_revert(self._contents, proposal, choice)
         else:
-            records = self._proposals.journal_records(proposal)
+            records = self._store.journal_records(proposal=proposal.id)
             started = reopening.versions_without_proposal(self._contents, proposal, records)
             outcome = decision_outcomes.plan_denial(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)

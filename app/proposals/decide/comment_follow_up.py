@@ -115,7 +115,6 @@ def _is_quoted(text: str, comment: LineComment) -> bool:
 
 
 def _compare_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentedLineChange:
-    """Return the follow-up for a line from one text to the next."""
     is_beside = False
     for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:

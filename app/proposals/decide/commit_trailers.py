@@ -3,7 +3,7 @@
 import os
 import subprocess
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,17 +36,14 @@ def make_commit_message(proposal: Proposal) -> str:
     )
 
 
-def commit_proposal(
-    root: Path, proposal: Proposal, paths: Collection[str] | None = None, trailers: Sequence[str] = ()
-) -> str:
-    """Commit files as they are on disk; other staged changes stay staged and are not committed.
+def commit_proposal(root: Path, proposal: Proposal, trailers: Sequence[str] = ()) -> str:
+    """Commit what a proposal wrote, as it is on disk; other staged changes stay staged and are not committed.
 
     The hooks of the repository run.
 
     Args:
         root: The workspace, in a git work tree.
         proposal: Its summary becomes the message.
-        paths: The files to commit; None for all that the proposal wrote.
         trailers: Lines for the end of the message: who assisted and what was reviewed.
 
     Returns:
@@ -55,7 +52,7 @@ def commit_proposal(
     Raises:
         CommitFailed: git refused or there is nothing to commit; the files stay as they are.
     """
-    names = sorted(written_paths(proposal) if paths is None else paths)
+    names = written_paths(proposal)
     if not names:
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
     message = "\n".join((make_commit_message(proposal), "", *trailers, ""))

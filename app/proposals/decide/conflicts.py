@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
+from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks, replace_versions
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.locate.edit_script import encode_new_content
@@ -176,9 +176,7 @@ class FileConflict:
         return blocks
 
     def find_stray_marker(self, text: str) -> int:
-        """Return the first line, from 0, that is a marker; -1 if there is none. The line `=======` alone does not
-        count.
-        """
+        """Return the first line, from 0, that is a marker (`=======` alone is none); -1 without one."""
         first, second, _, last = self._markers()
         return next((number for number, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
 
@@ -293,22 +291,19 @@ def resolve_conflict(
         raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
-    update = {
-        "old_path": old_path,
-        "op": FileOperation.EDIT if is_unchanged else file_operation(old_path, current, result),
-        "base": current,
-        "result": result,
-        "origin_base": current,
-        "origin_result": result,
-        "edited": True,
-        "rebased": False,
-        "conflicts": (),
-        "already_applied": is_unchanged,
-        "stacked_on": overlay.pending_proposals_at(sides.source),
-    }
-    after = recompute_hunks(
-        overlay.contents, change.model_copy(update=update), next_number=next_hunk_number(proposal.files)
+    resolved = replace_versions(
+        change,
+        current,
+        result,
+        old_path,
+        op=FileOperation.EDIT if is_unchanged else file_operation(old_path, current, result),
+        edited=True,
+        rebased=False,
+        conflicts=(),
+        already_applied=is_unchanged,
+        stacked_on=overlay.pending_proposals_at(sides.source),
     )
+    after = recompute_hunks(overlay.contents, resolved, next_number=next_hunk_number(proposal.files))
     if after == change:
         return proposal
     proposal = proposal.next_revision(after if each is change else each for each in proposal.files)
@@ -466,9 +461,7 @@ def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[t
 
 
 def _resolved_version(overlay: Overlay, sides: _MergeVersions, text: str) -> FileVersion:
-    """Return the version with the user's text: encoded as the present file, or as the proposal where only that
-    changed.
-    """
+    """Return the version with the user's text, encoded as the present file or, if only that changed, the proposal."""
     contents = overlay.contents
     proposed = Document(contents.get(sides.proposed))
     base, current = sides.base, sides.current
@@ -488,9 +481,7 @@ def _resolved_version(overlay: Overlay, sides: _MergeVersions, text: str) -> Fil
 
 
 def _with_proposed_style(base: Document, disk: Document, proposed: Document) -> Document:
-    """Return the file on disk with the line endings and byte order mark of the proposal, if only the proposal changed
-    them.
-    """
+    """Return the file on disk, with line endings and byte order mark of the proposal where only that changed them."""
     if disk.is_utf16 or proposed.is_utf16 or disk.is_binary or proposed.is_binary or not disk.data:
         return disk
     mark = proposed.byte_order_mark if base.byte_order_mark == disk.byte_order_mark else disk.byte_order_mark

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.files.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
+from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_versions
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition
@@ -23,7 +23,7 @@ from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_proposal_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
-from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.sandbox.captured_changes import PathChange
 from app.workspace.secrets import secret_reason
 
 _CONTEXT_LINES = 3
@@ -159,16 +159,7 @@ def plan_approval(
             )
             is_as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
             return approved if is_as_shown else make_fully_decided_change(contents, approved, hunks, number)
-        remaining = change.model_copy(
-            update={
-                "base": chosen,
-                "origin_base": chosen,
-                "origin_result": change.result,
-                "old_path": "",
-                "op": file_operation("", chosen, change.result),
-                "rebased": False,
-            }
-        )
+        remaining = replace_versions(change, chosen, change.result, "", rebased=False)
         return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, approve_file)
@@ -193,15 +184,8 @@ def plan_denial(
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
-            remaining = change.model_copy(
-                update={
-                    "op": file_operation(change.old_path, change.base, result),
-                    "result": result,
-                    "origin_base": change.base,
-                    "origin_result": result,
-                    "denied": (*change.denied, _make_denied_hunks(proposal, change, result, choice)),
-                }
-            )
+            denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, result, choice))
+            remaining = replace_versions(change, change.base, result, change.old_path, denied=denied_hunks)
             return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = change.model_copy(
@@ -213,8 +197,8 @@ def plan_denial(
                 }
             )
             return make_fully_decided_change(contents, approved, hunks, number)
-        denied_hunks = _make_denied_hunks(proposal, change, change.result, choice)
-        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, denied_hunks)}
+        denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, change.result, choice))
+        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": denied_hunks}
         return change.model_copy(update=update)
 
     return decide_each_file(proposal, choice, deny_file)
@@ -333,10 +317,7 @@ def _changes_with_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Li
 def to_path_changes(contents: ContentStore, transitions: Iterable[PathTransition]) -> Iterator[PathChange]:
     """Yield transitions with the bytes of both versions."""
     for transition in transitions:
-        before, after = (
-            None if version is None else FileOrLink(contents.get(version), version.mode)
-            for version in (transition.before, transition.after)
-        )
+        before, after = contents.load_file(transition.before), contents.load_file(transition.after)
         yield PathChange(transition.path, before, after)
 
 
@@ -376,9 +357,7 @@ def _read_quotable(filesystem: Filesystem, change: FileChange) -> Document | Non
 
 
 def _quote_lines(document: Document, start: int, count: int) -> str:
-    """Return the numbered lines around a place; undecodable bytes are escaped (`\\udce9`), because records are
-    UTF-8.
-    """
+    """Return the numbered lines around a place; undecodable bytes become `\\udce9`: records are UTF-8."""
     if document.is_binary:
         return ""
     texts = document.line_texts

@@ -28,7 +28,7 @@ from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposa
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import UnexportablePatch
 from app.proposals.values.record_entries import git_blob_id
-from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.sandbox.captured_changes import PathChange
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk, PatchedFile
@@ -159,9 +159,7 @@ def _quote(path: str) -> bytes:
 
 
 def _path_header(mark: bytes, path: str) -> bytes:
-    """Return a `---` or `+++` line; a tab follows a name with a space, so that readers find no timestamp in the
-    name.
-    """
+    """Return a `---` or `+++` line; a tab after a name with a space keeps readers from finding a timestamp."""
     name = _quote(path)
     return mark + name + (b"\t\n" if b" " in name and not name.startswith(b'"') else b"\n")
 
@@ -178,9 +176,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _blob_id(data: bytes | None) -> bytes:
-    if data is None:
-        return b"0" * 40
-    return git_blob_id(data).encode("ascii")
+    return b"0" * 40 if data is None else git_blob_id(data).encode("ascii")
 
 
 def _similarity_percent(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:
@@ -285,10 +281,7 @@ def export_changes(contents: ContentStore, proposal: Proposal) -> list[PathChang
     """Return the pending changes by path with all bytes; a moved file is a deletion and a creation."""
     changes: list[PathChange] = []
     for change in _exported(proposal):
-        before, after = (
-            None if version is None else FileOrLink(contents.get(version), version.mode)
-            for version in (change.base, change.result)
-        )
+        before, after = contents.load_file(change.base), contents.load_file(change.result)
         if change.old_path:
             changes.append(PathChange(change.old_path, before, None))
             before = None

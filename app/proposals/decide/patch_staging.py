@@ -49,15 +49,13 @@ def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     if any(match.rung is not MatchLevel.EXACT for draft_file in draft_files.values() for match in draft_file.matches):
         return []
     return [
-        PathChange(path, _draft_content(draft_file), _base_content(draft_file))
+        PathChange(path, draft_file.content, _base_content(draft_file))
         for path, draft_file in sorted(draft_files.items())
     ]
 
 
 def reverse_file_patch(part: FilePatch) -> FilePatch:
-    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not produce
-    that.
-    """
+    """Return the reverse of a part, without its result's blob id, which a diff made with `-w` does not produce."""
     return replace(
         part,
         path=part.old_path or part.path,
@@ -101,10 +99,6 @@ def _reverse_lines(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
 def _has_result(draft: Draft, part: FilePatch) -> bool:
     present = draft.read_bytes_and_mode(part.path)
     return present is not None and has_blob_id(present[0], part.new_blob)
-
-
-def _draft_content(draft_file: DraftFile) -> FileOrLink | None:
-    return None if draft_file.data is None else FileOrLink(draft_file.data, draft_file.mode)
 
 
 def _base_content(draft_file: DraftFile) -> FileOrLink | None:

@@ -1,6 +1,6 @@
 """Reconstruct from the journal how a proposal's files started, and make decided parts pending again."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from app.proposals.decide.decision_outcomes import (
     DecisionOutcome,
@@ -13,10 +13,10 @@ from app.proposals.decide.decision_outcomes import (
 from app.proposals.files.file_changes import (
     count_lines,
     decide_hunks,
-    file_operation,
     make_file_change,
     next_hunk_number,
     recompute_hunks,
+    replace_versions,
 )
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.files.overlay import ContentStore, is_same_version
@@ -65,9 +65,7 @@ def versions_without_proposal(
 
 
 def _remove_write(contents: ContentStore, version: FileVersion, entry: JournalEntry) -> FileVersion:
-    """Return a version without a written part; unchanged if that part has changed since, or the write created or
-    deleted the file.
-    """
+    """Return a version without a written part; unchanged if that has changed since, or is the whole file."""
     if entry.before is None or entry.after is None:
         return version
     mode = version.mode if entry.before_mode is None else entry.before_mode
@@ -90,28 +88,28 @@ def reopen_approved(
         after: The files once the records are reverted.
     """
     moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
-    number = next_hunk_number(proposal.files)
-    files: list[FileChange] = []
-    for change in proposal.files:
+
+    def reopen(change: FileChange) -> FileChange | None:
         if not change.has_applied_part or change.path not in after:
-            files.append(change)
-            continue
+            return None
         old_path = moved_from.get(change.path, "")
         base = add_version_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
-        hunks = _reopen_hunks(change.hunks, {hunk.id for hunk in change.hunks if hunk.state is HunkState.APPLIED})
-        reopened = change.model_copy(
-            update={
-                "base": base,
-                "result": result,
-                "origin_base": base,
-                "origin_result": result,
-                "old_path": old_path,
-                "op": file_operation(old_path, base, result),
-                "state": HunkState.PENDING,
-            }
-        )
-        files.append(recompute_hunks(contents, reopened, next_number=number, previous=hunks))
+        hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.state is HunkState.APPLIED)
+        return replace_versions(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
+
+    return _reopen_files(contents, proposal, reopen)
+
+
+def _reopen_files(
+    contents: ContentStore, proposal: Proposal, reopen: Callable[[FileChange], FileChange | None]
+) -> Proposal:
+    """Return the next revision with reopened files and their new hunks; `reopen` returns None for other files."""
+    number = next_hunk_number(proposal.files)
+    files: list[FileChange] = []
+    for change in proposal.files:
+        reopened = reopen(change)
+        files.append(change if reopened is None else recompute_hunks(contents, reopened, next_number=number))
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.next_revision(files)
 
@@ -123,19 +121,25 @@ def reopen_denied(proposal: Proposal) -> Proposal:
     """
     files: list[FileChange] = []
     for change in proposal.files:
-        denied = {hunk.id for hunk in change.hunks if hunk.state is HunkState.DENIED and has_changed_lines(hunk)}
         update = {
             "state": HunkState.PENDING,
-            "hunks": _reopen_hunks(change.hunks, denied),
+            "hunks": _reopen_hunks(change.hunks, _is_whole_denial),
             "denied": tuple(part for part in change.denied if not is_same_version(part.before, part.after)),
         }
         files.append(change.model_copy(update=update))
     return with_state(proposal.next_revision(files, feedback="", reopened=True), ProposalState.PENDING)
 
 
-def _reopen_hunks(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
-    """Return the hunks; those with these ids are pending again."""
-    return tuple(hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in ids else hunk for hunk in hunks)
+def _is_whole_denial(hunk: Hunk) -> bool:
+    """Return whether a hunk was denied with the whole proposal: it is still in the result."""
+    return hunk.state is HunkState.DENIED and has_changed_lines(hunk)
+
+
+def _reopen_hunks(hunks: Iterable[Hunk], is_reopened: Callable[[Hunk], bool]) -> tuple[Hunk, ...]:
+    """Return the hunks; those for which `is_reopened` is true are pending again."""
+    return tuple(
+        hunk.model_copy(update={"state": HunkState.PENDING}) if is_reopened(hunk) else hunk for hunk in hunks
+    )
 
 
 def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
@@ -148,28 +152,32 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
         NothingToUndo: the proposed text has changed in the same places since.
     """
     latest = max(denied.decision for change in proposal.files for denied in change.denied)
-    number = next_hunk_number(proposal.files)
-    files = []
-    for change in proposal.files:
+
+    def reopen(change: FileChange) -> FileChange | None:
         denied = change.denied[-1] if change.denied else None
         if denied is None or denied.decision != latest:
-            files.append(change)
-            continue
-        hunks = _reopen_hunks(change.hunks, denied.hunks)
-        update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
-        if is_same_version(change.result, denied.after) and not is_same_version(denied.before, denied.after):
-            result = denied.before
-            update |= {"result": result, "origin_base": change.base, "origin_result": result}
-            update["op"] = file_operation(change.old_path, change.base, result)
-        elif change.result is not None and not is_same_version(denied.before, denied.after):
-            merged, merge = merge_bytes(*map(contents.get, (denied.after, change.result, denied.before)))
-            if merge.conflicts:
-                raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
-            result = contents.add(merged, change.result.mode)
-            update |= {"result": result, "origin_base": change.base, "origin_result": result}
-        files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
-        number = max(number, next_hunk_number(files[-1:]))
-    return proposal.next_revision(files)
+            return None
+        result = change.result
+        if not is_same_version(denied.before, denied.after):
+            if is_same_version(result, denied.after):
+                result = denied.before
+            elif result is not None:
+                merged, merge = merge_bytes(*map(contents.get, (denied.after, result, denied.before)))
+                if merge.conflicts:
+                    raise NothingToUndo(
+                        f"The proposed text of {change.path} has changed where the denied hunks were."
+                    )
+                result = contents.add(merged, result.mode)
+        update = {
+            "state": HunkState.PENDING,
+            "denied": change.denied[:-1],
+            "hunks": _reopen_hunks(change.hunks, lambda hunk: hunk.id in denied.hunks),
+        }
+        if result is change.result:
+            return change.model_copy(update=update)
+        return replace_versions(change, change.base, result, change.old_path, **update)
+
+    return _reopen_files(contents, proposal, reopen)
 
 
 def count_undo_redo_lines(
@@ -230,14 +238,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
             approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
             return make_fully_decided_change(contents, change.model_copy(update=update | approved), hunks, number)
         # From now on, the rest is compared with a base that includes the kept part.
-        remaining = {
-            "base": kept,
-            "old_path": "",
-            "op": file_operation("", kept, change.result),
-            "origin_base": kept,
-            "origin_result": change.result,
-        }
-        changed = change.model_copy(update=update | remaining)
+        changed = replace_versions(change, kept, change.result, "", **update)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, keep_file)
@@ -260,13 +261,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
             "decisions": (*change.decisions, _new_decision(proposal, change, choice, change.base)),
         }
         if not covers:
-            remaining = {
-                "result": result,
-                "op": file_operation(change.old_path, change.base, result),
-                "origin_base": change.base,
-                "origin_result": result,
-            }
-            changed = change.model_copy(update=update | remaining)
+            changed = replace_versions(change, change.base, result, change.old_path, **update)
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
@@ -286,27 +281,16 @@ def last_decision_in_force(proposal: Proposal) -> int:
 
 def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -> Proposal:
     """Return the proposal as it was before its latest decision; the caller re-bases it onto the disk."""
-    number = next_hunk_number(proposal.files)
-    files: list[FileChange] = []
-    for change in proposal.files:
+
+    def reopen(change: FileChange) -> FileChange | None:
         undone = change.decisions[-1] if change.decisions else None
         if undone is None or undone.decision != decision:
-            files.append(change)
-            continue
-        hunks = _reopen_hunks(change.hunks, undone.hunks)
-        update = {
-            "old_path": undone.old_path,
-            "op": file_operation(undone.old_path, undone.base, undone.result),
-            "base": undone.base,
-            "result": undone.result,
-            "origin_base": undone.base,
-            "origin_result": undone.result,
-            "state": HunkState.PENDING,
-            "decisions": change.decisions[:-1],
-        }
-        files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
-        number = max(number, next_hunk_number(files[-1:]))
-    return proposal.next_revision(files)
+            return None
+        hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.id in undone.hunks)
+        update = {"state": HunkState.PENDING, "decisions": change.decisions[:-1], "hunks": hunks}
+        return replace_versions(change, undone.base, undone.result, undone.old_path, **update)
+
+    return _reopen_files(contents, proposal, reopen)
 
 
 def _new_decision(
@@ -340,7 +324,6 @@ def _count_file_lines(
 
 
 def _revert_transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:
-    """Return the transitions from the disk to `result` at `path`."""
     if path != change.path:
         return [PathTransition(change.path, change.result, None, path), PathTransition(path, None, result)]
     return [] if is_same_version(change.result, result) else [PathTransition(path, change.result, result)]

@@ -258,7 +258,7 @@ def _exclude_steps(
     steps: Mapping[str, Sequence[DecidedFileVersions]],
     overlay: Overlay | None = None,
 ) -> UnsignedChanges:
-    """Return the changes without those of the steps; hunks that `over` already has are not counted."""
+    """Return the changes without those of the steps; hunks that `overlay` already has are not counted."""
     remaining: list[PathChange] = []
     signer_ids: set[str] = set()
     count = 0
@@ -350,14 +350,7 @@ def _reapply_step(step: DecidedFileVersions, present: FileOrLink | None, git: Fi
 def _drop_reverted_lines(
     git: FileOrLink | None, signed: FileOrLink | None, present: FileOrLink | None, *, connected: bool
 ) -> FileOrLink | None:
-    """Return the signed version without what the user has reverted since.
-
-    Args:
-        git: Git's version.
-        signed: Git's version with all signed changes.
-        present: The version now.
-        connected: Whether an approval began or ended with git's version.
-    """
+    """Return the signed version without what the user has reverted since; as `approved_lines_still_present`."""
     if present == git:
         return git
     if signed is None or present is None or git is None:
@@ -423,10 +416,7 @@ def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dic
     steps: dict[str, list[DecidedFileVersions]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
-            base, result = (
-                FileOrLink(contents.get(version), version.mode) if version else None
-                for version in (change.base, change.result)
-            )
+            base, result = contents.load_file(change.base), contents.load_file(change.result)
             if change.old_path:
                 steps.setdefault(change.old_path, []).append(DecidedFileVersions(proposal.id, base, None))
                 base = None

@@ -36,9 +36,7 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 @dataclass(frozen=True, slots=True)
 class UndoRedoStep:
-    """A step of an undo or redo for one file: from `expected` to `target`; a rename moves it from `source` to
-    `path`.
-    """
+    """A step of an undo or redo for one file: from `expected` at `source` to `target` at `path`."""
 
     source: str
     path: str
@@ -179,7 +177,7 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
         return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
         return _reopen_denied(proposals, proposal, circumstances)
-    records = effective_records(proposals.journal_records(proposal))
+    records = effective_records(proposals.store.journal_records(proposal=proposal.id))
     latest_decision = proposal.last.decision if proposal.last else ""
     if proposal.has_denied_part and (not records or latest_decision in ("denied", "reopened")):
         return _reopen_part(proposals, proposal, circumstances)
@@ -206,7 +204,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
         NothingToUndo: it is not undone.
         UndoConflict: a file has changed in the same places, or is not where it should be.
     """
-    records = undone_records(proposals.journal_records(proposal))
+    records = undone_records(proposals.store.journal_records(proposal=proposal.id))
     if proposal.state is not ProposalState.UNDONE or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
     _, transitions = _simulate(proposals, proposal, redo_steps(records), "redone")
@@ -252,7 +250,10 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     reopened = reopening.reopen_decision(proposals.contents, proposal, decision)
     hunk_ids = _newly_pending_hunks(proposal, reopened)
     is_whole = len(hunk_ids) == len(reopened.hunks)
-    record = next((each for each in proposals.journal_records(proposal) if _is_record_of(each, decision)), None)
+    record = next(
+        (each for each in proposals.store.journal_records(proposal=proposal.id) if _is_record_of(each, decision)),
+        None,
+    )
     reopened = reopened.model_copy(update={"reopened": is_whole and record is not None})
     reopened = with_state(reopened, compute_state(reopened)).with_decision(
         "reopened", hunks=[] if is_whole else hunk_ids, circumstances=circumstances
@@ -280,7 +281,6 @@ def _newly_pending_hunks(before: Proposal, after: Proposal) -> list[str]:
 
 
 def _is_record_of(record: JournalRecord, decision: int) -> bool:
-    """Return whether a record carried out the decision with this number."""
     if record.state != "done" or record.action != "apply":
         return False
     last = Proposal.model_validate_json(record.after_proposal).last

@@ -11,7 +11,7 @@ from app.proposals.files.overlay import ContentStore, is_same_version, read_pend
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_changed_lines
-from app.proposals.values.models import FileChange, FileVersion, Proposal
+from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
@@ -64,22 +64,17 @@ def proposal_versions_to_check(
     choice = decision_outcomes.make_decision_scope(proposal, hunks)
     changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
     if proposal.on_disk:
-        on_disk = {change.path: file for change in changes if (file := filesystem.read(change.path)) is not None}
-        every_hunk = {hunk.id for change in changes for hunk in change.hunks}
-        return replace(
-            _on_disk_versions(contents, changes),
-            hunks={
-                change.path: _chosen_line_ranges(change, every_hunk)
-                for change in changes
-                if change.path in on_disk and is_same_version(on_disk[change.path].version, change.result)
-            },
-        )
+        versions = _on_disk_versions(contents, changes)
+        ranges = {}
+        for change in changes:
+            file = filesystem.read(change.path)
+            if file is not None and is_same_version(file.version, change.result):
+                ranges[change.path] = _chosen_line_ranges(change, {hunk.id for hunk in change.hunks})
+        return replace(versions, hunks=ranges)
     try:
         transitions = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
         before: PendingFiles = {}
-        after = {
-            step.path: None if step.after is None else _read_version(contents, step.after) for step in transitions
-        }
+        after = {step.path: contents.load_file(step.after) for step in transitions}
     except StackedProposal:
         older = older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
@@ -98,7 +93,7 @@ def proposal_versions_to_check(
             for change in changes
             if (content := after.get(change.path)) is not None
             and (shown_version := decision_outcomes.approved_content(contents, change, choice)) is not None
-            and content == _read_version(contents, shown_version)
+            and content == contents.load_file(shown_version)
         },
     )
 
@@ -136,16 +131,16 @@ def overlay_with_hunks(
             version = decision_outcomes.approved_content(contents, change, choice)
             if change.old_path and change.old_path != change.path:
                 overlay[change.old_path] = None
-            overlay[change.path] = None if version is None else _read_version(contents, version)
+            overlay[change.path] = contents.load_file(version)
     return overlay
 
 
 def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -> VersionsToCheck:
-    """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
+    """Return the versions for changes already on disk: the disk itself with them, their bases without."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
-            before[change.old_path or change.path] = _read_version(contents, change.base)
+            before[change.old_path or change.path] = contents.load_file(change.base)
     return VersionsToCheck(
         after={},
         before=before,
@@ -158,9 +153,7 @@ def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft:
     """Return the versions for a draft. Raises MissingContent."""
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
     before = _pending_contents(contents, older_pending_proposals(store, draft_files.keys(), sys.maxsize))
-    edits = {
-        path: None if file.data is None else FileOrLink(file.data, file.mode) for path, file in draft_files.items()
-    }
+    edits = {path: file.content for path, file in draft_files.items()}
     return VersionsToCheck(
         after={**before, **edits},
         before=before,
@@ -186,10 +179,6 @@ def older_pending_proposals(store: ProposalStore, paths: Collection[str], number
                 found[its_number] = proposal
                 frontier.append((proposal_paths(proposal), its_number))
     return [found[its_number] for its_number in sorted(found)]
-
-
-def _read_version(contents: ContentStore, version: FileVersion) -> FileOrLink:
-    return FileOrLink(contents.get(version), version.mode)
 
 
 def _pending_contents(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:

@@ -42,6 +42,15 @@ def make_file_change(
     return recompute_hunks(contents, change, next_number=next_number)
 
 
+def replace_versions(
+    change: FileChange, base: FileVersion | None, result: FileVersion | None, old_path: str, **update: object
+) -> FileChange:
+    """Return the change as the edit from `base` to `result`, with other updated fields; its hunks stay."""
+    versions = {"base": base, "result": result, "origin_base": base, "origin_result": result}
+    op = file_operation(old_path, base, result)
+    return change.model_copy(update={**versions, "old_path": old_path, "op": op, **update})
+
+
 def recompute_hunks(
     contents: ContentStore,
     change: FileChange,

@@ -97,9 +97,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SYNC_ERRORS = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of `os.fsync` for a folder where it is unsupported, for instance in a folder shared with a virtual
-machine.
-"""
+"""Errors of `os.fsync` for a folder where it is unsupported, for instance one shared with a virtual machine."""
 MAX_CHANGED_FILE_BYTES = 100_000_000
 """Maximum bytes of a file in a proposal; git hosts accept no larger one either."""
 _MAX_KEPT_BYTES = 20 * 1024 * 1024
@@ -281,9 +279,7 @@ class PosixFilesystem:
         return FileNode(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """Return the file or link; None if there is none. Raise OSError (EFBIG) over a limit, before the file is
-        read.
-        """
+        """Return the file or link, None if there is none; raise OSError (EFBIG), unread, over a limit."""
         try:
             with _ParentFolder(self, path) as at:
                 if link := _read_link(at.name, at.folder):
@@ -333,10 +329,8 @@ class PosixFilesystem:
 
     def exchange(self, path: str, temp: str) -> None:
         """Exchange the files at a path and at a temporary name."""
-        from app.proposals.files import filesystem as renames
-
         with _ParentFolder(self, path) as one, _ParentFolder(self, temp) as other:
-            if renames.exchange_names(one.folder, one.name, other.folder, other.name):
+            if exchange_names(one.folder, one.name, other.folder, other.name):
                 return
         self.move_to_temp(path, second_exchange_temp_name(temp))
         self.move_to_path(temp, path)
@@ -349,10 +343,8 @@ class PosixFilesystem:
 
     def move_to_path(self, temp: str, path: str) -> None:
         """Move the file at a temporary name to a path."""
-        from app.proposals.files import filesystem as renames
-
         with _ParentFolder(self, temp) as source, _ParentFolder(self, path) as target:
-            renames.move_to_free_name(source.folder, source.name, target.folder, target.name)
+            move_to_free_name(source.folder, source.name, target.folder, target.name)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""

@@ -12,12 +12,10 @@ from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, list_fi
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileVersion
-from app.proposals.values.pending_paths import PendingPath, PendingPaths, is_undecided, parent_folders
+from app.proposals.values.pending_paths import PendingPath, PendingPaths, parent_folders
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink
-
-__all__ = ["ContentStore", "Overlay", "OverlayFile", "is_same_version", "is_undecided", "parent_folders"]
 
 CACHE_BYTES = 64 * 1024 * 1024
 """Maximum bytes of file content in memory, for stored and for other content each."""
@@ -159,6 +157,10 @@ class ContentStore:
             self._remember_stored(version.sha256, data)
         return data
 
+    def load_file(self, version: FileVersion | None) -> FileOrLink | None:
+        """Return the file of a version, with its bytes; None for no file. Raises MissingContent."""
+        return None if version is None else FileOrLink(self.get(version), version.mode)
+
     def _find_cached(self, sha256: str) -> bytes | None:
         data = self._read.get(sha256)
         return self._stored.get(sha256) if data is None else data
@@ -229,9 +231,11 @@ class Overlay:
             OSError: the file cannot be read; EFBIG, before it is read, if it has more than `limit` bytes.
         """
         if entry := self.pending.get(path):
-            if entry.version is not None and limit is not None and entry.version.size > limit:
+            if entry.version is None:
+                return None
+            if limit is not None and entry.version.size > limit:
                 raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
-            return None if entry.version is None else self.contents.get(entry.version)
+            return self.contents.get(entry.version)
         file = self.read_disk(path, limit)
         return file.data if file else None
 

@@ -27,6 +27,16 @@ class PathMismatch(Exception):
     """A path does not contain what the plan expects."""
 
 
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C, SIGTERM and SIGHUP: a half-written apply would stay until the next start."""
+    before = block_interrupts()
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class JournalApplier:
     """Applies journal records under the workspace lock, and rolls them back."""
 
@@ -36,6 +46,7 @@ class JournalApplier:
         self._contents = contents
         self.rollback = Rollback(filesystem, contents)
 
+    @_interrupts_blocked()
     def apply_record(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         """Apply a record that passed the preflight; SIGINT, SIGTERM and SIGHUP are blocked meanwhile.
 
@@ -51,10 +62,6 @@ class JournalApplier:
             ApplyFailed: every file is as it was before.
             RecoveryNeeded: the rollback failed too; `recover_records` finishes it later.
         """
-        with _interrupts_blocked():
-            return self._apply(record, proposal, before)
-
-    def _apply(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         try:
             record = self._store.open_journal_record(record)
         except Exception as error:
@@ -151,18 +158,6 @@ class JournalApplier:
         with suppress(Exception):
             self._store.close_journal_record(record.model_copy(update={"state": "rolled_back"}), before)
         return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay until the next
-    start.
-    """
-    before = block_interrupts()
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def describe_os_error(error: BaseException) -> str:
@@ -288,9 +283,7 @@ def check_record_against_disk(
         needed = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
         if needed > (free := filesystem.free_bytes()):
             raise _Unfit(f"the disk is full: {needed:,} bytes are needed, {free:,} are free; make room first")
-    except _Unfit as error:
-        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}.") from error
-    except (OSError, WorkspaceError) as error:
+    except (_Unfit, OSError, WorkspaceError) as error:
         raise ApplyFailed(
             f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
         ) from error

@@ -100,9 +100,7 @@ def plan_journal_record(
 
 
 def displaced_file_name(record: JournalRecord, entry: JournalEntry) -> str:
-    """Return the name for another program's file that stays beside its path, because it cannot have the path
-    again.
-    """
+    """Return the name for another program's file that stays beside its path, which is taken."""
     token, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP_PREFIX).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{token[:4]}{number}"
     name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _MAX_NAME_BYTES - len(suffix)]
@@ -156,9 +154,7 @@ def _make_entry(kind: Callable[[str], Kind], step: PathTransition, written: set[
 
 
 def _temp_folder(kind: Callable[[str], Kind], step: PathTransition, written: set[str]) -> str:
-    """Return the folder for the temporary file: that of the path, or the nearest one above that exists and remains a
-    folder.
-    """
+    """Return the folder for the temporary file: that of the path, or the nearest above that is and stays one."""
     above = parent_folders(step.path)
     for index, folder in enumerate(above):
         if folder in written or kind(folder) != "folder":

@@ -165,9 +165,7 @@ class Rollback:
         return kept
 
     def sync_folders(self, record: JournalRecord) -> None:
-        """Sync all names to disk: of folders that lost or got a file, and of those above created or removed
-        folders.
-        """
+        """Sync to disk all folders that lost or got a file, and those above created or removed folders."""
         folders = {name.rpartition("/")[0] for entry in record.entries for name in (entry.path, entry.temp)}
         folders |= {folder.rpartition("/")[0] for folder in (*record.made_folders, *record.dropped_folders)}
         for folder in sorted(folders):
@@ -251,9 +249,7 @@ class Rollback:
         return True
 
     def _is_free(self, record: JournalRecord, path: str) -> bool:
-        """Return whether a file can be moved to a path; missing folders are created again, with their old
-        permissions.
-        """
+        """Return whether a file can be moved to a path; create missing folders, with their old permissions."""
         if self._filesystem.stat_node(path) is not None:
             return False
         for folder in parent_folders(path):
@@ -325,7 +321,6 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
 
 
 def _old_content_temp(entry: JournalEntry) -> str:
-    """Return the temporary name for restoring old content."""
     return f"{entry.temp}+"
 
 

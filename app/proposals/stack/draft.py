@@ -381,9 +381,7 @@ class Draft:
         """Return all files that differ from the disk: by pending proposals or by this draft's own edits."""
         with self._lock:
             files = read_pending_files(self._contents, self._overlay().pending.all())
-            for path, file in self.changed_paths.items():
-                files[path] = None if file.data is None else FileOrLink(file.data, file.mode)
-            return files
+            return files | {path: file.content for path, file in self.changed_paths.items()}
 
     def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add changes that a command has made to the files as this draft showed them.
@@ -459,7 +457,6 @@ class Draft:
     def _set_file(
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
     ) -> EditReport:
-        """Change one path and report the difference."""
         self.recipe = None
         before = self._files.content(overlay, path)
         file = self._files.get_or_add(overlay, path)
@@ -495,7 +492,6 @@ def _version(data: bytes | None, mode: int) -> FileVersion | None:
 
 
 def _describe_edit(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
-    """Return the report of one edit for the model."""
     if result is None:
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]

@@ -12,6 +12,7 @@ from app.proposals.journal.apply import find_case_clash
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
+from app.sandbox.captured_changes import FileOrLink
 
 
 @dataclass(slots=True)
@@ -28,6 +29,11 @@ class DraftFile:
     links: int = 1
     matches: list[EditMatch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def content(self) -> FileOrLink | None:
+        """Return the file as the draft has it; None if the draft removes it."""
+        return None if self.data is None else FileOrLink(self.data, self.mode)
 
     @property
     def has_changes(self) -> bool:
@@ -77,9 +83,7 @@ class DraftFiles:
         return file.data if file else overlay.content(path, limit)
 
     def editable_content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
-        """Return the content of a file to edit, of at most `limit` bytes; raise EditRefused if it cannot be
-        edited.
-        """
+        """Return the content of a file, at most `limit` bytes; raise EditRefused if it cannot be edited."""
         try:
             data = self.content(overlay, path, limit)
         except OSError as error:
@@ -125,7 +129,6 @@ class DraftFiles:
         return file is not None and file.data is not None
 
     def _changed_below(self, folder: str) -> Iterator[str]:
-        """Yield the paths below a folder that the draft has changed."""
         for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
             if not self._sorted[at].startswith(f"{folder}/"):
                 return

@@ -100,9 +100,7 @@ def _split_hunk(base: Document, result: Document, hunk: Hunk, selected: Selected
 def _ordered_lines(
     base: Document, result: Document, hunk: Hunk, selected: SelectedLines
 ) -> Iterator[tuple[bool, bool]]:
-    """Yield the lines of a hunk in the order in which a partial choice writes them: whether a line is a removed one,
-    and whether it was selected.
-    """
+    """Yield the lines of a hunk in the order of a partial choice: whether a line is removed, whether selected."""
     old = [(True, line in selected.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
     new = [(False, line in selected.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
     if not any(is_selected for _, is_selected in old):
@@ -121,9 +119,7 @@ def _ordered_lines(
 
 
 def _free_id(change: FileChange, base: Document, result: Document, piece: Hunk, taken: Collection[str]) -> str:
-    """Return an id for a piece, as a comparison of the two texts would give it, that no other hunk of the file
-    has.
-    """
+    """Return an id for a piece, as for a hunk of the two texts, that no other hunk of the file has."""
     removed = b"".join(base.lines[piece.old_start : piece.old_start + piece.old_count])
     added = b"".join(result.lines[piece.new_start : piece.new_start + piece.new_count])
     count = 0

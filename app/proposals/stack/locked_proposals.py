@@ -21,7 +21,7 @@ from app.proposals.journal.journal import Action, PathTransition, plan_journal_r
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
-from app.proposals.values.proposal_store import JournalRecord, ProposalStore
+from app.proposals.values.proposal_store import ProposalStore
 from app.workspace.paths import Workspace
 
 WAIT_SECONDS = 15.0
@@ -115,7 +115,7 @@ class LockedProposals:
         self.store = store
         self.contents = ContentStore(store)
         self.filesystem = filesystem
-        self._lock = WorkspaceLock(lock_path)
+        self.lock = WorkspaceLock(lock_path)
         self._applier = JournalApplier(filesystem, store, self.contents)
         self._notify = notify
         self._is_in_use = in_use
@@ -126,10 +126,8 @@ class LockedProposals:
 
     @contextmanager
     def lock_for_writing(self) -> Iterator[None]:
-        """Hold the lock, after finishing the work of processes that died. Raises DiskFailed for an OSError in the
-        block.
-        """
-        with self._lock.hold():
+        """Hold the lock, after finishing the work of dead processes; an OSError in the block becomes DiskFailed."""
+        with self.lock.hold():
             if self.store.journal_records(state="open"):
                 for line in recover_records(self.store, self._applier.rollback):
                     if line not in self._reported:
@@ -146,17 +144,13 @@ class LockedProposals:
 
     def recover(self) -> list[str]:
         """Finish interrupted work; return one line for each apply that was rolled back or completed."""
-        with self._lock.hold():
+        with self.lock.hold():
             try:
                 lines = recover_records(self.store, self._applier.rollback)
                 self._reported.update(lines)
                 return lines
             finally:
                 self.filesystem.close()
-
-    def wait_until_idle(self) -> None:
-        """Wait until nothing is being decided or staged here, but not longer than others wait for the lock."""
-        self._lock.wait_until_free()
 
     def check_not_in_use(self) -> None:
         """Raise WorkspaceBusy while a command runs directly on the files, which will be restored."""
@@ -197,10 +191,6 @@ class LockedProposals:
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {advice}.")
         return proposal
 
-    def journal_records(self, proposal: Proposal) -> Sequence[JournalRecord]:
-        """Return all journal records of a proposal, newest first."""
-        return self.store.journal_records(proposal=proposal.id)
-
     # Saving
 
     def save(self, *proposals: Proposal) -> None:
@@ -233,9 +223,7 @@ class LockedProposals:
         return restack_proposals(self.filesystem, self.contents, older)[0]
 
     def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:
-        """Re-base the other proposals after a decision; return the changed ones. Errors are ignored: the decision
-        stands.
-        """
+        """Re-base the other proposals after a decision, ignoring errors; return the changed ones."""
         with suppress(Exception):
             return tuple(other for other in self.rebase_pending(proposal_paths(decided)) if other.id != decided.id)
         return ()
@@ -254,7 +242,7 @@ class LockedProposals:
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        modes = {} if action == "apply" else recorded_folder_modes(self.journal_records(before))
+        modes = {} if action == "apply" else recorded_folder_modes(self.store.journal_records(proposal=before.id))
         record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (

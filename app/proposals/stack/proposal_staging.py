@@ -311,20 +311,11 @@ def mark_hunks_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) ->
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:
         return proposal
-    return proposal.model_copy(
-        update={
-            "files": tuple(
-                change.model_copy(
-                    update={
-                        "hunks": tuple(
-                            hunk.model_copy(update={"repeat_of": denied.get(hunk.id, "")}) for hunk in change.hunks
-                        )
-                    }
-                )
-                for change in proposal.files
-            )
-        }
-    )
+    files: list[FileChange] = []
+    for change in proposal.files:
+        hunks = (hunk.model_copy(update={"repeat_of": denied.get(hunk.id, "")}) for hunk in change.hunks)
+        files.append(change.model_copy(update={"hunks": tuple(hunks)}))
+    return proposal.model_copy(update={"files": tuple(files)})
 
 
 def _make_draft_file(overlay: Overlay, path: str, data: bytes | None, change: FileChange) -> DraftFile:

@@ -87,9 +87,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
 
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
-    """Return the changes of a proposal that do not fit the present files, by path; arguments as for
-    `rebase_proposal`.
-    """
+    """Return by path the changes that do not fit the present files; arguments as for `rebase_proposal`."""
     if proposal.on_disk:
         overlay = overlay.disk_only()
     conflicts: dict[str, RebaseConflict] = {}
@@ -242,9 +240,7 @@ def _rebase_creation(
         return None, result, False
     if _same_bytes(current, result):
         return current, current, True
-    raise RebaseConflict(
-        f"{change.path} exists now, with other content", _whole_conflict(overlay, None, current, result)
-    )
+    raise RebaseConflict(f"{change.path} exists now, with other content", _whole_conflict(overlay, current, result))
 
 
 def _rebase_deletion(
@@ -307,17 +303,15 @@ def _merge_versions(
     return overlay.contents.add(merged, mode)
 
 
-def _whole_conflict(
-    overlay: Overlay, base: FileVersion | None, current: FileVersion, result: FileVersion | None
-) -> tuple[Conflict, ...]:
+def _whole_conflict(overlay: Overlay, current: FileVersion, result: FileVersion | None) -> tuple[Conflict, ...]:
     try:
-        sides = [Document(overlay.contents.get(version)) for version in (base, current, result)]
+        sides = [Document(overlay.contents.get(version)) for version in (current, result)]
     except MissingContent:
         return ()
     if any(side.is_binary for side in sides):
         return ()
-    old, disk, proposed = (_display_lines(side.lines) for side in sides)
-    return (Conflict(line=1, base=old, disk=disk, proposed=proposed),)
+    disk, proposed = (_display_lines(side.lines) for side in sides)
+    return (Conflict(line=1, base=(), disk=disk, proposed=proposed),)
 
 
 def _display_lines(lines: tuple[bytes, ...]) -> tuple[str, ...]:

@@ -160,9 +160,7 @@ class StackCache:
             return self._pending
 
     def get_stack(self, paths: Collection[str]) -> ProposalStack:
-        """Return the pending proposals related to some paths, each re-based on those before it; changed ones are
-        saved.
-        """
+        """Return the re-based pending proposals that are related to some paths; changed ones are saved."""
         if cached := self._cached_stack(paths):
             return cached
         disk = RecordingReader(self._filesystem)

@@ -185,9 +185,7 @@ class FileChange(FrozenModel):
     on_disk: bool = False
     """Whether the disk has the result already: an approval keeps it and writes nothing, a denial writes the base."""
     origin_base: FileVersion | None = None
-    """The version to which the edit was made; re-bases start from it and `origin_result`, so that they never
-    drift.
-    """
+    """The version to which the edit was made; each re-base starts from it and `origin_result`, without drift."""
     origin_result: FileVersion | None = None
     """The result of the edit of `origin_base`; both change when the user decides on a part."""
     state: HunkState = HunkState.PENDING
@@ -349,9 +347,7 @@ class Proposal(FrozenModel):
 
     @property
     def has_denied_part(self) -> bool:
-        """Return whether hunks were decided without a write while others are pending, and can become pending
-        again.
-        """
+        """Return whether hunks decided without a write can become pending again, beside the pending ones."""
         return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
             change.denied or change.decisions for change in self.files
         )

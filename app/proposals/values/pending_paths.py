@@ -8,9 +8,7 @@ from threading import RLock
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 
 _MAX_OLDEST_IDS = 4
-"""Number of oldest proposals on one path that are named, besides the latest: each stores the ids of those below
-it.
-"""
+"""Maximum oldest proposals of a path that are named, besides the latest: each stores the ids below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,6 @@ _NOTHING = PendingPath(None, ())
 
 
 def _pending_after(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
-    """Return the pending content of a path after a further proposal."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.sole_author_session(change)}
     return PendingPath(change.result, _append_id(below, proposal), tuple(names), authors, proposal.created)

@@ -14,9 +14,7 @@ _CUT_MARK = "\n[cut]"
 
 
 def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return the text, cut at a character boundary so that it fits into `limit` bytes of UTF-8 with a mark at its
-    end.
-    """
+    """Return the text in at most `limit` bytes of UTF-8, cut between characters and marked if it was longer."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return data.decode("utf-8")

@@ -87,9 +87,7 @@ class ProposalStore(Protocol):
         ...
 
     def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
-        """Store these bytes in one transaction; return the SHA-256 hex of each. Bytes that are stored already cost
-        nothing.
-        """
+        """Store these bytes in one transaction, new ones only; return the SHA-256 hex of each."""
         ...
 
     def read_blob(self, sha256: str) -> bytes:

@@ -6,7 +6,7 @@ tamper-proof: the owner of the machine can write all of it again.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -211,8 +211,8 @@ def make_record_entry(
         ignored=decided.ignored,
         recipe=_recorded_recipe(proposed),
         decision=last.decision,
-        files=_written_files(written, git_blob_id)
-        or _files_kept_on_disk(decided, last, git_blob_id)
+        files=tuple(_written_files(written, git_blob_id))
+        or tuple(_files_kept_on_disk(decided, last, git_blob_id))
         or tuple(RecordedFile(path=file.path) for file in last.files),
         hunks=collect_hunk_states(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
@@ -270,65 +270,62 @@ def git_blob_id(data: bytes, algorithm: str = "sha1") -> str:
 
 
 def _hash_and_mode(version: FileVersion | None) -> tuple[str, str]:
-    return ("", "") if version is None else (version.sha256, f"{version.mode:o}" if version.mode is not None else "")
+    return ("", "") if version is None else (version.sha256, f"{version.mode:o}")
 
 
-def _written_files(written: Iterable[JournalEntry], git_blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
-    files: list[RecordedFile] = []
+def _written_files(written: Iterable[JournalEntry], git_blob_id: Callable[[str], str]) -> Iterator[RecordedFile]:
     for entry in written:
-        before, after = entry.before or "", entry.after or ""
-        base_fields = _version_fields("base", before, git_blob_id, entry.before_mode)
-        result_fields = _version_fields("result", after, git_blob_id, entry.after_mode)
-        if entry.op is FileOperation.RENAME:
-            files += (
-                RecordedFile(path=entry.path, **base_fields),
-                RecordedFile(path=entry.new_path, **result_fields),
-            )
-        else:
-            files.append(RecordedFile(path=entry.path, **base_fields, **result_fields))
-    return tuple(files)
+        base = _version_fields("base", entry.before, entry.before_mode, git_blob_id)
+        result = _version_fields("result", entry.after, entry.after_mode, git_blob_id)
+        new_path = entry.new_path if entry.op is FileOperation.RENAME else entry.path
+        yield from _recorded_files(entry.path, new_path, base, result)
 
 
-def _version_fields(name: str, sha256: str, git_blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
-    """Return the fields of a recorded file for one of its two versions."""
+def _files_kept_on_disk(
+    decided: Proposal, last: LastDecision, git_blob_id: Callable[[str], str]
+) -> Iterator[RecordedFile]:
+    """Yield the files of which a part on disk was kept: the base, and the base with that part."""
+    if last.decision not in ("approved", "partly_approved"):
+        return
+    for change in decided.files:
+        for part in change.decisions[-1:]:
+            if part.decision == last.number:
+                base, left = part.base, part.left
+                base_fields = _version_fields("base", base.sha256, base.mode, git_blob_id) if base else {}
+                result_fields = _version_fields("result", left.sha256, left.mode, git_blob_id) if left else {}
+                yield from _recorded_files(part.old_path or change.path, change.path, base_fields, result_fields)
+
+
+def _version_fields(
+    name: str, sha256: str | None, mode: int | None, git_blob_id: Callable[[str], str]
+) -> dict[str, str]:
     if not sha256:
         return {}
     octal = f"{mode:o}" if mode is not None else ""
     return {name: git_blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
 
 
-def _files_kept_on_disk(
-    decided: Proposal, last: LastDecision, git_blob_id: Callable[[str], str]
+def _recorded_files(
+    old_path: str, path: str, base: dict[str, str], result: dict[str, str]
 ) -> tuple[RecordedFile, ...]:
-    """Return the files of which a part on disk was kept: the base, and the base with that part."""
-    files: list[RecordedFile] = []
-    for change in decided.files:
-        for part in change.decisions[-1:]:
-            if part.decision != last.number or last.decision not in ("approved", "partly_approved"):
-                continue
-            base, left = part.base, part.left
-            base_fields = _version_fields("base", base.sha256, git_blob_id, base.mode) if base else {}
-            result_fields = _version_fields("result", left.sha256, git_blob_id, left.mode) if left else {}
-            if part.old_path:
-                files.append(RecordedFile(path=part.old_path, **base_fields))
-                base_fields = {}
-            files.append(RecordedFile(path=change.path, **base_fields, **result_fields))
-    return tuple(files)
+    if old_path == path:
+        return (RecordedFile(path=path, **base, **result),)
+    return RecordedFile(path=old_path, **base), RecordedFile(path=path, **result)
 
 
 def collect_hunk_states(proposal: Proposal) -> RecordedHunkStates:
     """Return the states of a proposal's hunks, and of its files without hunks."""
-    numbers: dict[HunkState, list[int]] = {}
-    for hunk in proposal.hunks:
-        numbers.setdefault(hunk.state, []).append(hunk.number)
-    files: dict[HunkState, list[str]] = {}
-    for change in proposal.files:
-        if not change.hunks:
-            files.setdefault(change.state, []).append(change.path)
+
+    def hunks(state: HunkState) -> tuple[int, ...]:
+        return tuple(hunk.number for hunk in proposal.hunks if hunk.state is state)
+
+    def files(state: HunkState) -> tuple[str, ...]:
+        return tuple(change.path for change in proposal.files if not change.hunks and change.state is state)
+
     return RecordedHunkStates(
-        approved=tuple(numbers.get(HunkState.APPLIED, ())),
-        denied=tuple(numbers.get(HunkState.DENIED, ())),
-        waiting=tuple(numbers.get(HunkState.PENDING, ())),
-        approved_files=tuple(files.get(HunkState.APPLIED, ())),
-        denied_files=tuple(files.get(HunkState.DENIED, ())),
+        approved=hunks(HunkState.APPLIED),
+        denied=hunks(HunkState.DENIED),
+        waiting=hunks(HunkState.PENDING),
+        approved_files=files(HunkState.APPLIED),
+        denied_files=files(HunkState.DENIED),
     )

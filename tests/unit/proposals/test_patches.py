@@ -382,8 +382,10 @@ def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     with pytest.raises(ProposalError, match="Git did not commit") as caught:
         commit_proposal(site.root, site.service.get(proposal.id))
     assert "\n" not in str(caught.value)
+    done = site.service.get(proposal.id)
+    many = tuple(done.files[0].model_copy(update={"path": "x" * 100_000 + str(n)}) for n in range(40))
     with pytest.raises(CommitFailed, match=r"can't be run \(Argument list too long\)"):
-        commit_proposal(site.root, site.service.get(proposal.id), ["x" * 100_000 + str(n) for n in range(40)])
+        commit_proposal(site.root, done.model_copy(update={"files": many}))
 
 
 def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
