@@ -14,7 +14,7 @@ import httpx2
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge
 
-ACCEPTED = {"Accept-Encoding": "identity"}
+ACCEPT_HEADERS = {"Accept-Encoding": "identity"}
 """Header that requests uncompressed bodies."""
 _PIECE_BYTES = 2**16
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -30,34 +30,34 @@ async def limit_body_size(response: httpx2.Response) -> None:
         httpx2.DecodingError: its compression is not supported.
     """
     encodings = [one.strip().lower() for one in response.headers.get("content-encoding", "identity").split(",")]
-    packed = [one for one in encodings if one not in ("", "identity")]
-    if packed and (len(packed) > 1 or packed[0] not in ("gzip", "x-gzip", "deflate")):
-        raise httpx2.DecodingError(f"it is encoded as {', '.join(packed)}, which was not asked for")
-    if packed:
+    compressed = [one for one in encodings if one not in ("", "identity")]
+    if compressed and (len(compressed) > 1 or compressed[0] not in ("gzip", "x-gzip", "deflate")):
+        raise httpx2.DecodingError(f"it is encoded as {', '.join(compressed)}, which was not asked for")
+    if compressed:
         del response.headers["content-encoding"]
     response.encoding = "utf-8"
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _LimitedStream(response.stream, *_choose_limit(response), packed=bool(packed))
+    response.stream = _LimitedStream(response.stream, *_choose_limit(response), compressed=bool(compressed))
 
 
 def _choose_limit(response: httpx2.Response) -> tuple[int, str]:
     if response.status_code >= 300:
-        return bounded_stream.MAX_ERROR, f"an error ({response.status_code})"
+        return bounded_stream.MAX_ERROR_BYTES, f"an error ({response.status_code})"
     return (
-        (bounded_stream.MAX_LISTING, "a list of models")
+        (bounded_stream.MAX_LISTING_BYTES, "a list of models")
         if response.request.method == "GET"
-        else (bounded_stream.MAX_BODY, "a response")
+        else (bounded_stream.MAX_BODY_BYTES, "a response")
     )
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
     """The decompressed bytes of a body; raises `ResponseTooLarge` at the limit."""
 
-    def __init__(self, raw: httpx2.AsyncByteStream, limit: int, what: str, *, packed: bool) -> None:
+    def __init__(self, raw: httpx2.AsyncByteStream, limit: int, what: str, *, compressed: bool) -> None:
         self._raw = raw
         self._limit = limit
         self._description = what
-        self._decompress = _Decompressor().feed if packed else None
+        self._decompress = _Decompressor().feed if compressed else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -79,26 +79,26 @@ class _Decompressor:
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._has_started = False
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
+    def feed(self, compressed: bytes) -> Iterator[bytes]:
         """Yield the next decompressed bytes. Raises `httpx2.DecodingError`."""
         try:
-            while packed:
+            while compressed:
                 if self._inflater.eof:
                     # The body may consist of several compressed streams.
                     self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
-                yield self._inflate(packed)
-                packed = self._inflater.unconsumed_tail or self._inflater.unused_data
+                yield self._inflate(compressed)
+                compressed = self._inflater.unconsumed_tail or self._inflater.unused_data
         except zlib.error as damage:
             raise httpx2.DecodingError(str(damage)) from damage
 
-    def _inflate(self, packed: bytes) -> bytes:
+    def _inflate(self, compressed: bytes) -> bytes:
         try:
-            return self._inflater.decompress(packed, _PIECE_BYTES)
+            return self._inflater.decompress(compressed, _PIECE_BYTES)
         except zlib.error:
             if self._has_started:
                 raise
             # By the standard, "deflate" means zlib format, but some servers send raw deflate.
             self._inflater = zlib.decompressobj(_RAW_DEFLATE)
-            return self._inflater.decompress(packed, _PIECE_BYTES)
+            return self._inflater.decompress(compressed, _PIECE_BYTES)
         finally:
             self._has_started = True

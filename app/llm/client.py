@@ -80,8 +80,8 @@ class ResponseReader:
                     break
         except AttemptFailed as failure:
             failed = failure
-        except ResponseTooLarge as endless:
-            failed = AttemptFailed(self._describer.describe_oversized_response(endless))
+        except ResponseTooLarge as too_large:
+            failed = AttemptFailed(self._describer.describe_oversized_response(too_large))
         yield from deltas.pop_all()
         if failed is not None:
             raise failed
@@ -281,13 +281,13 @@ class ModelClient:
         self._learned_profile.forget_expired()
         if closing and (checked := await self._take_template_result()) is not None:
             yield checked
-        lessons = RequestCorrections(self.profile)
+        request_corrections = RequestCorrections(self.profile)
         while True:
-            payload = await asyncio.to_thread(build, lessons.profile)
-            if await self._fetch_missing_facts(payload, lessons):
+            payload = await asyncio.to_thread(build, request_corrections.profile)
+            if await self._fetch_missing_facts(payload, request_corrections):
                 yield ProfileCorrected(self.profile, NO_IMAGES)
-                payload = await asyncio.to_thread(build, lessons.profile)
-            request = SentRequest(self.endpoint.model, lessons.profile, payload)
+                payload = await asyncio.to_thread(build, request_corrections.profile)
+            request = SentRequest(self.endpoint.model, request_corrections.profile, payload)
             wire, fields = request.wire, request.make_body()
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
@@ -297,14 +297,14 @@ class ModelClient:
                         # Now the server has loaded its model and answers quickly.
                         self._start_template_check()
                         if isinstance(update, ResponseCompleted):
-                            for correction in self._learn_confirmed_corrections(lessons):
+                            for correction in self._learn_confirmed_corrections(request_corrections):
                                 yield correction
                         yield update
                 return
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
-            self._learn_from_failure(failure, lessons)
-            if lessons.try_correction(failure, payload):
+            self._learn_from_failure(failure, request_corrections)
+            if request_corrections.try_correction(failure, payload):
                 attempt -= 1
                 if not assembly.is_empty:
                     yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
@@ -317,21 +317,21 @@ class ModelClient:
             yield RetryScheduled(attempt, delay, failure.message)
             await self._wait_for_retry(delay)
 
-    async def _fetch_missing_facts(self, payload: Payload, lessons: RequestCorrections) -> bool:
+    async def _fetch_missing_facts(self, payload: Payload, request_corrections: RequestCorrections) -> bool:
         """Learn the endpoint's limits before a long request or one with images; return True if images are refused."""
         if self._models_listed:
             return False
         long = self.profile.context_window is None and not payload.images and _is_long(payload)
-        unsure = bool(payload.images) and self.profile.images_supported is None
-        if not (unsure or long):
+        needs_image_support = bool(payload.images) and self.profile.images_supported is None
+        if not (needs_image_support or long):
             return False
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING_SECONDS):
                 await self.model_ids()
-        lessons.add_confirmed_fields(
+        request_corrections.add_confirmed_fields(
             context_window=self.profile.context_window, images_supported=self.profile.images_supported
         )
-        return unsure and not self.profile.accepts_images
+        return needs_image_support and not self.profile.accepts_images
 
     def _start_template_check(self) -> None:
         """Start the check of the server's chat template if it is needed and has not started."""
@@ -383,7 +383,7 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
         """Send the request once and parse the response into `assembly`; raise `AttemptFailed`."""
-        reading = ResponseReader(assembly, wire.make_decoder(), self._describer)
+        reader = ResponseReader(assembly, wire.make_decoder(), self._describer)
         done = False
         try:
             # The time for loading the SDK does not count as silence of the server.
@@ -392,17 +392,17 @@ class ModelClient:
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
                     if isinstance(events, StreamEnd):
-                        done, deltas = events.done, reading.read_unframed(events.unframed)
+                        done, deltas = events.done, reader.read_unframed(events.unframed)
                     else:
-                        deltas = reading.read_events(events)
+                        deltas = reader.read_events(events)
                     for delta in deltas:
                         yield delta
                         patience.extend_for_progress()
-                    if reading.is_finished:
+                    if reader.is_finished:
                         patience.shorten_after_finish()
         except Exception as problem:
             # Errors after the finish reason don't make the response incomplete.
-            if not reading.is_finished:
+            if not reader.is_finished:
                 if isinstance(problem, AttemptFailed):
                     raise
                 # Handle a defect in our parsing like any other failure.
@@ -419,9 +419,9 @@ class ModelClient:
     ) -> ResponseCompleted:
         """Return the completed response; raise `AttemptFailed` if the received data is not a response."""
         if assembly.is_empty:
-            limited = not _LIMIT_FIELDS.isdisjoint(fields)
+            has_output_limit = not _LIMIT_FIELDS.isdisjoint(fields)
             reason = assembly.finish_reason
-            if reason == "model_context_window_exceeded" or (reason == "length" and not limited):
+            if reason == "model_context_window_exceeded" or (reason == "length" and not has_output_limit):
                 raise AttemptFailed(self._describer.describe_overflow())
             if assembly.finish_reason is None:
                 raise AttemptFailed(self._describer.describe_broken_response("is empty"))
@@ -483,20 +483,20 @@ class ModelClient:
         self._learned_profile.learn(finish_optional=True)
         return True
 
-    def _learn_confirmed_corrections(self, lessons: RequestCorrections) -> list[ProfileCorrected]:
+    def _learn_confirmed_corrections(self, request_corrections: RequestCorrections) -> list[ProfileCorrected]:
         """Store the corrections that led to the response; return the notices for the user."""
-        changes, corrections = lessons.pop_confirmed()
+        changes, corrections = request_corrections.confirmed_changes()
         self._learned_profile.learn(**changes)
         return corrections
 
-    def _learn_from_failure(self, failure: Failure, lessons: RequestCorrections) -> None:
+    def _learn_from_failure(self, failure: Failure, request_corrections: RequestCorrections) -> None:
         """Learn facts from a failure."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
             facts["tool_choice_none"] = "fails"
         if failure.context_window is not None:
             facts["context_window"] = failure.context_window
-        lessons.add_confirmed_fields(**facts)
+        request_corrections.add_confirmed_fields(**facts)
         self._learned_profile.learn(**facts)
 
     def _make_request_error(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:

@@ -275,12 +275,12 @@ class EndpointDiagnosis:
 
 def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> EndpointFinding:
     """Return a check with the learned facts of an endpoint, their age, and how to override them."""
-    beliefs = read_learned_fields(cache, endpoint.base_url, endpoint.model)
-    if not beliefs:
+    learned_fields = read_learned_fields(cache, endpoint.base_url, endpoint.model)
+    if not learned_fields:
         return EndpointFinding("learned", True, "nothing that differs from what is known of such servers")
     descriptions = (
-        f"{belief.field} = {json.dumps(belief.value)} ({_format_age(time.time() - belief.since)})"
-        for belief in beliefs
+        f"{learned.field} = {json.dumps(learned.value)} ({_format_age(time.time() - learned.since)})"
+        for learned in learned_fields
     )
     return EndpointFinding("learned", True, f"{', '.join(descriptions)}; [profile] in the configuration goes over it")
 

@@ -31,19 +31,19 @@ class _LazyPackageLoader(SourceFileLoader):
         """Leave the module empty; its attributes are imported on access."""
         package = module.__name__
         sources: dict[str, tuple[str, str]] | None = None
-        ran = False
+        has_run = False
 
         def __getattr__(name: str) -> Any:
-            nonlocal sources, ran
+            nonlocal sources, has_run
             with _namespace_lock:
                 if sources is None:
-                    sources = _imported_names(package, self.get_data(self.path))
+                    sources = _find_reexports(package, self.get_data(self.path))
                 if name in sources:
                     origin, original = sources[name]
                     found = importlib.import_module(origin)
                     module.__dict__[name] = getattr(found, original) if original else found
-                elif not ran and find_spec(f"{package}.{name}") is None:
-                    ran = True
+                elif not has_run and find_spec(f"{package}.{name}") is None:
+                    has_run = True
                     super(_LazyPackageLoader, self).exec_module(module)
             # A missing name may be a submodule: `from package import name` imports it after this AttributeError.
             try:
@@ -91,7 +91,7 @@ def _import(package: str, names: Sequence[str]) -> ModuleType:
     return module
 
 
-def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
+def _find_reexports(package: str, source: bytes) -> dict[str, tuple[str, str]]:
     """Return the names that a package re-exports, each with its module and its name in that module.
 
     An empty name means the module itself. Conditional imports are not included.
@@ -121,8 +121,8 @@ _OWN_MODULES = (
 )
 """Modules of signoff that clients and failures need; importing them must not block the event loop."""
 
-_lock = threading.Lock()
-_loading: "dict[bool, Future[LoadedSdk]]" = {}
+_loading_lock = threading.Lock()
+_futures: "dict[bool, Future[LoadedSdk]]" = {}
 """Running and finished loads, by whether the CA certificates are loaded."""
 
 
@@ -132,10 +132,10 @@ def start_loading_sdk(*, encrypted: bool = True) -> "Future[LoadedSdk]":
     Args:
         encrypted: the connection needs the CA certificates, which take a tenth of a second and 2 MB.
     """
-    with _lock:
-        future = _loading.get(encrypted)
+    with _loading_lock:
+        future = _futures.get(encrypted)
         if future is None or (future.done() and future.exception() is not None):
-            future = _loading[encrypted] = Future()
+            future = _futures[encrypted] = Future()
             # Mark it as running, so that no waiter can cancel it for the others.
             future.set_running_or_notify_cancel()
             threading.Thread(

@@ -21,7 +21,12 @@ from urllib.parse import urlsplit
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_json_or_text
 from app.llm.failures.request_errors import AttemptFailed, Failure
-from app.llm.response.bounded_stream import MAX_RENDERED, ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
+from app.llm.response.bounded_stream import (
+    MAX_RENDERED_BYTES,
+    ResponseTooLarge,
+    ServerSentEvent,
+    ServerSentEventDecoder,
+)
 from app.llm.sdk import LoadedSdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.endpoint import is_local
 from app.llm.values.requests_and_updates import Endpoint
@@ -49,7 +54,7 @@ class BackgroundBodyReader:
         self._data_arrived, self._space_freed = asyncio.Event(), asyncio.Event()
         """Set when a piece or the end has arrived; set when the buffer has room again."""
         self._ended = False
-        self._describe_failure: Exception | None = None
+        self._failure: Exception | None = None
         """The exception that ended the body early."""
         self._task_yielder = TaskYielder()
         self._slice_start = 0.0
@@ -72,8 +77,8 @@ class BackgroundBodyReader:
             await self._task_yielder.let_others_run()
             self._slice_start = time.thread_time()
         while not self._buffer:
-            if self._describe_failure is not None:
-                raise self._describe_failure
+            if self._failure is not None:
+                raise self._failure
             if self._ended:
                 return b""
             self._data_arrived.clear()
@@ -109,7 +114,7 @@ class BackgroundBodyReader:
                         self._space_freed.clear()
                         await self._space_freed.wait()
         except Exception as problem:
-            self._describe_failure = problem
+            self._failure = problem
         self._ended = True
         self._data_arrived.set()
 
@@ -132,7 +137,7 @@ class TaskYielder:
                 return
 
 
-DRAIN = 0.1
+DRAIN_SECONDS = 0.1
 """Seconds for reading the rest of a body after its last event, so that the connection can be reused."""
 _PLACEHOLDER_KEY = "none"
 _ITEMS_ENCODED_AT_ONCE = 16
@@ -261,7 +266,7 @@ class Transport:
         except TimeoutError as silence:
             raise AttemptFailed(patience.describe_expiry(self._describer)) from silence
         except Exception as problem:
-            raise AttemptFailed(self._describe_failure(problem, sdk, begun=response is not None)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, has_response=response is not None)) from problem
         finally:
             if response is not None:
                 await response.aclose()
@@ -286,7 +291,7 @@ class Transport:
                 self._describer.describe_silence(self._timeouts.write, "the list of models")
             ) from silence
         except Exception as problem:
-            raise AttemptFailed(self._describe_failure(problem, sdk, begun=False)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, has_response=False)) from problem
         models = parse_model_list(parse_json_or_text(response.text))
         if models is None:
             raise AttemptFailed(self._describer.describe_non_stream(response.text))
@@ -301,7 +306,7 @@ class Transport:
             body: sent by POST; without it, the request is a GET.
 
         Raises:
-            AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED`.
+            AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED_BYTES`.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._get_client(sdk)
@@ -317,13 +322,13 @@ class Transport:
             text = bytearray()
             async for piece in response.aiter_raw():
                 text += piece
-                if len(text) > MAX_RENDERED:
-                    raise ResponseTooLarge("a prompt", MAX_RENDERED)
+                if len(text) > MAX_RENDERED_BYTES:
+                    raise ResponseTooLarge("a prompt", MAX_RENDERED_BYTES)
             return response.status_code, text.decode("utf-8", "replace")
         except sdk.openai.APIStatusError as refused:
             return refused.status_code, refused.response.text
         except Exception as problem:
-            raise AttemptFailed(self._describe_failure(problem, sdk, begun=response is not None)) from problem
+            raise AttemptFailed(self._describe_failure(problem, sdk, has_response=response is not None)) from problem
         finally:
             if response is not None:
                 await response.aclose()
@@ -336,8 +341,8 @@ class Transport:
 
     def _get_client(self, sdk: LoadedSdk) -> Any:
         if self._client is None:
-            if unusable := self._describer.find_settings_fault():
-                raise AttemptFailed(unusable)
+            if settings_fault := self._describer.find_settings_fault():
+                raise AttemptFailed(settings_fault)
             try:
                 self._client = self._make_client(sdk)
             except sdk.httpx2.InvalidURL as problem:
@@ -351,7 +356,7 @@ class Transport:
 
     def _make_client(self, sdk: LoadedSdk) -> Any:
         # Imports the HTTP library, which is loaded by now.
-        from app.llm.bounded_bodies import ACCEPTED, limit_body_size
+        from app.llm.bounded_bodies import ACCEPT_HEADERS, limit_body_size
 
         limits = self._timeouts
         timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
@@ -362,7 +367,7 @@ class Transport:
             api_key=(key.get_secret_value().strip() if key is not None else "") or _PLACEHOLDER_KEY,
             base_url=self._endpoint.address.url_without_query,
             default_query=self._endpoint.address.query,
-            default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
+            default_headers={"User-Agent": "signoff", **ACCEPT_HEADERS, **self._endpoint.headers},
             max_retries=0,
             timeout=timeout,
             http_client=sdk.openai.DefaultAsyncHttpxClient(
@@ -385,15 +390,15 @@ class Transport:
         headers: dict[str, Any] = {}
         if urlsplit(self._endpoint.base_url).hostname != "api.openai.com":
             headers |= {"OpenAI-Organization": sdk.openai.Omit(), "OpenAI-Project": sdk.openai.Omit()}
-        named = {name.lower() for name in self._endpoint.headers}
+        header_names = {name.lower() for name in self._endpoint.headers}
         key = self._endpoint.api_key
-        own = wire.make_headers(key.get_secret_value().strip() if key is not None else "")
+        wire_headers = wire.make_headers(key.get_secret_value().strip() if key is not None else "")
         authorization = self._endpoint.address.authorization
-        if authorization and "authorization" not in named:
+        if authorization and "authorization" not in header_names:
             headers["Authorization"] = authorization
-        elif (key is None or "x-api-key" in own) and "authorization" not in named:
+        elif (key is None or "x-api-key" in wire_headers) and "authorization" not in header_names:
             headers["Authorization"] = sdk.openai.Omit()
-        return headers | {name: value for name, value in own.items() if name not in named}
+        return headers | {name: value for name, value in wire_headers.items() if name not in header_names}
 
     async def _read_events(
         self, response: Any, patience: ProgressTimeout
@@ -404,18 +409,18 @@ class Transport:
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await arrivals.read_available()
                 events = decoder.feed(piece) if piece else decoder.finish()
-                done = next((at for at, one in enumerate(events) if one.data.lstrip().startswith("[DONE]")), None)
+                done = next((at for at, event in enumerate(events) if event.data.lstrip().startswith("[DONE]")), None)
                 yield events[:done]
                 if done is not None:
-                    await arrivals.wait_for_end(DRAIN)
+                    await arrivals.wait_for_end(DRAIN_SECONDS)
                 if done is not None or not piece:
                     yield StreamEnd(done=done is not None, unframed=decoder.unframed)
                     return
 
-    def _describe_failure(self, problem: Exception, sdk: LoadedSdk, *, begun: bool) -> Any:
+    def _describe_failure(self, problem: Exception, sdk: LoadedSdk, *, has_response: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
-        if endless := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
-            return self._describer.describe_oversized_response(endless)
+        if too_large := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
+            return self._describer.describe_oversized_response(too_large)
         if isinstance(problem, openai.APIStatusError):
             return self._describer.describe_response(
                 problem.status_code, problem.response.headers, problem.response.text
@@ -425,12 +430,12 @@ class Transport:
             return self._describer.describe_connect_timeout(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
             return self._describer.describe_silence(
-                self._timeouts.read, "the response" if begun else "its first byte"
+                self._timeouts.read, "the response" if has_response else "its first byte"
             )
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
             return (
                 self._describer.describe_broken_response("broke off", str(problem))
-                if begun
+                if has_response
                 else self._describer.describe_unreachable(problem)
             )
         if isinstance(problem, httpx2.DecodingError):

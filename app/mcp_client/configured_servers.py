@@ -174,12 +174,14 @@ def read_user_servers(environment: Mapping[str, str], root: Path) -> FoundServer
 def read_workspace_servers(name: str, content: bytes) -> FoundServers:
     """Return the servers in one of `WORKSPACE_SERVER_FILES`."""
     found = _parse_servers(name, content, _table_reader(name))
-    return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
+    return replace(
+        found, definitions=tuple(replace(definition, of_workspace=True) for definition in found.definitions)
+    )
 
 
 def merge_servers(imported: list[FoundServers]) -> FoundServers:
     """Merge the servers of several files."""
-    definitions = tuple(each for servers in imported for each in servers.definitions)
+    definitions = tuple(definition for servers in imported for definition in servers.definitions)
     return FoundServers(definitions, tuple(line for servers in imported for line in servers.problems))
 
 
@@ -226,11 +228,11 @@ def _claude_table_reader(root: str) -> Callable[[bytes], NamedTables]:
 def _make_definition(name: str, values: Any, source: str) -> ServerDefinition:
     """Return another agent's table as a definition of signoff; raises ValueError."""
     if not isinstance(values, dict):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
     if not name or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
-        raise ValueError(f"a server's name has up to {_MAX_NAME_CHARACTERS} characters, all of which show")
+        raise ValueError(f"a server's name has 1 to {_MAX_NAME_CHARACTERS} printable characters")
     if values.get("type") == "sse":
-        raise ValueError("the transport sse is not spoken any more; most servers offer http beside it")
+        raise ValueError("the transport sse is not supported any more; most servers also offer http")
     url = values.get("httpUrl") or values.get("url") or ""
     table_values: dict[str, Any] = {key: values[key] for key in ("command", "args", "env", "cwd") if values.get(key)}
     table_values |= {"url": url} if url else {}

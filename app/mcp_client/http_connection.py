@@ -80,7 +80,7 @@ class HttpConnection(McpConnection):
     ) -> None:
         super().__init__(root, on_notification)
         if not _is_http_url(url):
-            raise ConnectionLost("its url is no address of a server")
+            raise ConnectionLost("its url is not the address of a server")
         headers = {name: value.strip() for name, value in headers.items()}
         for name, value in headers.items():
             if not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
@@ -108,7 +108,7 @@ class HttpConnection(McpConnection):
     async def _send_request(self, message: Message, answer: "asyncio.Future[Message]") -> None:
         await self._post(message, answer)
         if not answer.done():
-            raise ConnectionLost("it answered with nothing")
+            raise ConnectionLost("its answer is empty")
 
     async def _send(self, message: Message) -> None:
         await self._post(message, None)
@@ -161,7 +161,7 @@ class HttpConnection(McpConnection):
                     )
                 yield response
                 return
-        raise ConnectionLost("it leads round in a circle")
+        raise ConnectionLost("it redirects in a circle")
 
     async def _headers(self, message: Message) -> dict[str, str]:
         headers = dict(await self._authorization_headers())
@@ -184,9 +184,9 @@ class HttpConnection(McpConnection):
             ConnectionLost: The refusal contains no error message.
         """
         challenge = response.headers.get("www-authenticate", "")
-        wider = response.status_code == 403 and "insufficient_scope" in challenge
-        if wider or response.status_code == 401:
-            raise SignInNeeded(challenge, wider=wider)
+        needs_more_scopes = response.status_code == 403 and "insufficient_scope" in challenge
+        if needs_more_scopes or response.status_code == 401:
+            raise SignInNeeded(challenge, needs_more_scopes=needs_more_scopes)
         if response.status_code == 404 and self._session_id:
             raise SessionEnded("its session has ended")
         body = await _read_body(response, _MAX_ERROR_BYTES)
@@ -202,7 +202,7 @@ class HttpConnection(McpConnection):
         try:
             message = await parse_server_message(body)
         except RpcError as refusal:
-            raise ConnectionLost("its answer is no JSON") from refusal
+            raise ConnectionLost("its answer is not JSON") from refusal
         await self._reply(self._handle_messages(message, len(body)))
 
     async def _handle_events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
@@ -223,8 +223,8 @@ class HttpConnection(McpConnection):
         await self._reply(self._handle_messages(message, len(data)))
 
     async def _reply(self, answers: list[Message]) -> None:
-        for each in answers:
-            await self._send(each)
+        for answer in answers:
+            await self._send(answer)
 
     async def _listen(self) -> None:
         """Read the server's own messages, such as changed tools; return if the server has no such stream."""
@@ -256,7 +256,7 @@ def _errors_as_connection_lost() -> Iterator[None]:
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise ConnectionLost(f"it cannot be reached: {error or type(error).__name__}") from error
     except (ValueError, RecursionError) as error:
-        raise ConnectionLost(f"what it sends can't be understood ({type(error).__name__})") from error
+        raise ConnectionLost(f"its answer can't be read ({type(error).__name__})") from error
 
 
 def _is_http_url(url: str) -> bool:
@@ -290,7 +290,7 @@ def _without_path(url: str) -> str:
 async def _iterate_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
     """Yield the body as it arrives; raise ConnectionLost for a compressed one, which was not requested."""
     if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-        raise ConnectionLost("its answer is packed, which was not asked for")
+        raise ConnectionLost("its answer is compressed, which was not requested")
     async for piece in response.aiter_raw():
         yield piece
 

@@ -95,4 +95,4 @@ def parse_request(message: object) -> RpcRequest | None:
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -37,6 +37,7 @@ HandleNotification = Callable[[str, Message], None]
 
 
 _SIGN_IN_NEEDED = "you have to sign in: /mcp"
+_SIGN_IN_AGAIN = "you have to sign in again, with more permissions: /mcp"
 
 
 class McpServerError(Exception):
@@ -60,13 +61,13 @@ class SignInNeeded(ConnectionLost):
 
     Args:
         challenge: The header that says where to sign in, and for which scopes.
-        wider: The user is signed in, but needs more scopes.
+        needs_more_scopes: The user is signed in, but needs more scopes.
     """
 
-    def __init__(self, challenge: str, *, wider: bool = False) -> None:
-        super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN_NEEDED)
+    def __init__(self, challenge: str, *, needs_more_scopes: bool = False) -> None:
+        super().__init__(_SIGN_IN_AGAIN if needs_more_scopes else _SIGN_IN_NEEDED)
         self.challenge = challenge
-        self.wider = wider
+        self.needs_more_scopes = needs_more_scopes
 
 
 class McpServerTimeout(Exception):
@@ -138,7 +139,9 @@ class McpConnection(ABC):
         if unrequested or not messages:
             self._unrequested_bytes += max(size, _MIN_COUNTED_BYTES)
             if self._unrequested_bytes > MAX_UNREQUESTED_BYTES:
-                raise ConnectionLost(f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB that nobody asked for")
+                raise ConnectionLost(
+                    f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB of messages that were not requested"
+                )
         return [answer for item in unrequested for answer in self._handle_unrequested(item)]
 
     def _deliver_answer(self, message: object) -> bool:
@@ -178,11 +181,11 @@ class McpConnection(ABC):
                 text = f"signoff does not offer {call.method[:80]}; go on without."
                 return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": text}}
 
-    def _fail_open_requests(self, why: str) -> None:
+    def _fail_open_requests(self, reason: str) -> None:
         """Fail all open requests with this reason."""
         for answer in self._open_answers.values():
             if not answer.done():
-                answer.set_exception(ConnectionLost(why))
+                answer.set_exception(ConnectionLost(reason))
 
     def on_initialized(self, version: str) -> None:  # noqa: B027
         """Take note of the server's protocol version."""

@@ -46,7 +46,7 @@ _PING_SECONDS = 2.0
 """Seconds in which an idle server answers a ping."""
 _MAX_REASON_CHARACTERS = 400
 """Maximum number of characters of a reason in a line for the user."""
-_REPLACED_OR_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
+_REPLACED_OR_OFF = "it was switched off or replaced; the next turn has the current servers"
 _SHOWN_ERRORS = (ConnectionLost, McpServerError, InvalidServerDefinition, OSError)
 """Errors whose messages may be shown to the user."""
 
@@ -130,7 +130,7 @@ class McpServer:
     def unavailable_reason(self) -> UnavailableServer | None:
         """Return why its tools cannot be used now; None if they can or the server is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
-        why = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS]
+        reason = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS]
         if state is McpServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
             return UnavailableServer(
@@ -145,23 +145,23 @@ class McpServer:
             return UnavailableServer(
                 self.name,
                 state,
-                why,
-                f"{subject} can't be used: {why}.",
+                reason,
+                f"{subject} can't be used: {reason}.",
                 f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
             )
         if state is McpServerState.FAILED and not self.tools:
             return UnavailableServer(
                 self.name,
                 state,
-                why,
-                f"{subject} can't be used: {why}. Its tools are not there; see its log and start it again with /mcp "
-                "in the app.",
+                reason,
+                f"{subject} can't be used: {reason}. Its tools are not there; see its log and start it again with "
+                "/mcp in the app.",
                 f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
                 "the user, who can look at its log and start it again.",
             )
         if state is McpServerState.FAILED:
-            notice = f"{subject} has ended: {why}. The next call of one of its tools starts it again."
-            return UnavailableServer(self.name, state, why, notice)
+            notice = f"{subject} has ended: {reason}. The next call of one of its tools starts it again."
+            return UnavailableServer(self.name, state, reason, notice)
         return None
 
     async def write_access(self) -> WriteAccess:
@@ -225,9 +225,9 @@ class McpServer:
                 await self._fail("it has ended")
             except OSError as error:
                 # The server may see wrong files now.
-                why = f"its layer could not be laid: {error.strerror or error}"
-                await self._fail(why)
-                raise ConnectionLost(why) from error
+                reason = f"its layer could not be set up: {error.strerror or error}"
+                await self._fail(reason)
+                raise ConnectionLost(reason) from error
         raise ConnectionLost("it ends as soon as it has started")
 
     @asynccontextmanager
@@ -248,7 +248,7 @@ class McpServer:
         except McpServerError:
             return
         except (McpServerTimeout, ConnectionLost):
-            await self._fail("it still does what the user has stopped")
+            await self._fail("it is still busy with the call that the user stopped")
             await self.start_and_wait()
 
     async def call_tool(self, tool: ToolDefinition, arguments: Mapping[str, object]) -> Message:
@@ -265,7 +265,9 @@ class McpServer:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
             # The server did nothing; it needs a new session.
-            if isinstance(error, SignInNeeded) and (error.wider or not await self._get_oauth_session().refresh()):
+            if isinstance(error, SignInNeeded) and (
+                error.needs_more_scopes or not await self._get_oauth_session().refresh()
+            ):
                 await self._fail_for(error)
                 raise
             await self._fail(str(error))
@@ -313,7 +315,7 @@ class McpServer:
                 try:
                     await self._connect()
                 except SignInNeeded as error:
-                    if error.wider or not await self._get_oauth_session().refresh():
+                    if not await self._refresh_sign_in(error):
                         raise
                     await self._connect()
         except SignInNeeded as error:
@@ -321,18 +323,18 @@ class McpServer:
             raise
         except Exception as error:
             # Defects of ours must not leave the state at STARTING; their messages could contain a secret.
-            why = str(error) if isinstance(error, _SHOWN_ERRORS) else f"it can't be used ({type(error).__name__})"
-            cause = why
+            reason = str(error) if isinstance(error, _SHOWN_ERRORS) else f"it can't be used ({type(error).__name__})"
+            cause = reason
             timed_out = isinstance(error, TimeoutError | McpServerTimeout)
             if timed_out:
-                why = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
+                reason = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
             elif isinstance(error, McpServerError):
                 cause = "it answers with an error"
             elif self.definition.is_remote:
                 cause = "it cannot be used at its address"
-            await self._fail(why, cause=cause)
+            await self._fail(reason, cause=cause)
             self._start_timed_out = timed_out
-            raise ConnectionLost(why) from error
+            raise ConnectionLost(reason) from error
         self._set_state(McpServerState.READY)
         if self._connection is not None:
             self.listing.refetch_on_changes(self._connection)
@@ -340,7 +342,7 @@ class McpServer:
     async def _connect(self) -> None:
         await self._close()
         table = self.definition.expand_variables(self._environment)
-        reach = await self.write_access()
+        write_access = await self.write_access()
         self.log.add_note(f"starting {self.definition.origin}")
         if self.definition.is_remote:
             self._connection = await asyncio.to_thread(self._connect_to_url, table)
@@ -348,7 +350,7 @@ class McpServer:
             self._program = program = await start_server_program(
                 self.name,
                 table,
-                reach,
+                write_access,
                 self._sandbox(),
                 self._root,
                 self._environment,
@@ -367,6 +369,10 @@ class McpServer:
         return HttpConnection(
             table.url, table.headers, self._root, self._handle_notification, self._authorization_headers
         )
+
+    async def _refresh_sign_in(self, error: SignInNeeded) -> bool:
+        """Return whether the token could be refreshed, so that the request may be sent again."""
+        return not error.needs_more_scopes and await self._get_oauth_session().refresh()
 
     async def _authorization_headers(self) -> Mapping[str, str]:
         return await self._get_oauth_session().headers()
@@ -434,13 +440,13 @@ class McpServer:
         if self._program is program and self.state is McpServerState.READY:
             await self._fail(program.connection.end_reason)
 
-    async def _fail(self, why: str, state: McpServerState = McpServerState.FAILED, *, cause: str = "") -> None:
+    async def _fail(self, reason: str, state: McpServerState = McpServerState.FAILED, *, cause: str = "") -> None:
         try:
             await self._close()
         finally:
-            self.log.add_note(why)
+            self.log.add_note(reason)
             self.listing.drop_unconfirmed_tools()
-            self._set_state(state, why, cause or why)
+            self._set_state(state, reason, cause or reason)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
         """Set the state after an ended session or a missing sign-in."""

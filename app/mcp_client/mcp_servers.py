@@ -226,17 +226,17 @@ class McpServers(ToolSource):
         self._enabled_by_name = {
             key.removeprefix(SWITCH_KEY_PREFIX): value == "on" for key, value in switches.items()
         }
-        wanted = {each.name: each for each in definitions}
-        obsolete = [each for each in self.servers if wanted.get(each.name) != each.definition]
-        await asyncio.gather(*(each.stop() for each in obsolete))
-        remaining = {each.name: each for each in self.servers if each not in obsolete}
-        added = [each for each in definitions if each.name not in remaining]
+        wanted = {definition.name: definition for definition in definitions}
+        obsolete = [server for server in self.servers if wanted.get(server.name) != server.definition]
+        await asyncio.gather(*(server.stop() for server in obsolete))
+        remaining = {server.name: server for server in self.servers if server not in obsolete}
+        added = [definition for definition in definitions if definition.name not in remaining]
         remembered = await asyncio.to_thread(self._load_stored_tools, added)
         self._stored_tools.update(remembered)
         self._servers = {
             name: remaining.get(name)
             or McpServer(
-                each,
+                definition,
                 environment.sandbox,
                 environment.root,
                 environment.environment,
@@ -244,7 +244,7 @@ class McpServers(ToolSource):
                 partial(self._handle_change, name),
                 remembered.get(name, ()),
             )
-            for name, each in wanted.items()
+            for name, definition in wanted.items()
         }
         for server in self.servers:
             if self.is_enabled(server) and server.state is McpServerState.OFF:
@@ -273,9 +273,9 @@ class McpServers(ToolSource):
         self._store_tasks.add(task)
         task.add_done_callback(self._store_tasks.discard)
 
-    def _store_tools(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
+    def _store_tools(self, definition: ServerDefinition, tools: Sequence[ToolDefinition]) -> None:
         """Store the tools of a server for its next start; blocks."""
-        entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(offers)})
+        entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(tools)})
         with suppress(StorageError):
             # Without the stored list, the next turn only waits for the server's start.
             self._environment.store.set_setting(
@@ -332,9 +332,9 @@ class McpServers(ToolSource):
     @property
     def _starting_servers(self) -> list[McpServer]:
         return [
-            each
-            for each in self.servers
-            if self.is_enabled(each) and each.state is McpServerState.STARTING and not each.tools
+            server
+            for server in self.servers
+            if self.is_enabled(server) and server.state is McpServerState.STARTING and not server.tools
         ]
 
     @property
@@ -346,7 +346,9 @@ class McpServers(ToolSource):
     def unavailable_servers(self) -> list[UnavailableServer]:
         """Return the enabled servers that cannot be used now."""
         return [
-            found for each in self.servers if self.is_enabled(each) and (found := each.unavailable_reason) is not None
+            found
+            for server in self.servers
+            if self.is_enabled(server) and (found := server.unavailable_reason) is not None
         ]
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
@@ -358,7 +360,9 @@ class McpServers(ToolSource):
         Raises:
             ToolError: The server can't be used; the text says why.
         """
-        servers = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
+        servers = [
+            server for server in self.servers if self.is_enabled(server) and has_server_prefix(name, server.name)
+        ]
         for server in servers:
             if server.state is McpServerState.STARTING:
                 report_wait(describe_startup_wait([server]))
@@ -378,13 +382,13 @@ class McpServers(ToolSource):
         """Return the server's tools; the same objects as long as its list does not change."""
         cached = self._tools.get(server.name)
         if cached is None or cached[0] is not server.tools:
-            cached = (server.tools, tuple(McpTool(server, offer) for offer in server.tools))
+            cached = (server.tools, tuple(McpTool(server, definition) for definition in server.tools))
             self._tools[server.name] = cached
         return cached[1]
 
     async def close(self) -> None:
         """Stop all servers."""
         async with self._switch_lock:
-            await asyncio.gather(*(each.stop() for each in self.servers))
+            await asyncio.gather(*(server.stop() for server in self.servers))
         if self._store_tasks:
             await asyncio.wait(self._store_tasks)

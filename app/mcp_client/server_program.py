@@ -69,7 +69,7 @@ class StdioConnection(McpConnection):
         try:
             await self._process.stdin.drain()
         except OSError as error:
-            raise ConnectionLost(self.end_reason or "it does not listen any more") from error
+            raise ConnectionLost(self.end_reason or "it does not accept input any more") from error
 
     def _write(self, message: Message) -> None:
         if self.ended.is_set():
@@ -77,7 +77,7 @@ class StdioConnection(McpConnection):
             raise ConnectionLost(self.end_reason)
         pipe = self._process.stdin
         if pipe.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
-            raise ConnectionLost("it reads nothing of what it is told")
+            raise ConnectionLost("it does not read its input")
         pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
     async def close(self) -> None:
@@ -90,19 +90,19 @@ class StdioConnection(McpConnection):
         await self._process.discard_output()
 
     async def _read_messages(self) -> None:
-        why = ""
+        reason = ""
         try:
             async for line in self._iterate_lines():
                 await self._handle_line(line)
         except (ConnectionLost, OSError) as error:
-            why = str(error)
+            reason = str(error)
         except Exception as error:
             # After a defect of ours, waiting callers must get an error too.
-            why = f"{type(error).__name__}: {error}"
-        if not why:
+            reason = f"{type(error).__name__}: {error}"
+        if not reason:
             with suppress(TimeoutError):
-                why = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _END_SECONDS)}"
-        self._mark_ended(why or "it closed its output")
+                reason = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _END_SECONDS)}"
+        self._mark_ended(reason or "it closed its output")
         await self._process.terminate()
 
     async def _iterate_lines(self) -> AsyncIterator[bytes]:
@@ -138,8 +138,8 @@ class StdioConnection(McpConnection):
             if len(chunk) > _CHUNK_BYTES // 4:
                 await asyncio.sleep(_LOG_PAUSE_SECONDS)
 
-    def _mark_ended(self, why: str) -> None:
-        self.end_reason = self.end_reason or why
+    def _mark_ended(self, reason: str) -> None:
+        self.end_reason = self.end_reason or reason
         self._fail_open_requests(self.end_reason)
         self.ended.set()
 

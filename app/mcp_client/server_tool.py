@@ -75,10 +75,10 @@ def format_result(result: Message, tool: str = "") -> ResultContent:
     failed = result.get("isError") is True
     lines = buffer.lines + bool(text)
     summary = format_count(lines, "line") if text else "no text"
-    if images.taken:
-        summary = f"{summary}, {format_count(len(images.taken), 'image')}"
+    if images.collected:
+        summary = f"{summary}, {format_count(len(images.collected), 'image')}"
     summary = f"failed, {summary}" if failed else summary
-    return ResultContent(text or "[no content]", summary, failed, tuple(images.taken))
+    return ResultContent(text or "[no content]", summary, failed, tuple(images.collected))
 
 
 class _ImageCollector:
@@ -86,21 +86,21 @@ class _ImageCollector:
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
-        self.taken: list[tuple[Image, bytes]] = []
+        self.collected: list[tuple[Image, bytes]] = []
 
-    def take_image(self, data: str) -> str:
+    def add_image(self, data: str) -> str:
         """Decode and collect a Base64 image; return the text that replaces it."""
         try:
             if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
                 raise NotAnImage("is too large")
-            if len(self.taken) == MAX_IMAGES_IN_MESSAGE:
+            if len(self.collected) == MAX_IMAGES_IN_MESSAGE:
                 raise NotAnImage(f"is one of more than {MAX_IMAGES_IN_MESSAGE}")
             content = base64.b64decode(data, validate=True)
-            image = Image.from_bytes(f"{self._tool} {len(self.taken) + 1}".strip(), content)
+            image = Image.from_bytes(f"{self._tool} {len(self.collected) + 1}".strip(), content)
         except (NotAnImage, ValueError) as error:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
             return f"[an image of {_format_base64_size(data)}, which can't be shown to you: it {why}]"
-        self.taken.append((image, content))
+        self.collected.append((image, content))
         return f"[image {join_quoted_names([image])}: {image.size_label}]"
 
 
@@ -135,7 +135,7 @@ def _iterate_part_texts(parts: list[Any], images: _ImageCollector) -> Iterator[s
             case "text":
                 yield _safe_text(part.get("text"))
             case "image":
-                yield images.take_image(data if isinstance(data := part.get("data"), str) else "")
+                yield images.add_image(data if isinstance(data := part.get("data"), str) else "")
             case "audio":
                 yield f"[an audio of {_format_base64_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":
@@ -190,12 +190,12 @@ class McpTool(Tool):
             CallRejected: The user denied permission, or no user could be asked.
         """
         server = self.server
-        reach = await server.write_access()
-        if context.planning and reach is WriteAccess.DIRECT:
+        write_access = await server.write_access()
+        if context.planning and write_access is WriteAccess.DIRECT:
             raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
         # On a thread, because checking long arguments takes time.
         question = await asyncio.to_thread(
-            self._make_permission_request, arguments.values, reach, planning=context.planning
+            self._make_permission_request, arguments.values, write_access, planning=context.planning
         )
         answer = await context.confirm(question)
         if not answer.allowed:
@@ -255,28 +255,28 @@ class McpTool(Tool):
         return ToolOutput(result.text, result.summary, failed=result.failed, images=images)
 
     def _make_permission_request(
-        self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool
+        self, values: Mapping[str, object], write_access: WriteAccess, *, planning: bool
     ) -> PermissionRequest:
-        server, offer = self.server, self.definition
-        notes = [WRITE_ACCESS_TEXTS[reach]]
-        if reach is WriteAccess.LAYER and planning:
+        server, definition = self.server, self.definition
+        notes = [WRITE_ACCESS_TEXTS[write_access]]
+        if write_access is WriteAccess.LAYER and planning:
             notes = ["Plan mode: what it changes in the workspace is thrown away."]
-        if offer.says_read_only:
+        if definition.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if characters := find_deceptive_characters(detail := format_call(offer.tool, values)):
+        if characters := find_deceptive_characters(detail := format_call(definition.tool, values)):
             # Only the note that there is no review comes before this warning.
-            notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {characters}.")
-        title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
+            notes.insert(1 if write_access is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {characters}.")
+        title, direct = f"Call a tool of {server.name}?", write_access is WriteAccess.DIRECT
         # A permission given while the server was on a layer does not cover direct access.
-        fingerprint = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
-        form = McpToolForm(server.name, offer.tool, fingerprint)
+        fingerprint = f"{server.definition.fingerprint} {definition.fingerprint}{' direct' if direct else ''}"
+        form = McpToolForm(server.name, definition.tool, fingerprint)
         return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 
 def describe_startup_wait(servers: Sequence[McpServer]) -> str:
     """Return which servers are still starting, in a few words; empty if there are none."""
-    names = ", ".join(each.startup_wait_label for each in servers)
+    names = ", ".join(server.startup_wait_label for server in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 
 

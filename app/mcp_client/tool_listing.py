@@ -57,33 +57,33 @@ class ToolDefinition:
 
 def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
     """Return the usable tools of a server, and a line for each refused tool."""
-    offers: list[ToolDefinition] = []
+    definitions: list[ToolDefinition] = []
     problems = []
     taken: set[str] = set()
     for entry in raw_tools[:MAX_TOOLS]:
         try:
-            offer = _parse_tool(server, entry, taken)
+            definition = _parse_tool(server, entry, taken)
         except InvalidToolDefinition as why:
             problems.append(str(why))
         else:
-            taken.add(offer.name)
-            offers.append(offer)
+            taken.add(definition.name)
+            definitions.append(definition)
     if len(raw_tools) > MAX_TOOLS:
         problems.append(f"{len(raw_tools) - MAX_TOOLS:,} more tools are left out.")
-    return offers, problems
+    return definitions, problems
 
 
 def dump_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     """Return the tools in the format that `parse_tools` reads."""
     return [
         {
-            "name": each.tool,
-            "title": each.title,
-            "description": each.description,
-            "inputSchema": each.parameters,
-            "annotations": {"readOnlyHint": each.says_read_only},
+            "name": tool.tool,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": tool.parameters,
+            "annotations": {"readOnlyHint": tool.says_read_only},
         }
-        for each in tools
+        for tool in tools
     ]
 
 
@@ -143,10 +143,10 @@ def _parse_parameters(schema: Any) -> dict[str, Any]:
     if schema is None:
         schema = {}
     if not isinstance(schema, dict):
-        raise InvalidToolDefinition("the schema of its arguments is no object.")
+        raise InvalidToolDefinition("the schema of its arguments is not an object.")
     if schema.get("type", "object") != "object":
-        raise InvalidToolDefinition("its arguments are no object.")
-    clean_schema = _SchemaCleaner(schema).of(schema, 0, ())
+        raise InvalidToolDefinition("its arguments are not an object.")
+    clean_schema = _SchemaCleaner(schema).clean(schema, 0, ())
     properties = clean_schema.pop("properties", {})
     if not isinstance(properties, dict):
         raise InvalidToolDefinition("the schema of its arguments is damaged.")
@@ -164,50 +164,53 @@ class _SchemaCleaner:
         self._root = root
         self._characters_left = _MAX_SCHEMA_CHARACTERS
 
-    def of(self, value: Any, depth: int, inside: tuple[str, ...]) -> Any:
-        """Return a part with references expanded; `inside` are the references being expanded.
+    def clean(self, value: Any, depth: int, open_references: tuple[str, ...]) -> Any:
+        """Return a part with references expanded; `open_references` are the references being expanded.
 
         Raises:
             InvalidToolDefinition: The part is invalid, too large, or nested too deeply.
         """
         if depth > _MAX_SCHEMA_DEPTH:
-            raise InvalidToolDefinition("the schema of its arguments is nested too deep.")
+            raise InvalidToolDefinition("the schema of its arguments is nested too deeply.")
         match value:
             case dict():
-                return self._clean_object(value, depth, inside)
+                return self._clean_object(value, depth, open_references)
             case list():
                 self._count_characters(2)
-                return [self.of(each, depth + 1, inside) for each in value]
+                return [self.clean(item, depth + 1, open_references) for item in value]
             case str():
                 self._count_characters(len(value) + 2)
                 return strip_unsafe(value)
             case float() if not math.isfinite(value):
-                raise InvalidToolDefinition("the schema of its arguments holds a number that JSON does not have.")
+                raise InvalidToolDefinition("the schema of its arguments has a number that JSON does not allow.")
             case bool() | int() | float() | None:
                 self._count_characters(len(json.dumps(value)))
                 return value
         raise InvalidToolDefinition("the schema of its arguments is damaged.")
 
-    def _clean_object(self, value: Mapping[str, Any], depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
+    def _clean_object(self, value: Mapping[str, Any], depth: int, open_references: tuple[str, ...]) -> dict[str, Any]:
         self._count_characters(2)
         result = {}
         if isinstance(reference := value.get("$ref"), str):
             target_schema = self._find_target(reference)
             # A circular or external reference becomes an empty schema, which allows any value.
-            if target_schema is not None and reference not in inside:
-                result = self._clean_object(target_schema, depth + 1, (*inside, reference))
+            if target_schema is not None and reference not in open_references:
+                result = self._clean_object(target_schema, depth + 1, (*open_references, reference))
         for key, part in value.items():
             if key in _DROPPED_KEYS:
                 continue
             if key == "properties" and isinstance(part, dict):
                 # These keys are names of arguments, which must stay unchanged.
                 if any(strip_unsafe(name, keep="") != name for name in part):
-                    raise InvalidToolDefinition("the name of an argument holds characters that don't show.")
-                result[key] = {name: self.of(each, depth + 1, inside) for name, each in part.items()}
+                    raise InvalidToolDefinition("the name of an argument has invisible characters.")
+                result[key] = {
+                    name: self.clean(property_schema, depth + 1, open_references)
+                    for name, property_schema in part.items()
+                }
                 self._count_characters(sum(len(name) + 4 for name in part))
                 continue
             self._count_characters(len(key) + 4)
-            result[strip_unsafe(key)] = self.of(part, depth + 1, inside)
+            result[strip_unsafe(key)] = self.clean(part, depth + 1, open_references)
         return result
 
     def _find_target(self, reference: str) -> Mapping[str, Any] | None:
@@ -303,8 +306,8 @@ class ToolListing:
         """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
         if tool in self.tools:
             return
-        if any(each.tool == tool.tool for each in self.tools):
-            raise ToolWithdrawn(f"says or takes something else by now for its tool {tool.tool}; the next turn has it")
+        if any(offered.tool == tool.tool for offered in self.tools):
+            raise ToolWithdrawn(f"has changed its tool {tool.tool}; the next turn has the new one")
         raise ToolWithdrawn(f"has no tool {tool.tool} any more")
 
     async def fetch_tools(self, connection: McpConnection) -> None:
@@ -326,9 +329,9 @@ class ToolListing:
             if line not in self.problems:
                 self._log.add_note(line)
         self.is_current = True
-        offers, left_out = tuple(found), tuple(problems)
-        if (offers, left_out) != (self.tools, self.problems):
-            self.tools, self.problems = offers, left_out
+        definitions, left_out = tuple(found), tuple(problems)
+        if (definitions, left_out) != (self.tools, self.problems):
+            self.tools, self.problems = definitions, left_out
             self._on_change()
 
     def drop_unconfirmed_tools(self) -> None:

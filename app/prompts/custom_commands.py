@@ -302,7 +302,10 @@ class CommandCatalogue:
 
     def all_problems(self) -> tuple[str, ...]:
         """Return lines for the user: problems with files, and commands that cannot be called."""
-        return (*self.problems, *(f"{one.path}: {one.problem}" for one in self.commands.values() if one.problem))
+        return (
+            *self.problems,
+            *(f"{command.path}: {command.problem}" for command in self.commands.values() if command.problem),
+        )
 
 
 def build_command_catalogue(
@@ -318,7 +321,7 @@ def build_command_catalogue(
             commands[command.name] = command
         elif first.body != command.body:
             problems.append(f"{command.path}: /{command.name} is {first.path} already")
-    untrusted = () if trusted else (one.name for one in workspace.commands if one.name not in built_in)
+    untrusted = () if trusted else (command.name for command in workspace.commands if command.name not in built_in)
     return CommandCatalogue(
         dict(sorted(commands.items())), tuple(problems), tuple(sorted(set(untrusted) - commands.keys()))
     )

@@ -140,7 +140,7 @@ class Skills:
 
     def prompt_text(self) -> str:
         """Return the skills as text for the system prompt: the same bytes for the same skills; empty without any."""
-        return "\n".join(f"- {one.name}: {one.description}" for one in self.by_name.values())
+        return "\n".join(f"- {skill.name}: {skill.description}" for skill in self.by_name.values())
 
 
 def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:

@@ -169,17 +169,17 @@ def _answer_call(status: int = 200, **what: Any) -> Answer:
 HOSTILE: dict[str, tuple[Answer, str]] = {
     "endless document": (_endless, "more than"),
     "endless line": (_endless_line, "too long"),
-    "endless events": (_endless_events, "nobody asked for"),
+    "endless events": (_endless_events, "not requested"),
     "silent": (_silent, "its time limit"),
     "hangs up": (_hangs_up, "cannot be reached"),
     "no JSON": (_raw(document(b"{nope")), "no JSON"),
-    "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "answered with nothing"),
-    "another answer": (_raw(document(b'{"jsonrpc":"2.0","id":99999,"result":{}}')), "answered with nothing"),
+    "a page": (_raw(document(b"<h1>hi</h1>", kind="text/html")), "its answer is empty"),
+    "another answer": (_raw(document(b'{"jsonrpc":"2.0","id":99999,"result":{}}')), "its answer is empty"),
     "an error": (_raw(document(b"oh", status=500)), "HTTP status 500"),
     "packed": (_raw(document(b"x", Content_Encoding="gzip")), "packed"),
     "elsewhere": (_raw(document(b"", status=307, Location="http://127.0.0.1:9/mcp")), "has moved"),
     "in a circle": (_raw(document(b"", status=307, Location="/mcp")), "in a circle"),
-    "at no address": (_raw(document(b"", status=307, Location="http://[")), "can't be understood"),
+    "at no address": (_raw(document(b"", status=307, Location="http://[")), "answer can't be read"),
     "an endless page between events": (_endless_page, "too long"),
     "nested deep": (
         _raw(document(b'{"method": "notifications/message", "params": {"data": ' + b"[" * 900 + b"]" * 900 + b"}}")),
@@ -191,7 +191,7 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
         _answer_call(400, error={"code": -32602, "message": "no text"}),
         "with an error: no text",
     ),
-    "no result": (_raw(document(b"[[[]]]")), "answered with nothing"),
+    "no result": (_raw(document(b"[[[]]]")), "its answer is empty"),
 }
 
 
@@ -219,8 +219,8 @@ async def test_unsendable_key_is_not_shown(wire: WireServer, tmp_path: Path) -> 
     tables: dict[str, tuple[dict[str, Any], str]] = {
         "key": ({"headers": {"Authorization": "Bearer ${TOKEN}"}}, "its header 'Authorization' can't be sent"),
         "name": ({"headers": {"Bad name": "x"}}, "its header 'Bad name' can't be sent"),
-        "bracket": ({"url": "http://[/${TOKEN}"}, "its url is no address of a server"),
-        "file": ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
+        "bracket": ({"url": "http://[/${TOKEN}"}, "its url is not the address of a server"),
+        "file": ({"url": "file:///etc/passwd"}, "its url is not the address of a server"),
     }
     servers = {name: {"url": "http://127.0.0.1:9/mcp", **table} for name, (table, _) in tables.items()}
     async with open_server_session(wire, tmp_path, servers, environment={"TOKEN": "s3cr\n\xe9t"}) as on:

@@ -162,7 +162,7 @@ async def test_stream_ends_with_the_answer_after_invalid_lines(tmp_path: Path) -
 
 
 async def test_endless_line_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", 1_000)
     async with http_connection_to(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
         with pytest.raises(ConnectionLost, match="its answer is too long"):
             await talk.request("ping", {}, 60)
@@ -197,7 +197,7 @@ async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatc
             await calling
         assert await server.start_with_files({}) == []
         assert (await server.call_tool(tools["echo"], {"text": "hello"}))["content"][0]["text"] == "hello"
-        assert "it still does what the user has stopped" in str(server.log.lines)
+        assert "it is still busy with the call that the user stopped" in str(server.log.lines)
 
 
 async def test_server_that_exceeds_its_call_timeout_is_stopped(tmp_path: Path) -> None:

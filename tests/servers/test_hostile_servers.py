@@ -50,18 +50,18 @@ HABITS = {
     "stops listening": ("sys.stdin.close(); os.close(0); time.sleep(3600)", "its time limit"),
     "closes its output": ("os.close(1); time.sleep(3600)", "can't be used"),
     "writes a line without end": ("while True: sys.stdout.write('x' * 65536)", "a line of more than"),
-    "floods with notifications": ("while True: send({'method': 'notifications/x'})", "nobody asked for"),
+    "floods with notifications": ("while True: send({'method': 'notifications/x'})", "not requested"),
     "floods with questions": (
         "while True: send({'id': 'r', 'method': 'sampling/createMessage'})",
-        "nobody asked for",
+        "not requested",
     ),
-    "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "nobody asked for"),
+    "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "not requested"),
     "floods with next to nothing": (
         "for _ in range(20_000): sys.stdout.write('x\\n')\nfound['said'] = 'well'",
-        "nobody asked for",
+        "not requested",
     ),
-    "floods with empty lines": ("while True: sys.stdout.write('\\n' * 1000)", "nobody asked for"),
-    "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
+    "floods with empty lines": ("while True: sys.stdout.write('\\n' * 1000)", "not requested"),
+    "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "not requested"),
     "says a thousand things at once": ("sys.stdout.write(json.dumps([[]] * 2000) + '\\n')", "messages at once"),
     "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
 }
@@ -87,7 +87,7 @@ async def test_server_that_never_reads_is_reported(
     monkeypatch.setattr(server_program, "MAX_UNREAD_BYTES", 2**16)
     async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         answer = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
-        assert "it reads nothing of what it is told" in answer
+        assert "it does not read its input" in answer
 
 
 async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ async def test_lost_overlay_is_reported_and_replaced_in_the_next_call(wire: Wire
     async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         assert await run(on, "found['said'] = 'well'") == "well"
         lose_layer(on)
-        assert "its layer could not be laid: No such file or directory" in await run(on, "found['said'] = 'well'")
+        assert "its layer could not be set up: No such file or directory" in await run(on, "found['said'] = 'well'")
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
@@ -265,9 +265,7 @@ async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, t
             return YES
 
         on.answers = change
-        assert "Not called: the server play says or takes something else by now" in await on.run_turn(
-            ("play__echo", {"text": "x"})
-        )
+        assert "Not called: the server play has changed its tool" in await on.run_turn(("play__echo", {"text": "x"}))
         assert on.called_tools == []
 
 

@@ -195,7 +195,7 @@ def test_unprintable_server_name_is_rejected(name: str, user: Home) -> None:
         ("[]", " cannot be used: "),
         ("3", " cannot be used: "),
         ('{"mcpServers": 3}', " cannot be used: "),
-        ('{"mcpServers": {"a": 3}}', ": a: it is no table"),
+        ('{"mcpServers": {"a": 3}}', ": a: it is not a table"),
         ('{"mcpServers": {"a": {}}}', ": a: it has neither a command nor a url"),
         ('{"mcpServers": {"a": {"command": ["x"]}}}', ": a: command: Input should be a valid string"),
         ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', ": a: "),

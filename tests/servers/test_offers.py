@@ -101,14 +101,14 @@ def test_unusable_schemas_are_omitted_with_the_reason() -> None:
         deep = {"items": deep}
     reasons = {
         "more than 64 kB": bomb,
-        "too deep": {"properties": {"a": deep}},
-        "no object": [],
-        "are no object": {"type": "array"},
+        "too deeply": {"properties": {"a": deep}},
+        "is not an object": [],
+        "are not an object": {"type": "array"},
         "damaged": {"properties": []},
         "is damaged": {"properties": {}, "required": "a"},
         "arguments is damaged": {"properties": {}, "required": [1]},
-        "don't show": {"properties": {"a\ud800": {}}},
-        "JSON does not have": {"properties": {"a": {"default": 1e999}}},
+        "invisible characters": {"properties": {"a\ud800": {}}},
+        "JSON does not allow": {"properties": {"a": {"default": 1e999}}},
     }
     for reason, schema in reasons.items():
         assert parse_schema(schema)[0] is None

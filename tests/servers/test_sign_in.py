@@ -215,7 +215,7 @@ async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path:
             writer.write(document(b"", status=403, WWW_Authenticate=more))
 
         authority.played.overrides["tools/call"] = refuse
-        assert "you have to sign in again, for more than before" in await on.run_turn(("far__echo", {"text": "x"}))
+        assert "you have to sign in again, with more permissions" in await on.run_turn(("far__echo", {"text": "x"}))
         assert on.server("far").state is McpServerState.SIGN_IN
         del authority.played.overrides["tools/call"]
         await on.server("far").sign_in(authority.browse)

@@ -291,7 +291,7 @@ async def test_tools_of_an_earlier_start_are_not_called(wire: WireServer, tmp_pa
 
         wire.script([call])
         await on.run_turn()
-        assert "says or takes something else by now for its tool echo" in on.results[-1].text
+        assert "has changed its tool echo" in on.results[-1].text
         assert on.called_tools == []
 
 

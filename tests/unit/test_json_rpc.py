@@ -21,7 +21,7 @@ from app.mcp_client.json_rpc import (
         (None, INVALID_REQUEST, "longer than 64 MB"),
         (b"{nope", PARSE_ERROR, "not one JSON text"),
         (b"\xff", PARSE_ERROR, "not one JSON text"),
-        (b'{"a": NaN}', PARSE_ERROR, "NaN is no JSON number"),
+        (b'{"a": NaN}', PARSE_ERROR, "NaN is not a JSON number"),
         (b"[" * 100_000, PARSE_ERROR, "nested too deeply"),
     ],
 )

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from app.conversation.events import EVENT_JSON, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
 from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, examine_endpoint
-from app.llm.failures.failures import MAX_TEXT
+from app.llm.failures.failures import MAX_TEXT_CHARACTERS
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response import bounded_stream
-from app.llm.response.bounded_stream import DEEPEST
+from app.llm.response.bounded_stream import MAX_DEPTH
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted
@@ -98,7 +98,7 @@ async def test_an_exception_while_reading_fails_the_request(
     def broken(self: object, body: object) -> Any:
         raise TypeError("unhashable type")
 
-    monkeypatch.setattr(chat._AsItIs, "read_event", broken)
+    monkeypatch.setattr(chat._ChatDecoder, "read_event", broken)
     server.always(Turn("Hello."))
     with pytest.raises(RequestError, match="failed: TypeError: unhashable type"):
         await complete(server)
@@ -111,7 +111,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 2 * MAX_DEPTH])
 async def test_too_deeply_nested_arguments_are_invalid(server: WireServer, levels: int) -> None:
     """They were stored, and the session could never be opened again."""
     server.always(Turn(calls=(Call("edit_file", json.dumps(nested(levels))),)))
@@ -119,7 +119,7 @@ async def test_too_deeply_nested_arguments_are_invalid(server: WireServer, level
     assert call.arguments is None and "nested too deeply" in call.invalid
 
 
-@pytest.mark.parametrize("levels", [DEEPEST, 2 * DEEPEST])
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 2 * MAX_DEPTH])
 async def test_a_too_deeply_nested_event_is_damaged(server: WireServer, levels: int) -> None:
     text = json.dumps(chunk("Hi", reasoning_details=[nested(levels)]))
     server.always(stream(text))
@@ -128,16 +128,16 @@ async def test_a_too_deeply_nested_event_is_damaged(server: WireServer, levels: 
 
 
 TEXTS = {
-    "blanks": " " * MAX_TEXT,
-    "blank lines": "\n" * MAX_TEXT,
-    "dashes": "-" * MAX_TEXT,
-    "rules": "------\n" * (MAX_TEXT // 7),
-    "titles": "<title>" * (MAX_TEXT // 7),
-    "titles that never begin": "<title " * (MAX_TEXT // 7),
-    "brackets": "<" * MAX_TEXT,
-    "scripts": "<script>" * (MAX_TEXT // 8),
-    "errors in errors": {"error": "{" * MAX_TEXT},
-    "details": {"detail": nested(DEEPEST // 3)},
+    "blanks": " " * MAX_TEXT_CHARACTERS,
+    "blank lines": "\n" * MAX_TEXT_CHARACTERS,
+    "dashes": "-" * MAX_TEXT_CHARACTERS,
+    "rules": "------\n" * (MAX_TEXT_CHARACTERS // 7),
+    "titles": "<title>" * (MAX_TEXT_CHARACTERS // 7),
+    "titles that never begin": "<title " * (MAX_TEXT_CHARACTERS // 7),
+    "brackets": "<" * MAX_TEXT_CHARACTERS,
+    "scripts": "<script>" * (MAX_TEXT_CHARACTERS // 8),
+    "errors in errors": {"error": "{" * MAX_TEXT_CHARACTERS},
+    "details": {"detail": nested(MAX_DEPTH // 3)},
 }
 
 
@@ -281,11 +281,11 @@ async def test_a_compression_bomb_takes_bounded_memory(server: WireServer, statu
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 4 * bounded_stream.MAX_EVENT
+    assert peak < 4 * bounded_stream.MAX_EVENT_BYTES
 
 
 async def test_endless_empty_events_are_too_large(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_BODY", 4 * MIB)
+    monkeypatch.setattr(bounded_stream, "MAX_BODY_BYTES", 4 * MIB)
     server.always(poured(b"", event(chunk(None)) * 1_000))
     with pytest.raises(RequestError, match="sent a response of more than 4 MiB"):
         await complete(server)

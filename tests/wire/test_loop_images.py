@@ -13,7 +13,7 @@ from app.conversation.events import AssistantMessage, ContentPruned, ProposalDec
 from app.images.image import Image
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
-from app.llm.capabilities.profiles import LASTS, read_learned_fields
+from app.llm.capabilities.profiles import MAX_AGE_SECONDS_BY_FIELD, read_learned_fields
 from app.llm.client import ModelClient
 from app.runtime.model_connection import ProfileStore
 from app.runtime.open_workspace import open_workspace
@@ -141,7 +141,7 @@ async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, w
         beliefs = read_learned_fields(ProfileStore(on.runtime.sessions), endpoint.base_url, endpoint.model)
         (belief,) = [one for one in beliefs if one.field == "images_supported"]
         assert belief.value is False and belief.is_valid(belief.since + 3_600)
-        assert not belief.is_valid(belief.since + LASTS["images_supported"])
+        assert not belief.is_valid(belief.since + MAX_AGE_SECONDS_BY_FIELD["images_supported"])
         on.check()
 
 

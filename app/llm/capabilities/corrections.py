@@ -130,8 +130,8 @@ _MAX_TOOLS = 100
 """Maximum number of refused tools that are remembered."""
 _NAME_SEPARATOR = "__"
 """Separator between the names of an MCP server and its tool; signoff's own tools don't have it."""
-_SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
-_PLACES = (
+_MENTIONS_SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
+_TOOL_NUMBERS = (
     re.compile(r"function_?declarations\W{1,4}(\d{1,4})", re.IGNORECASE),
     re.compile(r"\btools?['\"]?\W{1,4}(\d{1,4})", re.IGNORECASE),
 )
@@ -140,14 +140,14 @@ _SCHEMA_STATUSES = (400, 422)
 
 
 def _drop_refused_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
-    if failure.status not in _SCHEMA_STATUSES or not _SCHEMA.search(failure.text):
+    if failure.status not in _SCHEMA_STATUSES or not _MENTIONS_SCHEMA.search(failure.text):
         return
     for tool in payload.tools:
         name = tool_name(tool)
         if _NAME_SEPARATOR in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
             yield _without_tools(profile, [tool], f"The endpoint does not take the schema of {name}")
             return
-    at = next((int(found[1]) for place in _PLACES if (found := place.search(failure.text))), len(payload.tools))
+    at = next((int(found[1]) for place in _TOOL_NUMBERS if (found := place.search(failure.text))), len(payload.tools))
     if at >= len(payload.tools) or _NAME_SEPARATOR not in (name := tool_name(payload.tools[at])):
         return
     yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
@@ -216,7 +216,7 @@ def _drop_unsupported_images(
         yield _without_images(profile)
 
 
-def _drop_images_at_last(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
+def _drop_unread_images(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     """Yield a profile without images as the last correction: otherwise a history with a refused image would fail
     forever."""
     if payload.images and failure.status in _UNREADABLE_STATUSES:
@@ -250,7 +250,7 @@ _REFUSAL = re.compile(
     r"literal_error|not implemented",
     re.IGNORECASE,
 )
-_TOOLS = re.compile(
+_TOOLS_UNSUPPORTED = re.compile(
     r"(?:does not|doesn'?t) support (?:tools|tool use|tool calling|function calling)|"
     r"tools? (?:is|are) not supported|support tool use|--enable-auto-tool-choice|"
     r"function calling is not (?:enabled|supported)|requires --jinja|tools param requires",
@@ -262,18 +262,18 @@ _ID_LENGTH = re.compile(
     r"tool_?call(?:_id\b|s?.{0,40}\bid\b).{0,80}(?:too long|maximum length|at most|maxLength)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMED_LENGTH = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
-_USUAL_LENGTHS = (64, 40)
+_ID_LENGTH_LIMIT = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
+_DEFAULT_ID_LENGTHS = (64, 40)
 """Longest ids if the message names no limit: OpenAI's current limit, and its earlier one."""
 _TEXT_OR_CALLS = re.compile(r"either content or tool_?calls?,? but not both", re.IGNORECASE)
-_REASONING = re.compile(
+_REASONING_REQUIRED = re.compile(
     r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
 )
-_SIGNATURE = re.compile(r"thought_?signature", re.IGNORECASE)
-_NULL_CONTENT = re.compile(
+_SIGNATURE_WANTED = re.compile(r"thought_?signature", re.IGNORECASE)
+_NULL_CONTENT_REFUSED = re.compile(
     r"content.{0,60}(?:null|<nil>|None|should be a valid string|is required|must be a string|missing)", re.IGNORECASE
 )
-_EMPTY_CONTENT = re.compile(
+_EMPTY_CONTENT_REFUSED = re.compile(
     r"content.{0,60}(?:must (?:not be empty|be non-empty|have non-empty)|(?:cannot|can't|may not) be empty|is empty)|"
     r"(?:non-empty|empty) content|text content blocks must be non-empty",
     re.IGNORECASE,
@@ -332,7 +332,7 @@ def _drop_parallel_calls(profile: EndpointProfile, failure: Failure, _: Payload)
 
 
 def _drop_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
-    if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
+    if payload.tools and profile.tools_supported and _TOOLS_UNSUPPORTED.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
         yield make_correction("tools", profile, notice, tools_supported=False)
 
@@ -358,8 +358,8 @@ def _shorten_tool_ids(profile: EndpointProfile, failure: Failure, _: Payload) ->
         )
     if not (found := _ID_LENGTH.search(failure.text)):
         return
-    named = _NAMED_LENGTH.search(failure.text, found.start())
-    for length in (named[1],) if named else _USUAL_LENGTHS:
+    named = _ID_LENGTH_LIMIT.search(failure.text, found.start())
+    for length in (named[1],) if named else _DEFAULT_ID_LENGTHS:
         notice = f"The server wants ids of tool calls of at most {length} characters."
         yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
@@ -393,10 +393,10 @@ def _change_empty_content(
     """Yield profiles with another content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
-    if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
+    if profile.empty_content == "empty" and _EMPTY_CONTENT_REFUSED.search(failure.text):
         notice = "The server wants no empty text beside tool calls."
         yield make_correction("content:null", profile, notice, empty_content="null")
-    if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
+    if profile.empty_content != "empty" and _NULL_CONTENT_REFUSED.search(failure.text):
         notice = "The server wants a text beside tool calls."
         yield make_correction("content:empty", profile, notice, empty_content="empty")
 
@@ -404,12 +404,12 @@ def _change_empty_content(
 def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     """Yield corrections for templates with rules about the order of roles: other placements of system messages
     first."""
-    refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
+    refused, is_order_refused = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     # If the system prompt is a separate field, only later system messages can have been refused.
-    apart = bool(payload.system) and profile.mid_system == "inline"
-    if refused and not apart and profile.mid_system != "fold_user":
+    has_system_field = bool(payload.system) and profile.mid_system == "inline"
+    if refused and not has_system_field and profile.mid_system != "fold_user":
         yield _move_system_messages(profile, "fold_user")
-    if not refused and not disordered:
+    if not refused and not is_order_refused:
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
         yield make_correction(
@@ -431,10 +431,10 @@ def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payl
             yield _move_system_messages(alternating, "fold_user", "alternate+")
 
 
-def _move_system_messages(profile: EndpointProfile, placement: str, also: str = "") -> ProfileCorrection:
+def _move_system_messages(profile: EndpointProfile, placement: str, name_prefix: str = "") -> ProfileCorrection:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
-    return make_correction(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
+    return make_correction(f"{name_prefix}mid_system:{placement}", profile, notice, mid_system=placement)
 
 
 def _has_adjacent_user_roles(payload: Payload) -> bool:
@@ -464,10 +464,13 @@ RULES: tuple[Rule, ...] = (
     ),
     _shorten_tool_ids,
     make_correction_rule(
-        _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
+        _SIGNATURE_WANTED,
+        "signature",
+        "The server wants the signatures of its tool calls back.",
+        call_extras_echo=True,
     ),
     make_correction_rule(
-        _REASONING,
+        _REASONING_REQUIRED,
         "reasoning",
         "The server wants the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
@@ -484,6 +487,6 @@ RULES: tuple[Rule, ...] = (
     _switch_max_tokens_field,
     _add_tool_names,
     _change_empty_content,
-    _drop_images_at_last,
+    _drop_unread_images,
 )
 """All rules, the most specific first."""

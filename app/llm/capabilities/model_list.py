@@ -8,14 +8,14 @@ from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_mod
 from app.llm.values.requests_and_updates import TokenUsage
 
 _MILLION = 1_000_000
-_LISTED = {
+_PRICE_NAMES = {
     "input": ("prompt", "input"),
     "output": ("completion", "output"),
     "cached": ("input_cache_read", "cache_read"),
     "cache_write": ("input_cache_write", "cache_write"),
 }
 """Field names of each price in lists of models (OpenRouter's first), in US dollars per token."""
-_DEAREST = 0.001
+_MAX_DOLLARS_PER_TOKEN = 0.001
 """Highest plausible price in US dollars per token; larger values are ignored."""
 
 
@@ -46,14 +46,14 @@ def parse_listed_price(entry: Mapping[str, Any]) -> PriceTable | None:
     if not isinstance(pricing, dict):
         return None
     found: dict[str, float] = {}
-    for kind, names in _LISTED.items():
+    for kind, names in _PRICE_NAMES.items():
         for name in names:
-            if kind not in found and (dollars := _per_token(pricing.get(name))) is not None:
+            if kind not in found and (dollars := _parse_dollars_per_token(pricing.get(name))) is not None:
                 found[kind] = round(dollars * _MILLION, 9)
     return PriceTable(**found) if {"input", "output"} <= found.keys() else None
 
 
-def _per_token(value: Any) -> float | None:
+def _parse_dollars_per_token(value: Any) -> float | None:
     """Return US dollars from a number or a numeric string; None if it is not a plausible price."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -61,10 +61,10 @@ def _per_token(value: Any) -> float | None:
         dollars = float(value)
     except (ValueError, OverflowError):
         return None
-    return dollars if 0 <= dollars <= _DEAREST else None
+    return dollars if 0 <= dollars <= _MAX_DOLLARS_PER_TOKEN else None
 
 
-_WINDOW = (
+_WINDOW_NAMES = (
     "loaded_context_length",
     "context_length",
     "context_window",
@@ -76,10 +76,10 @@ _WINDOW = (
     "n_ctx_train",
 )
 """Field names of the context window; the size in use comes before the possible size."""
-_INSIDE = ("top_provider", "meta", "limits", "capabilities")
+_NESTED_NAMES = ("top_provider", "meta", "limits", "capabilities")
 """Objects inside an entry that may have the window (OpenRouter, llama.cpp and others)."""
 NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
-_PLAUSIBLE = range(MIN_WINDOW_TOKENS, 100_000_000)
+_PLAUSIBLE_WINDOW_TOKENS = range(MIN_WINDOW_TOKENS, 100_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def parse_model_list(body: Any) -> list[ListedModel] | None:
         return None
     named = [(entry.get("id") or entry.get("name"), entry) for entry in entries if isinstance(entry, dict)]
     return [
-        ListedModel(name, _window(entry), parse_listed_price(entry), _takes_images(entry))
+        ListedModel(name, _find_context_window(entry), parse_listed_price(entry), _find_image_support(entry))
         for name, entry in named
         if isinstance(name, str)
     ]
@@ -120,32 +120,33 @@ def profile_fields_from_list(models: list[ListedModel], name: str) -> dict[str, 
     return facts
 
 
-_MODALITIES = ("input_modalities", "supported_input_modalities", "modalities")
-_SEEING = ("vision", "image_input", "supports_vision", "supports_image_input")
+_MODALITY_NAMES = ("input_modalities", "supported_input_modalities", "modalities")
+_VISION_NAMES = ("vision", "image_input", "supports_vision", "supports_image_input")
 """Fields about image support: a list of input types (OpenRouter, GitHub), or one capability (Mistral, Anthropic)."""
 
 
-def _takes_images(entry: dict[str, Any]) -> bool | None:
+def _find_image_support(entry: dict[str, Any]) -> bool | None:
     """Return whether the model accepts images according to its entry; None if the entry does not say it."""
-    places = [entry, *(inner for key in (*_INSIDE, "architecture") if isinstance(inner := entry.get(key), dict))]
-    for place in places:
-        for key in _MODALITIES:
-            if isinstance(kinds := place.get(key), list) and kinds:
+    nested = [entry.get(key) for key in (*_NESTED_NAMES, "architecture")]
+    parts = [entry, *(part for part in nested if isinstance(part, dict))]
+    for part in parts:
+        for key in _MODALITY_NAMES:
+            if isinstance(kinds := part.get(key), list) and kinds:
                 return any(str(kind).lower() in ("image", "images", "vision") for kind in kinds)
-        for key in _SEEING:
-            said = place.get(key)
-            if isinstance(said, dict):
-                said = said.get("supported")
-            if isinstance(said, bool):
-                return said
+        for key in _VISION_NAMES:
+            value = part.get(key)
+            if isinstance(value, dict):
+                value = value.get("supported")
+            if isinstance(value, bool):
+                return value
     return None
 
 
-def _window(entry: dict[str, Any]) -> int | None:
-    places = [inner for key in _INSIDE if isinstance(inner := entry.get(key), dict)]
-    for place in (*places, entry):
-        for key in _WINDOW:
-            value = place.get(key)
-            if isinstance(value, int) and not isinstance(value, bool) and value in _PLAUSIBLE:
+def _find_context_window(entry: dict[str, Any]) -> int | None:
+    parts = [inner for key in _NESTED_NAMES if isinstance(inner := entry.get(key), dict)]
+    for part in (*parts, entry):
+        for key in _WINDOW_NAMES:
+            value = part.get(key)
+            if isinstance(value, int) and not isinstance(value, bool) and value in _PLAUSIBLE_WINDOW_TOKENS:
                 return value
     return None

@@ -24,17 +24,17 @@ class RequestCorrections:
     def __init__(self, profile: EndpointProfile) -> None:
         self.profile = profile
         """The profile for the next attempt."""
-        self._known = profile
-        self._kept: list[ProfileCorrection] = []
+        self._confirmed = profile
+        self._corrections: list[ProfileCorrection] = []
         """In the order tried; the last one is not confirmed yet."""
-        self._before: tuple[EndpointProfile, Payload] | None = None
+        self._last_refusal: tuple[EndpointProfile, Payload] | None = None
         """Profile and payload for which the last correction was made."""
-        self._tried: set[str] = set()
+        self._tried_names: set[str] = set()
 
     def add_confirmed_fields(self, **facts: Any) -> None:
         """Set fields that are true whether this request succeeds or not."""
         self.profile = self.profile.model_copy(update=facts)
-        self._known = self._known.model_copy(update=facts)
+        self._confirmed = self._confirmed.model_copy(update=facts)
 
     def try_correction(self, failure: Failure, payload: Payload) -> bool:
         """Set `profile` to a correction for the refusal of `payload`; return False if there is none.
@@ -44,25 +44,25 @@ class RequestCorrections:
         # Imported only after a failure, because compiling its many patterns takes time.
         from app.llm.capabilities.corrections import find_correction
 
-        if self._kept and self._before is not None:
-            last, (profile, refused) = self._kept[-1], self._before
-            again = find_correction(profile, failure, refused, self._tried - {last.name})
+        if self._corrections and self._last_refusal is not None:
+            last, (profile, refused) = self._corrections[-1], self._last_refusal
+            again = find_correction(profile, failure, refused, self._tried_names - {last.name})
             if again is not None and again.name == last.name:
-                self._kept.pop()
+                self._corrections.pop()
                 self.profile, payload = profile, refused
-        found = find_correction(self.profile, failure, payload, self._tried)
+        found = find_correction(self.profile, failure, payload, self._tried_names)
         if found is None:
             return False
-        self._before = self.profile, payload
-        self._tried.add(found.name)
-        self._kept.append(found)
+        self._last_refusal = self.profile, payload
+        self._tried_names.add(found.name)
+        self._corrections.append(found)
         self.profile = found.profile
         return True
 
-    def pop_confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
+    def confirmed_changes(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
         """Return the changed fields and the notices for the user; call it when a response has arrived."""
-        changed = {field: value for field, value in iter(self.profile) if value != getattr(self._known, field)}
-        return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]
+        changed = {field: value for field, value in self.profile if value != getattr(self._confirmed, field)}
+        return changed, [ProfileCorrected(self.profile, correction.notice) for correction in self._corrections]
 
 
 class CorrectionStore(Protocol):
@@ -76,7 +76,7 @@ class CorrectionStore(Protocol):
 
 
 _MINUTE, _DAY = 60.0, 86_400.0
-LASTS = {
+MAX_AGE_SECONDS_BY_FIELD = {
     "tools_supported": 15 * _MINUTE,
     "images_supported": _DAY,
     "refused_tools": _DAY,
@@ -98,7 +98,7 @@ larger window, without counts the context is only estimated, a refused option of
 system messages joined to the first one break the prompt cache, the gate is weaker, the model forgets its reasoning,
 and a truncated response may count as complete."""
 _MAX_AGE_SECONDS = 90 * _DAY
-_DATES = "learned_at"
+_DATES_KEY = "learned_at"
 """Key in the cache for the Unix time of each field."""
 
 
@@ -113,7 +113,7 @@ class LearnedField:
 
     def is_valid(self, now: float) -> bool:
         """Return whether it has not expired at `now` (Unix time)."""
-        return now - self.since < LASTS.get(self.field, _MAX_AGE_SECONDS)
+        return now - self.since < MAX_AGE_SECONDS_BY_FIELD.get(self.field, _MAX_AGE_SECONDS)
 
 
 def profile_cache_key(base_url: str, model: str) -> str:
@@ -126,14 +126,14 @@ def read_learned_fields(
 ) -> list[LearnedField]:
     """Return the learned fields of an endpoint and model that have not expired at `now` (Unix time)."""
     now = time.time() if now is None else now
-    return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
+    return [learned for learned in _read_stored_fields(cache, base_url, model) if learned.is_valid(now)]
 
 
 def store_learned_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
     """Store the learned fields of the endpoint; they replace those stored before."""
     cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
         **fields,
-        _DATES: dict.fromkeys(fields, time.time()),
+        _DATES_KEY: dict.fromkeys(fields, time.time()),
     }
 
 
@@ -158,15 +158,15 @@ class LearnedProfile:
         self._endpoint = endpoint
         self._cache = cache
         self._clock = clock
-        self._before: dict[str, Any] = {}
+        self._previous_values: dict[str, Any] = {}
         """Value of each learned field before it was learned."""
-        self._since: dict[str, float] = {}
+        self._learned_at: dict[str, float] = {}
         stored = read_learned_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
-        for belief in stored:
+        for learned in stored:
             # Values from the user's settings take precedence and do not expire.
-            if getattr(profile, belief.field) == belief.value:
-                self._before[belief.field] = getattr(known, belief.field)
-                self._since[belief.field] = belief.since
+            if getattr(profile, learned.field) == learned.value:
+                self._previous_values[learned.field] = getattr(known, learned.field)
+                self._learned_at[learned.field] = learned.since
 
     def learn(self, **fields: Any) -> None:
         """Set these fields from now on. Only changed fields are stored, so that later defaults and settings of the
@@ -175,44 +175,44 @@ class LearnedProfile:
         if not changed:
             return
         for field in changed:
-            self._before.setdefault(field, getattr(self.profile, field))
-            self._since[field] = self._clock()
+            self._previous_values.setdefault(field, getattr(self.profile, field))
+            self._learned_at[field] = self._clock()
         self.profile = self.profile.model_copy(update=changed)
         if self._cache is not None:
-            _store(self._cache, self._endpoint, changed, self._clock())
+            _update_stored_fields(self._cache, self._endpoint, changed, self._clock())
 
     def is_learned(self, field: str) -> bool:
         """Return whether the field was learned, by this client or an earlier one."""
-        return field in self._since
+        return field in self._learned_at
 
     def forget_expired(self) -> None:
         """Reset the learned fields that have expired."""
         now = self._clock()
-        gone = [
+        expired = [
             field
-            for field, since in self._since.items()
+            for field, since in self._learned_at.items()
             if not LearnedField(field, getattr(self.profile, field), since).is_valid(now)
         ]
-        self.profile = self.profile.model_copy(update={field: self._before.pop(field) for field in gone})
-        for field in gone:
-            del self._since[field]
+        self.profile = self.profile.model_copy(update={field: self._previous_values.pop(field) for field in expired})
+        for field in expired:
+            del self._learned_at[field]
 
 
-def _stored(cache: CorrectionStore, base_url: str, model: str) -> Iterator[LearnedField]:
+def _read_stored_fields(cache: CorrectionStore, base_url: str, model: str) -> Iterator[LearnedField]:
     stored = dict(cache.get(profile_cache_key(base_url, model)) or {})
-    dates = stored.pop(_DATES, {})
+    dates = stored.pop(_DATES_KEY, {})
     for field, value in stored.items():
         if field in EndpointProfile.model_fields:
             since = dates.get(field, 0.0) if isinstance(dates, dict) else 0.0
             yield LearnedField(field, value, since if isinstance(since, int | float) else 0.0)
 
 
-def _store(cache: CorrectionStore, endpoint: Endpoint, changed: Mapping[str, Any], now: float) -> None:
+def _update_stored_fields(cache: CorrectionStore, endpoint: Endpoint, changed: Mapping[str, Any], now: float) -> None:
     key = profile_cache_key(endpoint.base_url, endpoint.model)
     stored = dict(cache.get(key) or {})
-    dates = stored.pop(_DATES, {})
+    dates = stored.pop(_DATES_KEY, {})
     dates = dates if isinstance(dates, dict) else {}
-    cache[key] = {**stored, **changed, _DATES: {**dates, **dict.fromkeys(changed, now)}}
+    cache[key] = {**stored, **changed, _DATES_KEY: {**dates, **dict.fromkeys(changed, now)}}
 
 
 DEFAULT_PROFILES: dict[str, EndpointProfile] = {
@@ -305,7 +305,7 @@ def resolve_profile(
     """
     profile = find_default_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
-        learned = {belief.field: belief.value for belief in read_learned_fields(cache, base_url, model)}
+        learned = {learned.field: learned.value for learned in read_learned_fields(cache, base_url, model)}
         # Fields that another version stored may be invalid; they will be learned again.
         with contextlib.suppress(ValidationError):
             profile = EndpointProfile.model_validate({**profile.model_dump(), **learned})

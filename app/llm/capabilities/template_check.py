@@ -21,19 +21,20 @@ from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 
-_LEARNED = (
+_CHANGEABLE_FIELDS = (
     *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),
     *("tool_id", "tool_name_on_result", "empty_content", "text_beside_calls"),
 )
 """Profile fields that a rendering can change: the form and the order of messages."""
-_PLACING = frozenset(
+_PLACEMENT_CORRECTIONS = frozenset(
     f"{also}mid_system:{place}" for also in ("", "alternate+") for place in ("fold_first", "fold_user")
 )
 """Names of the corrections that change the placement; excluded, because the check tries the placements itself."""
-_CORRECTIONS = 6
+_MAX_CORRECTIONS = 6
 """Maximum number of corrections tried for one placement."""
-_ABSENT = (404, 405, 501)
-_DEBUG_RENDERS = (0, 12)
+_OTHER_STATUSES = (401, 403, 404, 405, 501)
+"""Statuses that are not the template's refusal: no permission, or no such path."""
+_MIN_OLLAMA_VERSION = (0, 12)
 """Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""
 
 
@@ -79,136 +80,138 @@ class ChatTemplateFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _RenderRefusal:
     status: int
     text: str
 
 
-_Answer = str | _Refused | None
+_RenderResult = str | _RenderRefusal | None
 """A prompt, the template's refusal, or None if the server does not support rendering this way."""
 
 
 async def check_chat_template(
-    endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, exchange: RequestSender
+    endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
 ) -> ChatTemplateFinding | None:
     """Check in which placement the chat template keeps every mark; return None if the server cannot render.
 
     Raises:
-        AttemptFailed: raised by `exchange`.
+        AttemptFailed: raised by `send`.
     """
-    check = _Check(endpoint, build, exchange)
+    search = _PlacementSearch(endpoint, build, send)
     given = profile.model_copy(update={"mid_system": "inline"})
-    for name, render in _DIALECTS.items():
+    for name, render in _RENDERERS.items():
         trial = build(given)[0]
         body = SentRequest(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
-        if await render(exchange, body) is not None:
-            return await check.placed(name, render, given)
+        if await render(send, body) is not None:
+            return await search.find_placement(name, render, given)
     return None
 
 
-class _Check:
-    def __init__(self, endpoint: Endpoint, build: TrialBuilder, exchange: RequestSender) -> None:
+class _PlacementSearch:
+    def __init__(self, endpoint: Endpoint, build: TrialBuilder, send: RequestSender) -> None:
         self._endpoint = endpoint
         self._build = build
-        self._exchange = exchange
-        self._reader = FailureDescriber(endpoint)
+        self._send = send
+        self._describer = FailureDescriber(endpoint)
 
-    async def placed(self, server: str, render: "_Dialect", given: EndpointProfile) -> ChatTemplateFinding:
+    async def find_placement(self, server: str, render: "_Renderer", given: EndpointProfile) -> ChatTemplateFinding:
         """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
-            kept = await self._kept(render, given.model_copy(update={"mid_system": placement}))
-            if kept is not None:
-                changes = {name: value for name, value in kept if value != getattr(given, name)}
+            corrected = await self._correct_until_kept(render, given.model_copy(update={"mid_system": placement}))
+            if corrected is not None:
+                changes = {name: value for name, value in corrected if value != getattr(given, name)}
                 return ChatTemplateFinding(server, placement, {**changes, "mid_system": placement})
             placement = NEXT_PLACEMENT.get(placement)
         return ChatTemplateFinding(server, None, {})
 
-    async def _kept(self, render: "_Dialect", profile: EndpointProfile) -> EndpointProfile | None:
+    async def _correct_until_kept(self, render: "_Renderer", profile: EndpointProfile) -> EndpointProfile | None:
         """Return the profile with the corrections that the template needs; None if it does not keep every mark."""
         # Imported here, because compiling its many patterns takes time. The connection's thread has loaded it by now.
         from app.llm.capabilities.corrections import find_correction
 
-        done = set(_PLACING)
-        for _ in range(_CORRECTIONS):
+        tried = set(_PLACEMENT_CORRECTIONS)
+        for _ in range(_MAX_CORRECTIONS):
             refusal, payload = await self._first_refusal(render, profile)
             if refusal is None:
                 return profile if payload is None else None
             assert payload is not None
-            failure = self._reader.describe_response(refusal.status, {}, refusal.text)
-            found = find_correction(profile, failure, payload, done)
+            failure = self._describer.describe_response(refusal.status, {}, refusal.text)
+            found = find_correction(profile, failure, payload, tried)
             if found is None or any(
-                value != getattr(profile, field) for field, value in found.profile if field not in _LEARNED
+                value != getattr(profile, field) for field, value in found.profile if field not in _CHANGEABLE_FIELDS
             ):
                 return None
-            done.add(found.name)
+            tried.add(found.name)
             profile = found.profile
         return None
 
     async def _first_refusal(
-        self, render: "_Dialect", profile: EndpointProfile
-    ) -> tuple[_Refused | None, Payload | None]:
+        self, render: "_Renderer", profile: EndpointProfile
+    ) -> tuple[_RenderRefusal | None, Payload | None]:
         """Return the first refusal and its payload, only the payload that loses a mark, or neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, options=self._endpoint.options)
-            answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).make_body())
-            if isinstance(answer, _Refused):
+            answer = await render(self._send, SentRequest(self._endpoint.model, profile, payload).make_body())
+            if isinstance(answer, _RenderRefusal):
                 return answer, payload
             if answer is None or any(mark not in answer for mark in trial.marks):
                 return None, payload
         return None, None
 
 
-_Dialect = Callable[[RequestSender, Mapping[str, Any]], Awaitable[_Answer]]
+_Renderer = Callable[[RequestSender, Mapping[str, Any]], Awaitable[_RenderResult]]
 """Lets the server render the body of a chat completion."""
 
 
-async def _by_llama_cpp(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
-    return _read(*await exchange("/apply-template", body), "prompt")
+async def _ask_llama_cpp(send: RequestSender, body: Mapping[str, Any]) -> _RenderResult:
+    return _read_prompt(*await send("/apply-template", body), "prompt")
 
 
-async def _by_vllm(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
-    asked = {name: body[name] for name in ("model", "messages", "tools", "chat_template_kwargs") if name in body}
-    status, text = await exchange("/tokenize", asked)
+async def _ask_vllm(send: RequestSender, body: Mapping[str, Any]) -> _RenderResult:
+    names = ("model", "messages", "tools", "chat_template_kwargs")
+    request_body = {name: body[name] for name in names if name in body}
+    status, text = await send("/tokenize", request_body)
     if status != 200:
-        return _read(status, text)
-    tokens = _object(text).get("tokens")
+        return _read_prompt(status, text)
+    tokens = _parse_object(text).get("tokens")
     # llama.cpp has a different /tokenize, which returns no tokens for these fields.
     if not isinstance(tokens, list) or not tokens:
         return None
-    answer = _read(*await exchange("/detokenize", {"model": body["model"], "tokens": tokens}), "prompt", "text")
+    answer = _read_prompt(*await send("/detokenize", {"model": body["model"], "tokens": tokens}), "prompt", "text")
     return answer if isinstance(answer, str) else None
 
 
-async def _by_ollama(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
+async def _ask_ollama(send: RequestSender, body: Mapping[str, Any]) -> _RenderResult:
     if str(body["model"]).endswith("cloud"):
         # Ollama forwards these models to its own servers.
         return None
-    version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_object((await exchange("/api/version"))[1]).get("version")))
-    if version is None or (int(version[1]), int(version[2])) < _DEBUG_RENDERS:
+    version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_parse_object((await send("/api/version"))[1]).get("version")))
+    if version is None or (int(version[1]), int(version[2])) < _MIN_OLLAMA_VERSION:
         return None
-    asked = {name: value for name, value in body.items() if name != "stream_options"}
-    asked |= {"stream": False, "max_tokens": 1, "_debug_render_only": True}
-    status, text = await exchange("/v1/chat/completions", asked)
+    request_body = {name: value for name, value in body.items() if name != "stream_options"}
+    request_body |= {"stream": False, "max_tokens": 1, "_debug_render_only": True}
+    status, text = await send("/v1/chat/completions", request_body)
     if status != 200:
-        return _read(status, text)
-    rendered = _object(text).get("_debug_info")
+        return _read_prompt(status, text)
+    rendered = _parse_object(text).get("_debug_info")
     prompt = rendered.get("rendered_template") if isinstance(rendered, dict) else None
     return prompt if isinstance(prompt, str) else None
 
 
-_DIALECTS: dict[str, _Dialect] = {"llama.cpp": _by_llama_cpp, "vllm": _by_vllm, "ollama": _by_ollama}
+_RENDERERS: dict[str, _Renderer] = {"llama.cpp": _ask_llama_cpp, "vllm": _ask_vllm, "ollama": _ask_ollama}
 
 
-def _read(status: int, text: str, *names: str) -> _Answer:
+def _read_prompt(status: int, text: str, *names: str) -> _RenderResult:
     """Return the first of these fields that is a string; a refusal if it is a template's error; else None."""
     if status == 200:
-        found = _object(text)
+        found = _parse_object(text)
         return next((found[name] for name in names if isinstance(found.get(name), str)), None)
-    return _Refused(status, text) if status >= 400 and status not in (*_ABSENT, 401, 403) and _object(text) else None
+    is_refusal = status >= 400 and status not in _OTHER_STATUSES and _parse_object(text)
+    return _RenderRefusal(status, text) if is_refusal else None
 
 
-def _object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     """Return the JSON object in a text; empty if there is none."""
     try:
         found = json.loads(text)

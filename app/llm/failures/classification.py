@@ -10,21 +10,21 @@ from email.utils import parsedate_to_datetime
 from app.config.config_tables import MIN_WINDOW_TOKENS
 from app.llm.failures.request_errors import FailureKind
 
-_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SECONDS_BY_UNIT = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
 _WHOLE_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+")
-_BODY = re.compile(
+_DELAY_IN_TEXT = re.compile(
     r"(?:try again|retry|available again|wait|reset[s]?)(?:\s+(?:in|after|for|at least))?\s+(?:about\s+)?"
     r"(?P<value>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|days?|hours?|minutes?|min|seconds?|secs?|sec|[dhms])(?![a-z])\s*)+)",
     re.IGNORECASE,
 )
-_BODY_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m|s)", re.IGNORECASE)
+_DELAY_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m|s)", re.IGNORECASE)
 _RETRY_INFO = re.compile(r"retryDelay[\"':\s]*(\d+(?:\.\d+)?)s", re.IGNORECASE)
-_BUCKET = re.compile(
+_RATE_LIMIT_HEADER = re.compile(
     r"^(?:x-|anthropic-)?ratelimit-(?:(?P<before>reset|remaining)(?P<rest>.*)|(?P<name>.+)-(?P<after>reset|remaining))$"
 )
 
-_LONGEST = 366 * _UNITS["d"]
+_MAX_DELAY_SECONDS = 366 * _SECONDS_BY_UNIT["d"]
 """Longest plausible delay in seconds; longer ones are ignored."""
 
 
@@ -36,35 +36,35 @@ def parse_retry_delay(headers: Mapping[str, str], text: str, now: float) -> floa
     """
     lowered = {name.lower(): value.strip() for name, value in headers.items()}
     return (
-        _positive(_number(lowered.get("retry-after-ms")), scale=0.001)
-        or _reset(lowered.get("retry-after", ""), now)
-        or _body_hint(text)
-        or _bucket_hint(lowered, now)
+        _plausible_delay(_parse_number(lowered.get("retry-after-ms")), scale=0.001)
+        or _parse_delay(lowered.get("retry-after", ""), now)
+        or _find_delay_in_text(text)
+        or _find_delay_in_rate_limits(lowered, now)
     )
 
 
-def _body_hint(text: str) -> float | None:
+def _find_delay_in_text(text: str) -> float | None:
     if found := _RETRY_INFO.search(text):
-        return _positive(float(found[1]))
-    if not (found := _BODY.search(text)):
+        return _plausible_delay(float(found[1]))
+    if not (found := _DELAY_IN_TEXT.search(text)):
         return None
     seconds = 0.0
-    for number, unit in _BODY_UNIT.findall(found["value"]):
-        seconds += float(number) * _UNITS["ms" if unit.lower() in ("ms", "milli") else unit.lower()]
-    return _positive(seconds)
+    for number, unit in _DELAY_PART.findall(found["value"]):
+        seconds += float(number) * _SECONDS_BY_UNIT["ms" if unit.lower() in ("ms", "milli") else unit.lower()]
+    return _plausible_delay(seconds)
 
 
-def _bucket_hint(headers: Mapping[str, str], now: float) -> float | None:
+def _find_delay_in_rate_limits(headers: Mapping[str, str], now: float) -> float | None:
     resets: dict[str, float] = {}
     remaining: dict[str, float] = {}
     for name, value in headers.items():
-        if not (found := _BUCKET.match(name)):
+        if not (found := _RATE_LIMIT_HEADER.match(name)):
             continue
         bucket = (found["rest"] or found["name"] or "").strip("-")
         if "reset" in (found["before"], found["after"]):
-            if (seconds := _reset(value, now)) is not None:
+            if (seconds := _parse_delay(value, now)) is not None:
                 resets[bucket] = seconds
-        elif (left := _number(value)) is not None:
+        elif (left := _parse_number(value)) is not None:
             remaining[bucket] = left
     exhausted = [seconds for bucket, seconds in resets.items() if remaining.get(bucket) == 0]
     if exhausted:
@@ -72,23 +72,23 @@ def _bucket_hint(headers: Mapping[str, str], now: float) -> float | None:
     return min(resets.values(), default=None)
 
 
-def _reset(value: str, now: float) -> float | None:
+def _parse_delay(value: str, now: float) -> float | None:
     """Parse `6m0s`, `1.57s`, `20ms`, seconds, Unix time in seconds or milliseconds, or a date; return seconds."""
-    number = _number(value)
+    number = _parse_number(value)
     if number is None:
-        return _span(value) or _date(value, now)
+        return _parse_duration(value) or _parse_date(value, now)
     if number > 1e11:
-        return _positive(number / 1000 - now)
-    return _positive(number - now if number > 1e8 else number)
+        return _plausible_delay(number / 1000 - now)
+    return _plausible_delay(number - now if number > 1e8 else number)
 
 
-def _span(value: str) -> float | None:
+def _parse_duration(value: str) -> float | None:
     if not _WHOLE_DURATION.fullmatch(value):
         return None
-    return _positive(sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(value)))
+    return _plausible_delay(sum(float(number) * _SECONDS_BY_UNIT[unit] for number, unit in _DURATION.findall(value)))
 
 
-def _date(value: str, now: float) -> float | None:
+def _parse_date(value: str, now: float) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -98,10 +98,10 @@ def _date(value: str, now: float) -> float | None:
             return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return _positive(moment.timestamp() - now)
+    return _plausible_delay(moment.timestamp() - now)
 
 
-def _number(value: str | None) -> float | None:
+def _parse_number(value: str | None) -> float | None:
     try:
         number = float(value) if value is not None else None
     except ValueError:
@@ -109,12 +109,12 @@ def _number(value: str | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _positive(value: float | None, scale: float = 1.0) -> float | None:
-    """Return the value in seconds; None if it is not positive or is longer than `_LONGEST`."""
-    return value * scale if value is not None and 0 < value * scale <= _LONGEST else None
+def _plausible_delay(value: float | None, scale: float = 1.0) -> float | None:
+    """Return the value in seconds; None if it is not positive or is longer than `_MAX_DELAY_SECONDS`."""
+    return value * scale if value is not None and 0 < value * scale <= _MAX_DELAY_SECONDS else None
 
 
-_CONTEXT = re.compile(
+_CONTEXT_FULL = re.compile(
     r"context_length_exceeded|exceeds? (?:the|this model'?s) (?:maximum )?context|maximum context length|"
     r"prompt is too long|input is too long|input token count.{0,40}exceed|exceeds the maximum number of tokens|"
     r"reduce the length of the (?:messages|prompt|input)|exceed_context_size|available context size|"
@@ -130,12 +130,12 @@ _THROTTLED = re.compile(
     r"no deployments available",
     re.IGNORECASE,
 )
-_QUOTA = re.compile(
+_QUOTA_EXHAUSTED = re.compile(
     r"insufficient_quota|insufficient[ _](?:balance|credits?|funds)|exceeded your current quota|billing|"
     r"credit balance|requires more credits|payment required|spend(?:ing)? limit|usage limit reached",
     re.IGNORECASE,
 )
-_DAILY = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
+_DAILY_LIMIT = re.compile(r"per ?day|daily|\((?:TPD|RPD)\)", re.IGNORECASE)
 SPEAKING_ORDER = (
     r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
     r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query"
@@ -145,30 +145,30 @@ NO_SYSTEM = r"system role (?:is )?not supported"
 SINGLE_CALL = r"single tool-calls? at once"
 NINE_CHARACTERS = r"a-z, A-Z, 0-9.{0,20}length of 9|alphanumeric strings?.{0,20}length (?:of )?9"
 """Call ids: messages of Mistral's validators and of its models' templates."""
-_TEMPLATE = re.compile(
+_TEMPLATE_ERROR = re.compile(
     rf"{SPEAKING_ORDER}|{NO_SYSTEM}|{SINGLE_CALL}|{NINE_CHARACTERS}|"
     r"failed to parse tool call arguments|invalid tool call arguments|UnsupportedParamsError",
     re.IGNORECASE,
 )
-_TOOL_USE = re.compile(r"tool_use_failed|tool choice is none, but model called a tool", re.IGNORECASE)
-_KEY = re.compile(
+_TOOL_USE_FAILED = re.compile(r"tool_use_failed|tool choice is none, but model called a tool", re.IGNORECASE)
+_KEY_REFUSED = re.compile(
     r"invalid_api_key|incorrect api key|invalid api key|api key not valid|api key.{0,20}(?:expired|missing|required)|"
     r"no auth credentials|unauthori[sz]ed|authentication",
     re.IGNORECASE,
 )
-_MODEL = re.compile(
+_MODEL_NOT_FOUND = re.compile(
     r"model_not_found|model.{0,80}(?:not found|does not exist|not exist|is not available|not a valid model|unknown|"
     r"no endpoints found)|not_found_error\W+message\W+model:|"
     r"(?:no such|unknown|invalid) model|not a valid model id|no endpoints found",
     re.IGNORECASE | re.DOTALL,
 )
 _OVERLOADED = re.compile(r"overloaded|temporarily unavailable|capacity|try again later|timed? ?out", re.IGNORECASE)
-_WINDOW = re.compile(
+_WINDOW_SIZE = re.compile(
     r"(?:context length (?:is|of)(?: only)?|context window of|context size \(|n_ctx\s*[=:]|model with|"
     r"tokens allowed \(|tokens >|token limit:?|exceeds the limit of|context length is only)\s*(\d[\d,]{2,9})",
     re.IGNORECASE,
 )
-_RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 
 def classify_failure(status: int | None, text: str, *, has_retry_delay: bool) -> tuple[FailureKind, bool]:
@@ -178,55 +178,55 @@ def classify_failure(status: int | None, text: str, *, has_retry_delay: bool) ->
         status: None for an error inside a stream that has no status.
         has_retry_delay: whether the server named a time to wait.
     """
-    if _TEMPLATE.search(text):
+    if _TEMPLATE_ERROR.search(text):
         return FailureKind.INVALID_REQUEST, False
-    if _TOOL_USE.search(text):
+    if _TOOL_USE_FAILED.search(text):
         return FailureKind.TOOL_USE_FAILED, "tool choice is none" not in text.lower()
     if status == 413 or _TOO_LARGE_FOR_TIER.search(text):
         return FailureKind.CONTEXT_FULL, False
     throttled = bool(_THROTTLED.search(text)) or status == 429
-    if _CONTEXT.search(text) and not _THROTTLED.search(text):
+    if _CONTEXT_FULL.search(text) and not _THROTTLED.search(text):
         return FailureKind.CONTEXT_FULL, False
-    accountable = throttled or status in (400, 403, None)
-    if status == 402 or (accountable and _exhausted(text, has_retry_delay=has_retry_delay)):
+    may_be_quota = throttled or status in (400, 403, None)
+    if status == 402 or (may_be_quota and _is_quota_exhausted(text, has_retry_delay=has_retry_delay)):
         return FailureKind.QUOTA, False
     if throttled:
         return FailureKind.RATE_LIMITED, True
-    return _by_status(status, text)
+    return _classify_by_status(status, text)
 
 
 def parse_context_window(text: str) -> int | None:
     """Return the context window in tokens that an overflow message names; None if it is missing or too small."""
-    found = _WINDOW.search(text)
+    found = _WINDOW_SIZE.search(text)
     size = int(found[1].replace(",", "")) if found else 0
     return size if size >= MIN_WINDOW_TOKENS else None
 
 
-def _exhausted(text: str, *, has_retry_delay: bool) -> bool:
+def _is_quota_exhausted(text: str, *, has_retry_delay: bool) -> bool:
     """Return whether credit or a daily limit is used up. Gemini uses the same words for its limit per minute, but
     then it names a time to wait."""
-    if "insufficient_quota" in text or _DAILY.search(text):
+    if "insufficient_quota" in text or _DAILY_LIMIT.search(text):
         return True
-    return bool(_QUOTA.search(text)) and not has_retry_delay
+    return bool(_QUOTA_EXHAUSTED.search(text)) and not has_retry_delay
 
 
-def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
+def _classify_by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
     if status is None:
-        return _unnumbered(text)
-    if status == 401 or (status in (400, 422, 500) and _KEY.search(text)):
+        return _classify_without_status(text)
+    if status == 401 or (status in (400, 422, 500) and _KEY_REFUSED.search(text)):
         return FailureKind.AUTH, False
-    if status in (400, 403, 404, 422) and _MODEL.search(text):
+    if status in (400, 403, 404, 422) and _MODEL_NOT_FOUND.search(text):
         return FailureKind.MODEL_NOT_FOUND, False
     if status == 403:
         return FailureKind.AUTH, False
-    if status >= 500 or status in _RETRYABLE:
-        return FailureKind.SERVER_ERROR, status in _RETRYABLE or bool(_OVERLOADED.search(text))
+    if status >= 500 or status in _RETRYABLE_STATUSES:
+        return FailureKind.SERVER_ERROR, status in _RETRYABLE_STATUSES or bool(_OVERLOADED.search(text))
     return FailureKind.INVALID_REQUEST, False
 
 
-def _unnumbered(text: str) -> tuple[FailureKind, bool]:
+def _classify_without_status(text: str) -> tuple[FailureKind, bool]:
     """Classify an error without a status inside a stream: retryable unless it is clearly the request's fault."""
-    if _KEY.search(text):
+    if _KEY_REFUSED.search(text):
         return FailureKind.AUTH, False
     if "invalid_request" in text.lower():
         return FailureKind.INVALID_REQUEST, False

@@ -14,22 +14,22 @@ from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
 from app.llm.values.endpoint import find_environment_proxy, find_header_fault, find_url_fault, host_and_port
 from app.llm.values.requests_and_updates import Endpoint
 
-MAX_LINE = 300
+MAX_LINE_CHARACTERS = 300
 """Maximum number of characters of a server's message that the user sees."""
-MAX_TEXT = 32 * 2**10
+MAX_TEXT_CHARACTERS = 32 * 2**10
 """Maximum number of characters of a body that are searched."""
 
-_ECHOES = frozenset({"input", "failed_generation"})
+_ECHO_FIELDS = frozenset({"input", "failed_generation"})
 """Fields in which a server repeats the request or the model's output; not part of its message."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _TITLE = re.compile("<title", re.IGNORECASE)
-_NO_TEXT = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
+_NON_TEXT_TAG = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
 _TAG = re.compile("<[^<>]*>?")
-_RULE, _AFTER_EXCERPT = "------", "\nError: "
+_EXCERPT_LINE, _EXCERPT_END = "------", "\nError: "
 """Around the excerpt of a template that llama.cpp shows before the error message."""
-_DEEPEST = 8
+_MAX_DEPTH = 8
 """Maximum number of levels of nested errors that are searched for a message."""
 
 
@@ -43,20 +43,20 @@ def parse_json_or_text(text: str) -> Any:
 
 def searchable_text(body: Any) -> str:
     """Return all strings and numbers of a body including its keys; JSON inside strings is parsed."""
-    return "\n".join(_strings(body, depth=0))[:MAX_TEXT]
+    return "\n".join(_collect_strings(body, depth=0))[:MAX_TEXT_CHARACTERS]
 
 
 def find_error_message(body: Any, depth: int = 0) -> str:
     """Return the message in a body that is meant for the user; empty if there is none."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return ""
     match body:
         case str():
-            return _of_text(body[:MAX_TEXT])
+            return _find_message_in_text(body[:MAX_TEXT_CHARACTERS])
         case list() if body:
             return find_error_message(body[0], depth + 1)
         case Mapping():
-            return _of_mapping(body, depth + 1)
+            return _find_message_in_object(body, depth + 1)
         case _:
             return ""
 
@@ -67,24 +67,24 @@ def redacted_line(text: str, secrets: Iterable[str] = ()) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
     text = _SECRET.sub("***", text)
-    line = " ".join(_CONTROL.sub(" ", text).split())
-    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
+    line = " ".join(_CONTROL_CHARACTERS.sub(" ", text).split())
+    return line if len(line) <= MAX_LINE_CHARACTERS else line[: MAX_LINE_CHARACTERS - 1].rstrip() + "…"
 
 
-def _of_text(text: str) -> str:
+def _find_message_in_text(text: str) -> str:
     """Return a page's title, else its text without tags; plain text unchanged."""
     if (found := _TITLE.search(text)) and (title := text[found.end() :].partition(">")[2].partition("</")[0]).strip():
         return title
     if text.lstrip().startswith("<"):
-        before, *later = _NO_TEXT.split(text)
+        before, *later = _NON_TEXT_TAG.split(text)
         return _TAG.sub(" ", " ".join([before, *(piece.partition("</")[2].partition(">")[2] for piece in later)]))
-    before, rule, after = text.partition(_RULE)
-    excerpt, said, words = after.rpartition(_AFTER_EXCERPT)
+    before, rule, after = text.partition(_EXCERPT_LINE)
+    excerpt, said, words = after.rpartition(_EXCERPT_END)
     is_rule = rule and said and f"{excerpt}\n".lstrip("-").lstrip(" \t\r").startswith("\n")
     return f"{before.rstrip()} {words}" if is_rule else text
 
 
-def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
+def _find_message_in_object(body: Mapping[str, Any], depth: int) -> str:
     error = body.get("error")
     if isinstance(error, Mapping):
         # OpenRouter: "Provider returned error", with the provider's message as JSON text.
@@ -103,11 +103,11 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
             nested_body = parse_json_or_text(value) if value.lstrip().startswith("{") else value
             return find_error_message(nested_body, depth) or value
         if isinstance(value, list | Mapping) and value:
-            return _details(value)
+            return _format_details(value)
     return ""
 
 
-def _details(value: Any) -> str:
+def _format_details(value: Any) -> str:
     """Return the messages of FastAPI's list of validation errors, or of one object."""
     lines = []
     for item in value if isinstance(value, list) else [value]:
@@ -120,35 +120,35 @@ def _details(value: Any) -> str:
     return "; ".join(line for line in lines if line)
 
 
-def _strings(value: Any, depth: int) -> Iterator[str]:
+def _collect_strings(value: Any, depth: int) -> Iterator[str]:
     if depth > 12:
         return
     match value:
         case str():
             yield value
             if value[:1] in "{[" and value.strip() and not isinstance(opened := parse_json_or_text(value), str):
-                yield from _strings(opened, depth + 1)
+                yield from _collect_strings(opened, depth + 1)
         case bool() | None:
             return
         case int() | float():
             yield str(value)
         case Mapping():
             for key, item in value.items():
-                if key in _ECHOES:
+                if key in _ECHO_FIELDS:
                     continue
                 if isinstance(item, int | float) and not isinstance(item, bool):
                     yield f"{key}={item}"
                 else:
                     yield str(key)
-                    yield from _strings(item, depth + 1)
+                    yield from _collect_strings(item, depth + 1)
         case list():
             for item in value:
-                yield from _strings(item, depth + 1)
+                yield from _collect_strings(item, depth + 1)
 
 
-_NAMED = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
+_PROXY_ADVICE = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
 """Advice that names the environment variables for proxies."""
-_SHORT = 60.0
+_MAX_COUNTDOWN_SECONDS = 60.0
 """Seconds up to which a countdown is more helpful than the time of day."""
 
 
@@ -162,7 +162,7 @@ class FailureDescriber:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._host, self._where = _shown(endpoint.base_url)
+        self._host, self._url = _displayed_host_and_url(endpoint.base_url)
         secrets = [*endpoint.headers.values(), *endpoint.address.secrets]
         if endpoint.api_key is not None:
             secrets.append(endpoint.api_key.get_secret_value())
@@ -175,36 +175,36 @@ class FailureDescriber:
             target = redacted_line(headers.get("location", "elsewhere"), self._secrets)
             message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
-        return self._read(status, headers, parse_json_or_text(body))
+        return self._make_failure(status, headers, parse_json_or_text(body))
 
     def describe_stream_error(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
         """Describe an error object (or its text) inside a stream or in a response with status 200."""
-        return self._read(_inner_status(data), headers or {}, data)
+        return self._make_failure(_find_inner_status(data), headers or {}, data)
 
     def describe_unreachable(self, cause: BaseException) -> Failure:
         """Describe a connection that failed or broke before the response started."""
         links = list(exception_chain(cause))
         words = redacted_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
-        proxy = self._proxy()
+        proxy = self._describe_proxy()
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
                 f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
             )
             return Failure(FailureKind.UNREACHABLE, message, words)
         if any(isinstance(link, socket.gaierror) for link in links):
-            message = f"There is no host {self._host}. Check the base URL ({self._where}) and the network."
+            message = f"There is no host {self._host}. Check the base URL ({self._url}) and the network."
             if proxy:
-                message = f"There is no host {proxy}. {_NAMED}"
+                message = f"There is no host {proxy}. {_PROXY_ADVICE}"
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
         if any(isinstance(link, ConnectionRefusedError) for link in links):
-            message = f"Nothing answers at {self._where}. Is the server running?"
+            message = f"Nothing answers at {self._url}. Is the server running?"
             if proxy:
-                message = f"Nothing answers at {proxy}. Is it running? {_NAMED}"
+                message = f"Nothing answers at {proxy}. Is it running? {_PROXY_ADVICE}"
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
         message = f"The connection to {proxy or self._host} failed: {words or 'no reason given'}. Try again."
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
 
-    def _proxy(self) -> str:
+    def _describe_proxy(self) -> str:
         """Return the proxy in use without secrets; empty without a proxy."""
         proxy = host_and_port(find_environment_proxy(self._endpoint.base_url))
         return f"{redacted_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
@@ -231,17 +231,19 @@ class FailureDescriber:
         words = redacted_line(
             next((str(link) for link in reversed(list(exception_chain(cause))) if str(link)), ""), self._secrets
         )
-        message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
+        message = f"{self._url!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_unusable_proxy(self, fault: str) -> Failure:
         """Describe a proxy of the environment that is invalid or unsupported."""
-        message = f"The proxy of the environment for {self._host} cannot be used: {redacted_line(fault)}. {_NAMED}"
+        message = (
+            f"The proxy of the environment for {self._host} cannot be used: {redacted_line(fault)}. {_PROXY_ADVICE}"
+        )
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_connect_timeout(self, seconds: float) -> Failure:
         """Describe a connection that was neither accepted nor refused in time."""
-        message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
+        message = f"{self._url} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
     def describe_slow_response(self, seconds: float) -> Failure:
@@ -260,9 +262,9 @@ class FailureDescriber:
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
-    def describe_oversized_response(self, endless: ResponseTooLarge) -> Failure:
+    def describe_oversized_response(self, too_large: ResponseTooLarge) -> Failure:
         """Describe a response that exceeds a size limit; not retried, as the same request would get the same."""
-        message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
+        message = f"{self._host} sent {too_large}; it was not read on. Check the server, or a proxy before it."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def describe_non_stream(self, body: str) -> Failure:
@@ -282,7 +284,7 @@ class FailureDescriber:
         words = redacted_line(f"{type(cause).__name__}: {cause}", self._secrets)
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
-    def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
+    def _make_failure(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
         # Imported only after a failure, because compiling its many patterns takes time.
         from app.llm.failures.classification import classify_failure, parse_context_window, parse_retry_delay
 
@@ -296,7 +298,7 @@ class FailureDescriber:
                 retryable = True
         return Failure(
             kind=kind,
-            message=self._message(kind, status, redacted_line(find_error_message(body), self._secrets), hint),
+            message=self._format_message(kind, status, redacted_line(find_error_message(body), self._secrets), hint),
             text=text,
             status=status,
             retryable=retryable,
@@ -304,16 +306,16 @@ class FailureDescriber:
             context_window=parse_context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
         )
 
-    def _message(self, kind: FailureKind, status: int | None, words: str, hint: float | None) -> str:
+    def _format_message(self, kind: FailureKind, status: int | None, words: str, hint: float | None) -> str:
         said = f" ({status})" if status else ""
         said += f": {words}" if words else ""
         said += "" if said.endswith((".", "!", "?", "…")) else "."
-        what, advice = self._meaning(kind, status)
-        if hint is not None and hint > _SHORT:
+        what, advice = self._explain(kind, status)
+        if hint is not None and hint > _MAX_COUNTDOWN_SECONDS:
             advice = f"It takes requests again at {format_clock_time(datetime.now() + timedelta(seconds=hint))}."
         return f"{what}{said} {advice}"
 
-    def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
+    def _explain(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
         """Return what happened and what the user can do."""
         host = self._host
         if kind is FailureKind.AUTH and self._endpoint.api_key is None:
@@ -322,7 +324,7 @@ class FailureDescriber:
         if kind is FailureKind.AUTH and status == 403:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
-            return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1) and `wire`."
+            return f"There is no chat API at {self._url}", "Check the base URL (it often ends in /v1) and `wire`."
         model = redacted_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (
@@ -339,7 +341,7 @@ class FailureDescriber:
         return meanings.get(kind, (f"{host} has a problem", "Try again in a moment."))
 
 
-def _inner_status(data: Any) -> int | None:
+def _find_inner_status(data: Any) -> int | None:
     """Return the HTTP status inside an error object, as sent by OpenRouter and vLLM; None if there is none."""
     inner = data.get("error") if isinstance(data, Mapping) and isinstance(data.get("error"), Mapping) else data
     if not isinstance(inner, Mapping):
@@ -351,7 +353,7 @@ def _inner_status(data: Any) -> int | None:
     return None
 
 
-def _shown(base_url: str) -> tuple[str, str]:
+def _displayed_host_and_url(base_url: str) -> tuple[str, str]:
     """Return host with port, and the whole URL, both without user, password and query."""
     try:
         parts = urlsplit(base_url)

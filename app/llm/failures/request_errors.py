@@ -83,8 +83,8 @@ class AttemptFailed(Exception):
         self.failure = failure
 
 
-_BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR})
-_LATEST = 5.0
+_BUSY_KINDS = frozenset({FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR})
+_MAX_JITTER_SECONDS = 5.0
 """Maximum number of seconds added at random to the server's retry time: other clients wait for it too."""
 
 
@@ -118,13 +118,13 @@ class RetryPolicy:
             attempt: number of attempts so far.
             elapsed: seconds since the first attempt.
         """
-        busy = failure.kind in _BUSY
+        busy = failure.kind in _BUSY_KINDS
         attempts = self.closing_attempts if closing else self.busy_attempts if busy else self.attempts
         if not failure.retryable or attempt >= attempts:
             return None
         if failure.retry_after is not None:
-            wait = failure.retry_after + min(_LATEST, 0.1 * failure.retry_after) * self.jitter()
-            total = self.longest_hint + _LATEST
+            wait = failure.retry_after + min(_MAX_JITTER_SECONDS, 0.1 * failure.retry_after) * self.jitter()
+            total = self.longest_hint + _MAX_JITTER_SECONDS
         else:
             wait = min(self.cap, (self.busy_base if busy else self.base) * 2 ** (attempt - 1))
             wait *= 0.75 + 0.25 * self.jitter()

@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Maximum number of levels of nested objects and lists."""
 
 
 def parse_json(text: str, *, strict: bool = True) -> Any:
     """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
-    value = _value(text) if strict else json.loads(text, strict=False)
+    value = _parse_value(text) if strict else json.loads(text, strict=False)
     # Each level has a bracket: with fewer brackets, no check is necessary.
-    if text.count("{") + text.count("[") > DEEPEST and _is_deeper(value, DEEPEST):
+    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         raise ValueError("it is nested too deeply")
     return value
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Parse like `json.loads`, but four times as fast for the small objects of a streamed response."""
     try:
         return from_json(text, cache_strings="keys")
@@ -43,19 +43,19 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return not levels or any(_is_deeper(one, levels - 1) for one in inner)
 
 
-MAX_ERROR = 2**20
+MAX_ERROR_BYTES = 2**20
 """Maximum number of bytes of an error's body."""
-MAX_LISTING = 16 * 2**20
+MAX_LISTING_BYTES = 16 * 2**20
 """Maximum number of bytes of the list of models."""
-MAX_RENDERED = 2**20
+MAX_RENDERED_BYTES = 2**20
 """Maximum number of bytes of an answer with a rendered prompt of a few hundred words, or its tokens."""
-MAX_BODY = 256 * 2**20
+MAX_BODY_BYTES = 256 * 2**20
 """Maximum number of bytes of a streamed body including framing; it is not stored."""
-MAX_EVENT = 8 * 2**20
+MAX_EVENT_BYTES = 8 * 2**20
 """Maximum number of bytes of one event, one line, or data without an event: heartbeats, a page, a document."""
-MAX_RESPONSE = 4 * 2**20
+MAX_RESPONSE_CHARACTERS = 4 * 2**20
 """Maximum number of characters of text, reasoning, arguments and opaque fields together."""
-MAX_CALL = 2 * 2**20
+MAX_CALL_CHARACTERS = 2 * 2**20
 """Maximum number of characters of the arguments of one call."""
 MAX_CALLS = 512
 """Maximum number of tool calls of one response."""
@@ -65,10 +65,10 @@ class ResponseTooLarge(Exception):
     """A response exceeds a limit; the message names the part, e.g. `an event of more than 8 MiB`."""
 
     def __init__(self, what: str, limit: int, unit: str = "B") -> None:
-        super().__init__(f"{what} of more than {_amount(limit, unit)}")
+        super().__init__(f"{what} of more than {_format_limit(limit, unit)}")
 
 
-def _amount(limit: int, unit: str) -> str:
+def _format_limit(limit: int, unit: str) -> str:
     if limit >= 2**20 and not limit % 2**20:
         return f"{limit // 2**20} Mi{unit}" if unit == "B" else f"{limit // 2**20} million {unit}"
     return f"{limit:,} {'bytes' if unit == 'B' else unit}"
@@ -93,15 +93,15 @@ class ServerSentEventDecoder:
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._started = False
-        self._after_return = False
+        self._has_started = False
+        self._is_after_return = False
         self._name = ""
         self._data: list[str] = []
-        self._since_event = 0
+        self._bytes_since_event = 0
         """Bytes since the last event, including heartbeats."""
         self._damaged = False
         self._unframed: list[str] = []
-        self._outside_bytes = 0
+        self._unframed_characters = 0
 
     @property
     def unframed(self) -> str:
@@ -110,41 +110,41 @@ class ServerSentEventDecoder:
 
     def feed(self, piece: bytes) -> list[ServerSentEvent]:
         """Decode the next bytes; raise ResponseTooLarge if too many bytes arrive without completing an event."""
-        self._since_event += len(piece)
-        if self._since_event > MAX_EVENT:
-            raise ResponseTooLarge("a page" if self._unframed else "an event", MAX_EVENT)
-        if self._after_return and piece:
+        self._bytes_since_event += len(piece)
+        if self._bytes_since_event > MAX_EVENT_BYTES:
+            raise ResponseTooLarge("a page" if self._unframed else "an event", MAX_EVENT_BYTES)
+        if self._is_after_return and piece:
             piece = piece.removeprefix(b"\n")
-            self._after_return = False
+            self._is_after_return = False
         *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
         if lines:
             lines[0] = bytes(self._pending) + lines[0]
             self._pending.clear()
             # A return at the very end may be the first half of CRLF.
-            self._after_return = piece.endswith(b"\r")
+            self._is_after_return = piece.endswith(b"\r")
         events: list[ServerSentEvent] = []
         for line in lines:
-            self._line(line, events)
+            self._parse_line(line, events)
         self._pending += rest
         if events:
-            self._since_event = len(rest)
+            self._bytes_since_event = len(rest)
         return events
 
     def finish(self) -> list[ServerSentEvent]:
         """Return the last events after the end of the body, even without their final blank line."""
         events: list[ServerSentEvent] = []
         if self._pending:
-            self._line(bytes(self._pending), events)
+            self._parse_line(bytes(self._pending), events)
             self._pending.clear()
-        self._dispatch(events)
+        self._dispatch_event(events)
         return events
 
-    def _line(self, raw: bytes, events: list[ServerSentEvent]) -> None:
-        if not self._started:
+    def _parse_line(self, raw: bytes, events: list[ServerSentEvent]) -> None:
+        if not self._has_started:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
-            self._started = True
+            self._has_started = True
         if not raw:
-            self._dispatch(events)
+            self._dispatch_event(events)
             return
         try:
             line = raw.decode()
@@ -155,14 +155,14 @@ class ServerSentEventDecoder:
         if name == "data":
             self._data.append(value.removeprefix(" "))
         elif name and name not in _FIELDS:
-            self._outside(line, events)
+            self._add_unframed(line, events)
         elif name == "event":
             self._name = value.removeprefix(" ")
         elif name == "error":
-            self._dispatch(events)
+            self._dispatch_event(events)
             events.append(ServerSentEvent(value.removeprefix(" "), "error"))
 
-    def _dispatch(self, events: list[ServerSentEvent]) -> None:
+    def _dispatch_event(self, events: list[ServerSentEvent]) -> None:
         if self._data:
             data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
             if data and not data.isspace():
@@ -171,15 +171,15 @@ class ServerSentEventDecoder:
         self._name = ""
         self._damaged = False
 
-    def _outside(self, line: str, events: list[ServerSentEvent]) -> None:
+    def _add_unframed(self, line: str, events: list[ServerSentEvent]) -> None:
         if line.startswith("{") and not self._unframed and _is_object(line):
             events.append(ServerSentEvent(line, damaged=self._damaged))
             self._damaged = False
         else:
             # The text is stored, so all of it counts, even with events in between.
-            self._outside_bytes += len(line)
-            if self._outside_bytes > MAX_EVENT:
-                raise ResponseTooLarge("a page", MAX_EVENT)
+            self._unframed_characters += len(line)
+            if self._unframed_characters > MAX_EVENT_BYTES:
+                raise ResponseTooLarge("a page", MAX_EVENT_BYTES)
             self._unframed.append(line)
 
 

@@ -18,7 +18,7 @@ from app.llm.values.requests_and_updates import (
 )
 from app.llm.wires.wire import OPAQUE_BLOCKS, parse_token_count
 
-EXCERPT = 60
+MAX_EXCERPT_CHARACTERS = 60
 """Maximum number of characters of the arguments that an error message quotes around the error."""
 
 
@@ -46,11 +46,11 @@ def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
         if isinstance(value, str):
             value = _decode(value) if value.strip() else {}
     except json.JSONDecodeError as fault:
-        return None, _complaint(fault)
+        return None, _describe_fault(fault)
     except (ValueError, RecursionError) as fault:
         return None, f"The arguments are not usable JSON: {fault}."
     if not isinstance(value, Mapping):
-        return None, f"The arguments must be a JSON object, not {_kind(value)}."
+        return None, f"The arguments must be a JSON object, not {_text_or_reasoning(value)}."
     if not _is_encodable(value):
         return None, "The arguments contain half of a surrogate pair, which is not a character."
     return dict(value), ""
@@ -69,17 +69,17 @@ def _decode(text: str) -> Any:
     return parse_json(text, strict=False)
 
 
-def _complaint(fault: json.JSONDecodeError) -> str:
+def _describe_fault(fault: json.JSONDecodeError) -> str:
     if fault.msg == "Extra data":
-        junk = fault.doc[fault.pos : fault.pos + EXCERPT]
+        junk = fault.doc[fault.pos : fault.pos + MAX_EXCERPT_CHARACTERS]
         return f"The arguments are not one JSON object: it ends at character {fault.pos}, and {junk!r} follows."
-    before = fault.doc[max(0, fault.pos - EXCERPT) : fault.pos]
+    before = fault.doc[max(0, fault.pos - MAX_EXCERPT_CHARACTERS) : fault.pos]
     if fault.pos >= len(fault.doc.rstrip()) or fault.msg.startswith("Unterminated"):
-        return f"The arguments are not complete JSON: they break off after {fault.doc[-EXCERPT:]!r}."
+        return f"The arguments are not complete JSON: they break off after {fault.doc[-MAX_EXCERPT_CHARACTERS:]!r}."
     return f"The arguments are not valid JSON: {fault.msg} at character {fault.pos}, after {before!r}."
 
 
-def _kind(value: Any) -> str:
+def _text_or_reasoning(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -102,7 +102,7 @@ def _is_encodable(value: Any) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Slot:
+class _PartialCall:
     """A tool call that is being received."""
 
     position: int
@@ -139,10 +139,10 @@ class CallAssembly:
         self.characters = 0
         """Characters of all calls so far, including ids, names and opaque fields."""
         self._tool_names = frozenset(tool_names)
-        self._slots: list[_Slot] = []
+        self._partial_calls: list[_PartialCall] = []
 
     def __bool__(self) -> bool:
-        return bool(self._slots)
+        return bool(self._partial_calls)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
         """Add one element of `delta.tool_calls`; return the progress of its call, or None if it is empty.
@@ -159,89 +159,89 @@ class CallAssembly:
         index = delta.get("index")
         index = index if isinstance(index, int) else None
         extra = delta.get("extra_content")
-        if not (identity or name or arguments or extra) and (index is None or not self._slots):
+        if not (identity or name or arguments or extra) and (index is None or not self._partial_calls):
             return None
-        slot = self._slot(identity, index, name, arguments)
+        call = self._find_or_open_call(identity, index, name, arguments)
         if name:
-            slot.name = self._joined_name(slot, name)
+            call.name = self._join_name(call, name)
             self.characters += len(name)
-        if arguments and not (identity and name and slot.pieces == [arguments] and slot.complete):
-            slot.pieces.append(arguments)
-            slot.characters += len(arguments)
+        if arguments and not (identity and name and call.pieces == [arguments] and call.complete):
+            call.pieces.append(arguments)
+            call.characters += len(arguments)
             self.characters += len(arguments)
-            if slot.characters > bounded_stream.MAX_CALL:
-                raise ResponseTooLarge("a tool call", bounded_stream.MAX_CALL, "characters")
+            if call.characters > bounded_stream.MAX_CALL_CHARACTERS:
+                raise ResponseTooLarge("a tool call", bounded_stream.MAX_CALL_CHARACTERS, "characters")
         if isinstance(extra, dict):
             self.characters += len(json.dumps(extra))
-            slot.extras.setdefault("extra_content", {}).update(extra)
-        return CallProgress(slot.position, slot.name, slot.characters)
+            call.extras.setdefault("extra_content", {}).update(extra)
+        return CallProgress(call.position, call.name, call.characters)
 
     def calls(self) -> tuple[ReceivedToolCall, ...]:
         """Return the calls received so far, in the order of their first deltas."""
-        return tuple(_received(slot) for slot in self._slots)
+        return tuple(_make_received_call(call) for call in self._partial_calls)
 
-    def _slot(self, identity: str, index: int | None, name: str, arguments: str) -> _Slot:
+    def _find_or_open_call(self, identity: str, index: int | None, name: str, arguments: str) -> _PartialCall:
         if not identity:
-            slot = self._by_index(index)
-            return self._open("", index) if slot is None or _opens_another(slot, name, arguments) else slot
-        known = next((slot for slot in reversed(self._slots) if slot.id == identity), None)
+            call = self._find_by_index(index)
+            return self._open_call("", index) if call is None or _starts_new_call(call, name, arguments) else call
+        known = next((call for call in reversed(self._partial_calls) if call.id == identity), None)
         if known is None:
-            anonymous = self._by_index(index)
+            anonymous = self._find_by_index(index)
             if anonymous is None or anonymous.id or (name and anonymous.name):
-                return self._open(identity, index)
+                return self._open_call(identity, index)
             anonymous.id = identity
             return anonymous
         # The same id starts a new call if name and index differ, or if the call before is complete.
         if name and index is not None and known.index not in (None, index):
-            return self._open(identity, index)
+            return self._open_call(identity, index)
         again = known.pieces == [arguments]
-        if index is None and known.index is None and not again and _opens_another(known, name, arguments):
-            return self._open(identity, index)
+        if index is None and known.index is None and not again and _starts_new_call(known, name, arguments):
+            return self._open_call(identity, index)
         return known
 
-    def _by_index(self, index: int | None) -> _Slot | None:
+    def _find_by_index(self, index: int | None) -> _PartialCall | None:
         if index is None:
-            return self._slots[-1] if self._slots else None
-        return next((slot for slot in reversed(self._slots) if slot.index == index), None)
+            return self._partial_calls[-1] if self._partial_calls else None
+        return next((call for call in reversed(self._partial_calls) if call.index == index), None)
 
-    def _open(self, identity: str, index: int | None) -> _Slot:
-        if len(self._slots) == bounded_stream.MAX_CALLS:
+    def _open_call(self, identity: str, index: int | None) -> _PartialCall:
+        if len(self._partial_calls) == bounded_stream.MAX_CALLS:
             raise ResponseTooLarge("a batch", bounded_stream.MAX_CALLS, "tool calls")
         self.characters += len(identity)
-        slot = _Slot(len(self._slots), identity, index)
-        self._slots.append(slot)
-        return slot
+        call = _PartialCall(len(self._partial_calls), identity, index)
+        self._partial_calls.append(call)
+        return call
 
-    def _joined_name(self, slot: _Slot, name: str) -> str:
+    def _join_name(self, call: _PartialCall, name: str) -> str:
         """Return the name of a call after another delta with the name or a piece of it."""
-        if not slot.name:
+        if not call.name:
             return name
-        if slot.name in self._tool_names or slot.characters:
-            return slot.name
+        if call.name in self._tool_names or call.characters:
+            return call.name
         # Either the longer full name, or the next piece.
-        return name if name.startswith(slot.name) or name in self._tool_names else slot.name + name
+        return name if name.startswith(call.name) or name in self._tool_names else call.name + name
 
 
-def _opens_another(slot: _Slot, name: str, arguments: str) -> bool:
-    if not name or not slot.name:
+def _starts_new_call(call: _PartialCall, name: str, arguments: str) -> bool:
+    if not name or not call.name:
         return False
-    repeated = name == slot.name and not arguments
-    return not repeated and slot.complete
+    repeated = name == call.name and not arguments
+    return not repeated and call.complete
 
 
-def _received(slot: _Slot) -> ReceivedToolCall:
+def _make_received_call(call: _PartialCall) -> ReceivedToolCall:
     joiner = SurrogateJoiner()
-    raw = joiner.feed("".join(slot.pieces)) + joiner.finish()
+    raw = joiner.feed("".join(call.pieces)) + joiner.finish()
     arguments, invalid = parse_call_arguments(raw)
-    if not slot.name:
+    if not call.name:
         arguments, invalid = None, "The call has no tool name."
     return ReceivedToolCall(
-        wire_id=slot.id,
-        name=slot.name,
+        wire_id=call.id,
+        name=call.name,
         arguments=arguments,
         raw_arguments=raw,
         invalid=invalid,
-        extras=slot.extras,
+        extras=call.extras,
     )
 
 
@@ -252,55 +252,55 @@ class DeltaCollector:
     """Collects the contents of chunks: joins texts, and keeps only the latest state of each call."""
 
     def __init__(self) -> None:
-        self._whole: list[Delta] = []
-        self._kind: type[TextDelta | ReasoningDelta] = TextDelta
+        self._deltas: list[Delta] = []
+        self._text_or_reasoning: type[TextDelta | ReasoningDelta] = TextDelta
         self._pieces: list[str] = []
-        """Pieces of the current text, which is of the kind `_kind`."""
+        """Pieces of the current text, which is of the kind `_text_or_reasoning`."""
         self._calls: dict[int, CallProgress] = {}
         """Latest progress of the current calls, by index."""
 
     def add_text(self, piece: str) -> None:
         """Add a piece of the answer."""
-        self._more(TextDelta, piece)
+        self._add_piece(TextDelta, piece)
 
     def add_reasoning(self, piece: str) -> None:
         """Add a piece of the reasoning."""
-        self._more(ReasoningDelta, piece)
+        self._add_piece(ReasoningDelta, piece)
 
     def add_call(self, progress: CallProgress) -> None:
         """Add the progress of a call."""
         if self._pieces:
-            self._end()
+            self._finish_delta()
         self._calls[progress.index] = progress
 
     def pop_all(self) -> list[Delta]:
         """Return everything in order, and clear the collector."""
-        self._end()
-        whole, self._whole = self._whole, []
+        self._finish_delta()
+        whole, self._deltas = self._deltas, []
         return whole
 
-    def _more(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
-        if self._kind is not kind or self._calls:
-            self._end()
-            self._kind = kind
+    def _add_piece(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
+        if self._text_or_reasoning is not kind or self._calls:
+            self._finish_delta()
+            self._text_or_reasoning = kind
         self._pieces.append(piece)
 
-    def _end(self) -> None:
+    def _finish_delta(self) -> None:
         if self._pieces:
-            self._whole.append(self._kind("".join(self._pieces)))
+            self._deltas.append(self._text_or_reasoning("".join(self._pieces)))
             self._pieces = []
-        self._whole += self._calls.values()
+        self._deltas += self._calls.values()
         self._calls = {}
 
 
-CUT_SHORT = frozenset(
+INCOMPLETE_REASONS = frozenset(
     {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
 )
 """Finish reasons of an incomplete response, whose calls must not run."""
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
-_LONGEST_REASON = 100
+_MAX_REASON_CHARACTERS = 100
 """Maximum number of characters of a finish reason."""
 _MAX_DOLLARS = 1_000_000
 """Largest plausible cost of one response."""
@@ -326,8 +326,8 @@ class ResponseAssembly:
         """Characters received so far except those of calls, whether they were passed on or not."""
         self._text_joiner = SurrogateJoiner()
         self._reasoning_joiner = SurrogateJoiner()
-        self._splitter = ThinkSplitter()
-        self._hider = CallMarkupHider() if closing else None
+        self._think_splitter = ThinkSplitter()
+        self._call_hider = CallMarkupHider() if closing else None
 
     @property
     def text(self) -> str:
@@ -352,22 +352,22 @@ class ResponseAssembly:
         """
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
-        self._take_usage(chunk)
+        self._update_usage(chunk)
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and not choice.get("index"):
-                self._choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
-        if self._size + self._calls.characters > bounded_stream.MAX_RESPONSE:
-            raise ResponseTooLarge("a response", bounded_stream.MAX_RESPONSE, "characters")
+                self._feed_choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
+        if self._size + self._calls.characters > bounded_stream.MAX_RESPONSE_CHARACTERS:
+            raise ResponseTooLarge("a response", bounded_stream.MAX_RESPONSE_CHARACTERS, "characters")
 
     def flush(self) -> list[Delta]:
         """Return text that was held back as a possible start of a tag; call it after the last chunk."""
-        text, reasoning = self._splitter.feed(self._text_joiner.finish())
-        late_text, late_reasoning = self._splitter.finish()
+        text, reasoning = self._think_splitter.feed(self._text_joiner.finish())
+        late_text, late_reasoning = self._think_splitter.finish()
         deltas = DeltaCollector()
         self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), deltas)
         self._emit_text(text + late_text, deltas)
-        if self._hider and (held := self._hider.finish()):
+        if self._call_hider and (held := self._call_hider.finish()):
             self._text.append(held)
             deltas.add_text(held)
         return deltas.pop_all()
@@ -379,7 +379,7 @@ class ResponseAssembly:
             reasoning=self.reasoning,
             calls=self.calls(),
             finish_reason=self.finish_reason,
-            truncated=not ended or self.finish_reason in CUT_SHORT,
+            truncated=not ended or self.finish_reason in INCOMPLETE_REASONS,
             usage=self.usage,
             model=self.model,
             extras=dict(self._extras),
@@ -389,19 +389,19 @@ class ResponseAssembly:
         """Return the calls received so far."""
         return self._calls.calls()
 
-    def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
+    def _feed_choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         if isinstance(delta, dict) and delta:
-            self._delta(delta, deltas)
+            self._feed_delta(delta, deltas)
         elif isinstance(message, dict):
-            self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
-        self._take_usage(choice)
+            self._feed_delta(self._find_new_part(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
+        self._update_usage(choice)
         reason = choice.get("finish_reason")
         # The first reason counts, unless a later one says that the response is incomplete.
-        if isinstance(reason, str) and reason and (self.finish_reason is None or reason in CUT_SHORT):
-            self.finish_reason = reason[:_LONGEST_REASON]
+        if isinstance(reason, str) and reason and (self.finish_reason is None or reason in INCOMPLETE_REASONS):
+            self.finish_reason = reason[:_MAX_REASON_CHARACTERS]
 
-    def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
+    def _find_new_part(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
         """Return the new part of a `message`, which in the last chunk may repeat the whole streamed response."""
         if not whole or self.is_empty:
             return message
@@ -416,58 +416,58 @@ class ResponseAssembly:
             rest["tool_calls"] = message.get("tool_calls")
         return rest
 
-    def _delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+    def _feed_delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
         # If a server sends both fields, they have the same content.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        self._thought(thought, deltas)
-        self._content(delta.get("content"), deltas)
+        self._feed_reasoning(thought, deltas)
+        self._feed_content(delta.get("content"), deltas)
         if isinstance(refusal := delta.get("refusal"), str):
-            self._content(refusal, deltas)
+            self._feed_content(refusal, deltas)
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
-                self._call(call, deltas)
+                self._feed_call(call, deltas)
         if isinstance(legacy := delta.get("function_call"), dict):
-            self._call({"function": legacy}, deltas)
+            self._feed_call({"function": legacy}, deltas)
         for key in _ECHOED_LISTS:
             if isinstance(items := delta.get(key), list):
                 self._size += len(json.dumps(items))
-                _extend(self._extras.setdefault(key, []), items)
+                _append_opaque_parts(self._extras.setdefault(key, []), items)
         if isinstance(extra := delta.get("extra_content"), dict):
             self._size += len(json.dumps(extra))
             self._extras.setdefault("extra_content", {}).update(extra)
 
-    def _content(self, content: Any, deltas: DeltaCollector) -> None:
+    def _feed_content(self, content: Any, deltas: DeltaCollector) -> None:
         match content:
             case str():
                 self._size += len(content)
-                text, reasoning = self._splitter.feed(self._text_joiner.feed(content))
+                text, reasoning = self._think_splitter.feed(self._text_joiner.feed(content))
                 self._emit_reasoning(reasoning, deltas)
                 self._emit_text(text, deltas)
             case list():
                 for part in content:
-                    self._part(part, deltas)
+                    self._feed_part(part, deltas)
 
-    def _part(self, part: Any, deltas: DeltaCollector) -> None:
+    def _feed_part(self, part: Any, deltas: DeltaCollector) -> None:
         """Add one element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
-            self._content(part, deltas)
+            self._feed_content(part, deltas)
         elif isinstance(part, dict):
             if "thinking" in part:
                 thoughts = part["thinking"]
                 for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
-                    self._thought(thought.get("text") if isinstance(thought, dict) else thought, deltas)
+                    self._feed_reasoning(thought.get("text") if isinstance(thought, dict) else thought, deltas)
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
-                self._content(text, deltas)
+                self._feed_content(text, deltas)
 
-    def _thought(self, text: Any, deltas: DeltaCollector) -> None:
+    def _feed_reasoning(self, text: Any, deltas: DeltaCollector) -> None:
         if isinstance(text, str):
             self._size += len(text)
             self._emit_reasoning(self._reasoning_joiner.feed(text), deltas)
 
     def _emit_text(self, text: str, deltas: DeltaCollector) -> None:
-        if self._hider:
-            text = self._hider.feed(text)
+        if self._call_hider:
+            text = self._call_hider.feed(text)
         if text:
             self._text.append(text)
             deltas.add_text(text)
@@ -477,20 +477,20 @@ class ResponseAssembly:
             self._reasoning.append(text)
             deltas.add_reasoning(text)
 
-    def _call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+    def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
         if (progress := self._calls.feed(delta)) is not None:
             deltas.add_call(progress)
 
-    def _take_usage(self, holder: Mapping[str, Any]) -> None:
+    def _update_usage(self, holder: Mapping[str, Any]) -> None:
         if (holder.get("usage") or "x_groq" in holder) and (usage := read_usage(holder)) is not None:
             self.usage = usage
 
 
-def _extend(items: list[Any], more: Iterable[Any]) -> None:
+def _append_opaque_parts(items: list[Any], more: Iterable[Any]) -> None:
     """Append opaque reasoning parts; join a part to the last one if it continues it (same type and index)."""
     for part in more:
         last = items[-1] if items else None
-        if isinstance(part, dict) and isinstance(last, dict) and _continues(last, part):
+        if isinstance(part, dict) and isinstance(last, dict) and _is_continuation(last, part):
             for key, value in part.items():
                 if key in _MERGED_TEXTS and isinstance(value, str) and isinstance(last.get(key), str):
                     last[key] += value
@@ -500,7 +500,7 @@ def _extend(items: list[Any], more: Iterable[Any]) -> None:
             items.append(dict(part) if isinstance(part, dict) else json.loads(json.dumps(part)))
 
 
-def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+def _is_continuation(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     same = all(last.get(key) == part.get(key) for key in ("type", "index"))
     return same and "data" not in part and "data" not in last and not last.get("signature")
 
@@ -533,10 +533,10 @@ def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
         completion_tokens=completion,
         cached_tokens=cached,
         cache_write_tokens=written,
-        cost=_dollars(usage.get("cost")),
+        cost=_parse_dollars(usage.get("cost")),
     )
 
 
-def _dollars(value: Any) -> float | None:
+def _parse_dollars(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < _MAX_DOLLARS else None

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-_OPENERS = ("<think>", "<thinking>")
+_OPENING_TAGS = ("<think>", "<thinking>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -11,21 +11,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class SurrogateJoiner:
     """Joins characters that a server split into two surrogates; a lone surrogate becomes U+FFFD."""
 
-    _held: str = ""
+    _held_back: str = ""
 
     def feed(self, text: str) -> str:
         """Return the text; hold back a first half of a surrogate pair at its end."""
-        text, self._held = self._held + text, ""
+        text, self._held_back = self._held_back + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
+            text, self._held_back = text[:-1], text[-1]
         if _SURROGATE.search(text):
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return text
 
     def finish(self) -> str:
         """Return the held-back rest: at most one replacement character."""
-        left = "\ufffd" if self._held else ""
-        self._held = ""
+        left = "\ufffd" if self._held_back else ""
+        self._held_back = ""
         return left
 
 
@@ -34,16 +34,16 @@ class ThinkSplitter:
     """Separates a leading `<think>…</think>` block from the answer; later tags are part of the answer."""
 
     _state: str = "start"
-    _held: str = ""
-    _closer: str = ""
+    _held_back: str = ""
+    _closing_tag: str = ""
 
     def feed(self, text: str) -> tuple[str, str]:
         """Return (answer, reasoning) so far; a possible start of a tag is held back."""
         match self._state:
             case "start":
-                return self._start(self._held + text)
+                return self._feed_start(self._held_back + text)
             case "thinking":
-                return self._thinking(self._held + text)
+                return self._feed_thinking(self._held_back + text)
             case "ended":
                 text = text.lstrip("\n")
                 if text:
@@ -54,33 +54,33 @@ class ThinkSplitter:
 
     def finish(self) -> tuple[str, str]:
         """Return (answer, reasoning) that was held back as a possible start of a tag."""
-        held, self._held = self._held, ""
+        held, self._held_back = self._held_back, ""
         return ("", held) if self._state == "thinking" else (held, "")
 
-    def _start(self, text: str) -> tuple[str, str]:
+    def _feed_start(self, text: str) -> tuple[str, str]:
         stripped = text.lstrip()
-        for opener in _OPENERS:
+        for opener in _OPENING_TAGS:
             if stripped.startswith(opener):
-                self._state, self._held = "thinking", ""
-                self._closer = opener.replace("<", "</")
-                return self._thinking(stripped.removeprefix(opener))
-        if any(opener.startswith(stripped) for opener in _OPENERS):
-            self._held = text
+                self._state, self._held_back = "thinking", ""
+                self._closing_tag = opener.replace("<", "</")
+                return self._feed_thinking(stripped.removeprefix(opener))
+        if any(opener.startswith(stripped) for opener in _OPENING_TAGS):
+            self._held_back = text
             return "", ""
-        self._state, self._held = "answer", ""
+        self._state, self._held_back = "answer", ""
         return text, ""
 
-    def _thinking(self, text: str) -> tuple[str, str]:
-        reasoning, found, answer = text.partition(self._closer)
+    def _feed_thinking(self, text: str) -> tuple[str, str]:
+        reasoning, found, answer = text.partition(self._closing_tag)
         if found:
-            self._state, self._held = "ended", ""
+            self._state, self._held_back = "ended", ""
             return self.feed(answer)[0], reasoning
-        keep = _overlap(text, self._closer)
-        self._held = text[len(text) - keep :]
+        keep = _overlap(text, self._closing_tag)
+        self._held_back = text[len(text) - keep :]
         return "", text[: len(text) - keep]
 
 
-_CALL_MARKS = (
+_CALL_MARKERS = (
     "<tool_call>",
     "<tool_calls>",
     "<function=",
@@ -99,32 +99,32 @@ class CallMarkupHider:
     """
 
     hidden: list[str] = field(default_factory=list)
-    _held: str = ""
+    _held_back: str = ""
 
     def feed(self, text: str) -> str:
         """Return the text before any marker; a possible start of a marker is held back."""
         if self.hidden:
             self.hidden.append(text)
             return ""
-        text = self._held + text
-        found = min((at for mark in _CALL_MARKS if (at := text.find(mark)) >= 0), default=-1)
+        text = self._held_back + text
+        found = min((at for mark in _CALL_MARKERS if (at := text.find(mark)) >= 0), default=-1)
         if found >= 0:
-            self._held = ""
+            self._held_back = ""
             self.hidden.append(text[found:])
             return text[:found]
-        keep = max(_overlap(text, mark) for mark in _CALL_MARKS)
-        self._held = text[len(text) - keep :]
+        keep = max(_overlap(text, mark) for mark in _CALL_MARKERS)
+        self._held_back = text[len(text) - keep :]
         return text[: len(text) - keep]
 
     def finish(self) -> str:
         """Return the text held back as a possible start of a marker."""
-        held, self._held = self._held, ""
+        held, self._held_back = self._held_back, ""
         return held
 
 
 def has_call_markup(text: str) -> bool:
     """Return whether a text contains a tool call that the server did not parse."""
-    return any(mark in text for mark in _CALL_MARKS)
+    return any(mark in text for mark in _CALL_MARKERS)
 
 
 def _overlap(text: str, tag: str) -> int:

@@ -21,8 +21,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from app.config.config_tables import PriceTable
 
 _SECRET_NAME = re.compile(r"key|token|secret|sig(?:nature)?$|passw|pwd|auth|credential|^code$", re.IGNORECASE)
-_USER = re.compile(r"(?<=//)[^/?#]*@")
-_PORTS = range(1, 65_536)
+_USER_INFO = re.compile(r"(?<=//)[^/?#]*@")
+_VALID_PORTS = range(1, 65_536)
 _PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".home.arpa", ".localdomain")
 
 
@@ -41,8 +41,9 @@ class EndpointAddress:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the values that must not be shown."""
-        told = (self.authorization.removeprefix("Basic "), self.password, *(value for _, value in self.secret_query))
-        return tuple(text for text in told if text)
+        query_values = (value for _, value in self.secret_query)
+        values = (self.authorization.removeprefix("Basic "), self.password, *query_values)
+        return tuple(value for value in values if value)
 
     @property
     def url_without_query(self) -> str:
@@ -61,18 +62,18 @@ def parse_base_url(base_url: str) -> EndpointAddress:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password
     except ValueError:
-        return EndpointAddress(_USER.sub("", base_url).partition("?")[0])
+        return EndpointAddress(_USER_INFO.sub("", base_url).partition("?")[0])
     if "@" not in parts.netloc and not parts.query:
         return EndpointAddress(base_url.strip())
-    said = parse_qsl(parts.query, keep_blank_values=True)
-    secret = tuple((name, value) for name, value in said if _SECRET_NAME.search(name))
-    public = urlencode([(name, value) for name, value in said if not _SECRET_NAME.search(name)])
+    value = parse_qsl(parts.query, keep_blank_values=True)
+    secret = tuple((name, value) for name, value in value if _SECRET_NAME.search(name))
+    public = urlencode([(name, value) for name, value in value if not _SECRET_NAME.search(name)])
     url = SplitResult(parts.scheme, parts.netloc.rpartition("@")[2], parts.path, public, "").geturl()
     if user is None and password is None:
         return EndpointAddress(url, secret_query=secret)
-    told = unquote(password or "")
-    pair = base64.b64encode(f"{unquote(user or '')}:{told}".encode()).decode()
-    return EndpointAddress(url, f"Basic {pair}", told, secret)
+    password_text = unquote(password or "")
+    pair = base64.b64encode(f"{unquote(user or '')}:{password_text}".encode()).decode()
+    return EndpointAddress(url, f"Basic {pair}", password_text, secret)
 
 
 def host_and_port(base_url: str) -> str:
@@ -142,7 +143,7 @@ def find_url_fault(url: str, example: str = "https://host/v1") -> str:
         port = parts.port
     except ValueError:
         port = 0
-    if port is not None and port not in _PORTS:
+    if port is not None and port not in _VALID_PORTS:
         return f"port {parts.netloc.rpartition(':')[2]} does not exist; write one from 1 to 65535"
     return ""
 
@@ -168,8 +169,8 @@ def tool_name(tool: Mapping[str, Any]) -> str:
 
 def tool_schema_key(tool: Mapping[str, Any]) -> str:
     """Return a key that differs for tools with the same name and different schemas."""
-    said = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
-    return f"{tool_name(tool)} {hashlib.sha256(said).hexdigest()[:16]}"
+    value = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
+    return f"{tool_name(tool)} {hashlib.sha256(value).hexdigest()[:16]}"
 
 
 Placement = Literal["inline", "fold_first", "fold_user"]
@@ -177,7 +178,7 @@ NEXT_PLACEMENT: dict[Placement, Placement] = {"inline": "fold_first", "fold_firs
 """The next placement to try if a system message in mid-conversation does not reach the model."""
 
 
-def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
+def _check_price(fields: dict[str, float] | None) -> dict[str, float] | None:
     """Validate a price; it is stored as plain numbers, like all learned fields."""
     if fields is not None:
         PriceTable.model_validate(fields)
@@ -247,7 +248,7 @@ class EndpointProfile(BaseModel):
     """The server never sends a finish reason: a clean end of the stream counts as complete."""
     refused: dict[str, Any] = Field(default_factory=dict)
     """The user's request settings that the server refused, each with the refused value."""
-    price: Annotated[dict[str, float] | None, AfterValidator(_price)] = None
+    price: Annotated[dict[str, float] | None, AfterValidator(_check_price)] = None
     """US dollars per million tokens, with the field names of `PriceTable`; None if the list of models has none."""
     context_window: int | None = None
     """Tokens; None if unknown."""

@@ -30,14 +30,14 @@ class RequestOptions:
 
     def without_refused(self, refused: Mapping[str, Any]) -> "RequestOptions":
         """Return the options without those that the server refused; a refused option with a new value is kept."""
-        fields = {name: value for name, value in self.fields.items() if not _among(refused, name, value)}
-        return RequestOptions("off" if _among(refused, EFFORT, self.effort) else self.effort, fields)
+        fields = {name: value for name, value in self.fields.items() if not _is_refused(refused, name, value)}
+        return RequestOptions("off" if _is_refused(refused, EFFORT, self.effort) else self.effort, fields)
 
 
 NO_OPTIONS = RequestOptions()
 
 
-def _among(refused: Mapping[str, Any], name: str, value: Any) -> bool:
+def _is_refused(refused: Mapping[str, Any], name: str, value: Any) -> bool:
     return name in refused and refused[name] == value
 
 

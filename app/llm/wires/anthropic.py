@@ -36,7 +36,7 @@ from app.llm.wires.wire import (
     write_items,
 )
 
-_FINISH = {
+_FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -56,11 +56,11 @@ class AnthropicDecoder:
         """The cost as reported by some providers of this protocol."""
         self._block: dict[str, Any] = {}
         """The block that is being received."""
-        self._thought: list[str] = []
+        self._thinking_pieces: list[str] = []
         """The pieces of its thinking so far."""
-        self._written = False
+        self._has_arguments = False
         """Whether a piece of its arguments was received."""
-        self._calls = -1
+        self._call_number = -1
         """Number of the latest call."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,17 +68,17 @@ class AnthropicDecoder:
         match event.get("type"):
             case "message_start":
                 message = mapping_or_empty(event.get("message"))
-                self._count(message)
+                self._read_usage(message)
                 return make_chat_chunk(model=message.get("model"))
             case "content_block_start":
-                return self._begin(mapping_or_empty(event.get("content_block")))
+                return self._begin_block(mapping_or_empty(event.get("content_block")))
             case "content_block_delta":
-                return self._delta(mapping_or_empty(event.get("delta")))
+                return self._make_delta_chunk(mapping_or_empty(event.get("delta")))
             case "content_block_stop":
-                return self._end()
+                return self._end_block()
             case "message_delta":
-                self._count(event)
-                return self._finish(mapping_or_empty(event.get("delta")).get("stop_reason"))
+                self._read_usage(event)
+                return self._make_last_chunk(mapping_or_empty(event.get("delta")).get("stop_reason"))
             case "message":
                 return self.read_document(event)
             case "error":
@@ -92,80 +92,80 @@ class AnthropicDecoder:
             return self.read_event(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
         for block in list_or_empty(document.get("content")):
-            for piece in (self._begin(mapping_or_empty(block)), self._end()):
+            for piece in (self._begin_block(mapping_or_empty(block)), self._end_block()):
                 for name, value in mapping_or_empty(piece.get("choices", [{}])[0].get("delta")).items():
                     delta[name] = delta[name] + value if name in delta else value
-        self._count(document)
-        ended = self._finish(document.get("stop_reason"))
+        self._read_usage(document)
+        ended = self._make_last_chunk(document.get("stop_reason"))
         ended["choices"][0]["delta"] = delta
         return {**ended, "model": document.get("model")}
 
-    def _begin(self, block: Mapping[str, Any]) -> dict[str, Any]:
+    def _begin_block(self, block: Mapping[str, Any]) -> dict[str, Any]:
         self._block = dict(block)
-        self._written = False
+        self._has_arguments = False
         match block.get("type"):
             case "text":
-                return self._text(block.get("text"))
+                return self._make_text_chunk(block.get("text"))
             case "thinking":
-                self._thought = [str(block.get("thinking") or "")]
-                return make_chat_chunk({"reasoning_content": self._thought[0]})
+                self._thinking_pieces = [str(block.get("thinking") or "")]
+                return make_chat_chunk({"reasoning_content": self._thinking_pieces[0]})
             case "tool_use":
-                self._calls += 1
+                self._call_number += 1
                 self._opaque.note_call()
                 return make_chat_chunk(
                     make_call_delta(
-                        self._calls, identity=str(block.get("id") or ""), name=str(block.get("name") or "")
+                        self._call_number, identity=str(block.get("id") or ""), name=str(block.get("name") or "")
                     )
                 )
         return {}
 
-    def _delta(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_delta_chunk(self, delta: Mapping[str, Any]) -> dict[str, Any]:
         match delta.get("type"):
             case "text_delta":
-                return self._text(delta.get("text"))
+                return self._make_text_chunk(delta.get("text"))
             case "thinking_delta":
                 thought = str(delta.get("thinking") or "")
-                self._thought.append(thought)
+                self._thinking_pieces.append(thought)
                 return make_chat_chunk({"reasoning_content": thought})
             case "signature_delta":
                 signature = str(delta.get("signature") or "")
                 self._block["signature"] = str(self._block.get("signature") or "") + signature
             case "input_json_delta":
                 piece = str(delta.get("partial_json") or "")
-                self._written = self._written or bool(piece)
-                return make_chat_chunk(make_call_delta(max(self._calls, 0), arguments=piece))
+                self._has_arguments = self._has_arguments or bool(piece)
+                return make_chat_chunk(make_call_delta(max(self._call_number, 0), arguments=piece))
         return {}
 
-    def _end(self) -> dict[str, Any]:
+    def _end_block(self) -> dict[str, Any]:
         block, self._block = self._block, {}
         match block.get("type"):
-            case "tool_use" if not self._written and block.get("input"):
+            case "tool_use" if not self._has_arguments and block.get("input"):
                 # Some servers send all arguments at the start of the block.
                 return make_chat_chunk(
-                    make_call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False))
+                    make_call_delta(self._call_number, arguments=json.dumps(block["input"], ensure_ascii=False))
                 )
             case "thinking" if block.get("signature"):
-                kept = {"thinking": "".join(self._thought), "signature": block["signature"]}
+                kept = {"thinking": "".join(self._thinking_pieces), "signature": block["signature"]}
                 return make_chat_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
             case "redacted_thinking" if block.get("data"):
                 return make_chat_chunk(self._opaque.make_delta({"type": "redacted_thinking", "data": block["data"]}))
         return {}
 
-    def _text(self, text: Any) -> dict[str, Any]:
+    def _make_text_chunk(self, text: Any) -> dict[str, Any]:
         if not isinstance(text, str) or not text:
             return {}
         self._opaque.note_text()
         return make_chat_chunk({"content": text})
 
-    def _finish(self, reason: Any) -> dict[str, Any]:
-        known = _FINISH.get(reason, reason) if isinstance(reason, str) else ""
+    def _make_last_chunk(self, reason: Any) -> dict[str, Any]:
+        known = _FINISH_REASONS.get(reason, reason) if isinstance(reason, str) else ""
         written = self._usage.get("cache_creation_input_tokens", 0)
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
         return make_chat_chunk(finish=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost))
 
-    def _count(self, holder: Mapping[str, Any]) -> None:
+    def _read_usage(self, holder: Mapping[str, Any]) -> None:
         """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
         usage = mapping_or_empty(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
@@ -174,13 +174,13 @@ class AnthropicDecoder:
                 self._usage[name] = number
 
 
-_BY_EFFORT = re.compile(r"claude-(?!\d|instant|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})\b|$|[@:]))")
+_HAS_EFFORT = re.compile(r"claude-(?!\d|instant|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})\b|$|[@:]))")
 """Claude 4.6 and later, whose thinking depends on the effort; earlier models accept only a budget."""
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_240, "high": 16_384, "xhigh": 24_576, "max": 30_720}
 """Thinking budgets in tokens, by effort."""
-_LEAST = 1_024
+_MIN_BUDGET_TOKENS = 1_024
 """Minimum number of tokens of a thinking budget; a smaller one is an error."""
-_SHARE = 0.75
+_MAX_BUDGET_SHARE = 0.75
 """Largest share of the response limit for thinking, so that the answer fits too."""
 
 
@@ -188,16 +188,16 @@ def anthropic_effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, A
     """Return the fields of a body for an effort; empty if thinking is not possible."""
     if effort == "none":
         return {"thinking": {"type": "disabled"}}
-    if _BY_EFFORT.search(body["model"]):
+    if _HAS_EFFORT.search(body["model"]):
         level = "low" if effort == "minimal" else effort
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
-    budget = min(_BUDGETS[effort], int(body["max_tokens"] * _SHARE))
-    if budget < _LEAST or _began_without(body["messages"]):
+    budget = min(_BUDGETS[effort], int(body["max_tokens"] * _MAX_BUDGET_SHARE))
+    if budget < _MIN_BUDGET_TOKENS or _turn_began_without_thinking(body["messages"]):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _began_without(messages: Sequence[Mapping[str, Any]]) -> bool:
+def _turn_began_without_thinking(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the current turn has calls and started without thinking: it cannot start thinking now."""
     began_without = False
     for message in reversed(messages):
@@ -214,10 +214,10 @@ NOTHING_SAID = "The user wrote nothing here."
 WORDS_BEFORE = "The user's own words on it are in the user's message before this."
 """Replaces `WORDS_FOLLOW`, because here the user message must come before the system message."""
 _IN_ORDER = "The user's message has the words in the order of these notes."
-_LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
-"""Maximum number of tokens of a response by model; `_LIMIT` for all others."""
-_LIMIT = 32_000
-_BREAKPOINT = {"type": "ephemeral"}
+_OUTPUT_LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
+"""Maximum number of tokens of a response by model; `_DEFAULT_OUTPUT_LIMIT` for all others."""
+_DEFAULT_OUTPUT_LIMIT = 32_000
+_CACHE_BREAKPOINT = {"type": "ephemeral"}
 
 
 class AnthropicWire:
@@ -241,21 +241,21 @@ class AnthropicWire:
         """Return alternating messages that start and end with the user's; each result directly follows its call."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: EndpointProfile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_AnthropicWriter":
         """Return a writer; an item may become a part of the message before it."""
-        return _Writer(profile)
+        return _AnthropicWriter(profile)
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request; the tools stay the same, so that the cached prefix stays valid."""
         fields: dict[str, Any] = {
             "model": model,
-            "max_tokens": payload.max_tokens or profile.output_limit or _limit(model),
+            "max_tokens": payload.max_tokens or profile.output_limit or _find_output_limit(model),
             "stream": True,
         }
         if payload.system:
             fields["system"] = payload.system
         fields["messages"] = payload.messages
-        fields |= make_tool_fields(profile, payload, [_tool(tool) for tool in payload.tools], {"type": "none"})
+        fields |= make_tool_fields(profile, payload, [_make_tool(tool) for tool in payload.tools], {"type": "none"})
         if fields.pop("parallel_tool_calls", None) is False:
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return fields
@@ -278,14 +278,14 @@ class AnthropicWire:
         return AnthropicDecoder()
 
 
-class _Writer:
+class _AnthropicWriter:
     def __init__(self, profile: EndpointProfile) -> None:
         self._profile = profile
-        self._head: list[dict[str, Any]] = []
+        self._system_blocks: list[dict[str, Any]] = []
         self._messages: list[dict[str, Any]] = []
-        self._held: list[SystemItem] = []
+        self._waiting: list[SystemItem] = []
         """System texts that wait for a place."""
-        self._followed = 0
+        self._followed_count = 0
         """Number of waiting texts that a user message has followed; that message will come before them."""
         self._cacheable: dict[int, int] = {}
         """The last two messages with a cacheable block (sent unchanged in the next request), each with the position
@@ -301,30 +301,31 @@ class _Writer:
             case ModelTurn():
                 self.model(item)
 
-    def fork(self) -> "_Writer":
+    def fork(self) -> "_AnthropicWriter":
         """Return an independent copy."""
-        copied = _Writer(self._profile)
-        copied._head, copied._messages = [*self._head], [*self._messages]
-        copied._held, copied._followed, copied._cacheable = [*self._held], self._followed, {**self._cacheable}
+        copied = _AnthropicWriter(self._profile)
+        copied._system_blocks, copied._messages = [*self._system_blocks], [*self._messages]
+        copied._waiting, copied._followed_count = [*self._waiting], self._followed_count
+        copied._cacheable = {**self._cacheable}
         if copied._messages:
-            copied._messages[-1] = _own(copied._messages[-1])
+            copied._messages[-1] = _copy_message(copied._messages[-1])
         return copied
 
     def system(self, item: SystemItem) -> None:
         """Add a system message: to the system prompt if it is before the first message, else at the next possible
         place."""
         if self._messages:
-            self._held.append(item)
+            self._waiting.append(item)
             return
-        self._head += _heading(item)
+        self._system_blocks += _make_system_blocks(item)
 
     def words(self, item: UserItem) -> None:
         """Add text of the user, or a marked note."""
         for image in item.attachments:
-            self.user(_image(image), cacheable=item.spoken)
+            self.user(_make_image(image), cacheable=item.spoken)
         if item.text or not item.attachments:
             self.user({"type": "text", "text": item.text}, cacheable=item.spoken)
-        self._followed = len(self._held)
+        self._followed_count = len(self._waiting)
 
     def user(self, block: dict[str, Any], *, cacheable: bool) -> None:
         """Add a block to the user's message."""
@@ -338,91 +339,91 @@ class _Writer:
 
     def model(self, turn: ModelTurn) -> None:
         """Add a response of the model and the results of its calls."""
-        self._end_of_user()
+        self._add_waiting_system_texts()
         if self._role not in ("user", "system"):
-            self._stand_in(NOTHING_SAID if self._messages else NO_BEGINNING)
-        self._messages.append({"role": "assistant", "content": _content(turn, self._profile)})
+            self._add_note(NOTHING_SAID if self._messages else NO_BEGINNING)
+        self._messages.append({"role": "assistant", "content": _make_content(turn, self._profile)})
         for call in turn.calls:
             content: Any = call.result
             if call.attachments:
-                content = [{"type": "text", "text": call.result}, *map(_image, call.attachments)]
+                content = [{"type": "text", "text": call.result}, *map(_make_image, call.attachments)]
             result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
             self.user(result, cacheable=True)
 
     def finish(self, first: SystemItem | None = None) -> WireMessages:
         """Return all messages, with cache breakpoints."""
-        head = [*(_heading(first) if first else ()), *self._head]
-        self._end_of_user()
+        head = [*(_make_system_blocks(first) if first else ()), *self._system_blocks]
+        self._add_waiting_system_texts()
         if self._role not in ("user", "system"):
-            self._stand_in(NOTHING_SAID)
+            self._add_note(NOTHING_SAID)
         if self._profile.cache_breakpoints:
             # One of them is the last breakpoint of the previous request, however many blocks were added since.
-            head[:1] = [{**block, "cache_control": _BREAKPOINT} for block in head[:1]]
+            head[:1] = [{**block, "cache_control": _CACHE_BREAKPOINT} for block in head[:1]]
             for number, place in self._cacheable.items():
-                message = self._messages[number] = _own(self._messages[number])
-                message["content"][place] = {**message["content"][place], "cache_control": _BREAKPOINT}
+                message = self._messages[number] = _copy_message(self._messages[number])
+                message["content"][place] = {**message["content"][place], "cache_control": _CACHE_BREAKPOINT}
         return WireMessages(self._messages, head)
 
     @property
     def _role(self) -> str:
         return str(self._messages[-1]["role"]) if self._messages else ""
 
-    def _end_of_user(self) -> None:
+    def _add_waiting_system_texts(self) -> None:
         """Add the waiting system texts after a user message."""
-        if not self._held:
+        if not self._waiting:
             return
         if self._role != "user":
-            self._stand_in(NOTHING_SAID)
-        told = [
-            f"{one.text}\n{WORDS_BEFORE}" if one.introduces and number < self._followed else one.full_text()
-            for number, one in enumerate(self._held)
+            self._add_note(NOTHING_SAID)
+        texts = [
+            f"{one.text}\n{WORDS_BEFORE}" if one.introduces and number < self._followed_count else one.full_text()
+            for number, one in enumerate(self._waiting)
         ]
-        if sum(one.introduces for one in self._held[: self._followed]) > 1:
-            told.append(_IN_ORDER)
-        self._messages.append({"role": "system", "content": "\n\n".join(told)})
-        self._held.clear()
-        self._followed = 0
+        if sum(one.introduces for one in self._waiting[: self._followed_count]) > 1:
+            texts.append(_IN_ORDER)
+        self._messages.append({"role": "system", "content": "\n\n".join(texts)})
+        self._waiting.clear()
+        self._followed_count = 0
 
-    def _stand_in(self, note: str) -> None:
+    def _add_note(self, note: str) -> None:
         self.user({"type": "text", "text": mark_program_text(note)}, cacheable=False)
 
 
-def _own(message: dict[str, Any]) -> dict[str, Any]:
+def _copy_message(message: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a message whose list of blocks can be changed."""
     content = message["content"]
     return {**message, "content": [*content]} if isinstance(content, list) else message
 
 
-def _heading(item: SystemItem) -> list[dict[str, Any]]:
+def _make_system_blocks(item: SystemItem) -> list[dict[str, Any]]:
     text, folded = replace(item, folded=()).full_text(), "\n\n".join(item.folded)
     return [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
 
 
-def _image(image: AttachedImage) -> dict[str, Any]:
+def _make_image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _content(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
+def _make_content(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
     """Return text and calls, with signed thinking before them where it was; the last block is never thinking."""
     thinking = turn.echo.blocks_for("anthropic") if profile.opaque_echo else {}
     content = list(thinking.get(0, ()))
     if turn.text.strip():
         content.append({"type": "text", "text": turn.text})
     for number, call in enumerate(turn.calls, start=1):
-        content += [*thinking.get(number, ()), _call(call)]
+        content += [*thinking.get(number, ()), _make_call(call)]
     return content
 
 
-def _call(call: CallWithResult) -> dict[str, Any]:
+def _make_call(call: CallWithResult) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
 
 
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+def _make_tool(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     described = {"description": function["description"]} if function.get("description") else {}
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return {"name": function["name"], **described, "input_schema": schema}
 
 
-def _limit(model: str) -> int:
-    return next((limit for pattern, limit in _LIMITS if re.search(pattern, model)), _LIMIT)
+def _find_output_limit(model: str) -> int:
+    return next((limit for pattern, limit in _OUTPUT_LIMITS if re.search(pattern, model)), _DEFAULT_OUTPUT_LIMIT)

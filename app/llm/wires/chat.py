@@ -38,9 +38,9 @@ class ChatWire:
         """Return the value of `messages`."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: EndpointProfile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_ChatWriter":
         """Return a writer; each item becomes a message, or a message and those of its results."""
-        return _Writer(profile, [])
+        return _ChatWriter(profile, [])
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request."""
@@ -65,11 +65,11 @@ class ChatWire:
 
     def make_decoder(self) -> ResponseDecoder:
         """Return the decoder of chunks."""
-        return _AsItIs()
+        return _ChatDecoder()
 
 
 @dataclass(slots=True)
-class _Writer:
+class _ChatWriter:
     profile: EndpointProfile
     messages: list[dict[str, Any]]
 
@@ -77,27 +77,27 @@ class _Writer:
         profile = self.profile
         match item:
             case SystemItem():
-                self.messages.append(self._system(item))
+                self.messages.append(self._make_system_message(item))
             case UserItem():
-                self.messages.append({"role": "user", "content": _spoken(item)})
+                self.messages.append({"role": "user", "content": _make_user_content(item)})
             case ModelTurn(calls=()):
-                echo = _echoed(item.echo, profile, calls=False)
+                echo = _make_echo_fields(item.echo, profile, calls=False)
                 self.messages.append({"role": "assistant", "content": item.text, **echo})
             case ModelTurn():
-                self.messages.append(_with_calls(item, profile))
-                self.messages += [_result(call, profile) for call in item.calls]
+                self.messages.append(_make_call_message(item, profile))
+                self.messages += [_make_result(call, profile) for call in item.calls]
 
-    def fork(self) -> "_Writer":
-        return _Writer(self.profile, [*self.messages])
+    def fork(self) -> "_ChatWriter":
+        return _ChatWriter(self.profile, [*self.messages])
 
     def finish(self, first: SystemItem | None = None) -> WireMessages:
-        return WireMessages([self._system(first), *self.messages] if first else self.messages)
+        return WireMessages([self._make_system_message(first), *self.messages] if first else self.messages)
 
-    def _system(self, item: SystemItem) -> dict[str, Any]:
+    def _make_system_message(self, item: SystemItem) -> dict[str, Any]:
         return {"role": "developer" if self.profile.developer_role else "system", "content": item.full_text()}
 
 
-class _AsItIs:
+class _ChatDecoder:
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         return event
 
@@ -105,7 +105,7 @@ class _AsItIs:
         return document
 
 
-def _spoken(item: UserItem) -> str | list[dict[str, Any]]:
+def _make_user_content(item: UserItem) -> str | list[dict[str, Any]]:
     """Return a text without images as a string: many servers accept nothing else."""
     if not item.attachments:
         return item.text
@@ -113,14 +113,14 @@ def _spoken(item: UserItem) -> str | list[dict[str, Any]]:
     return [*images, *([{"type": "text", "text": item.text}] if item.text else [])]
 
 
-def _with_calls(turn: ModelTurn, profile: EndpointProfile) -> dict[str, Any]:
+def _make_call_message(turn: ModelTurn, profile: EndpointProfile) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant"}
     text = turn.text if profile.text_beside_calls else ""
     if text or profile.empty_content == "empty":
         message["content"] = text
     elif profile.empty_content == "null":
         message["content"] = None
-    message |= _echoed(turn.echo, profile, calls=True)
+    message |= _make_echo_fields(turn.echo, profile, calls=True)
     with_extras = profile.call_extras_echo and turn.echo.same_model
     message["tool_calls"] = [
         {
@@ -134,14 +134,14 @@ def _with_calls(turn: ModelTurn, profile: EndpointProfile) -> dict[str, Any]:
     return message
 
 
-def _result(call: CallWithResult, profile: EndpointProfile) -> dict[str, Any]:
+def _make_result(call: CallWithResult, profile: EndpointProfile) -> dict[str, Any]:
     message = {"role": "tool", "tool_call_id": call.id, "content": call.result}
     if profile.tool_name_on_result:
         message["name"] = call.name
     return message
 
 
-def _echoed(echo: OpaqueResponseBlocks, profile: EndpointProfile, *, calls: bool) -> dict[str, Any]:
+def _make_echo_fields(echo: OpaqueResponseBlocks, profile: EndpointProfile, *, calls: bool) -> dict[str, Any]:
     """Return the fields for reasoning that the endpoint expects back."""
     if profile.reasoning_echo == "never":
         return {}

@@ -29,7 +29,7 @@ from app.llm.wires.wire import (
     write_items,
 )
 
-_FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
+_FINISH_REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
 """Reasons for an incomplete response, mapped to the names of chat completions; others keep their names."""
 
 
@@ -38,11 +38,11 @@ class ResponsesDecoder:
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlockRecorder("responses")
-        self._texts: set[Any] = set()
+        self._text_places: set[Any] = set()
         """Output indexes of the messages whose text was received."""
-        self._calls: dict[Any, int] = {}
+        self._call_numbers: dict[Any, int] = {}
         """Number of each call by output index."""
-        self._argued: set[int] = set()
+        self._calls_with_arguments: set[int] = set()
         """Numbers of the calls whose arguments were received."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -51,17 +51,17 @@ class ResponsesDecoder:
         place = place if isinstance(place, int) else None
         match event.get("type"):
             case str() as kind if kind.endswith(".delta"):
-                return self._delta(kind, place, event.get("delta"))
+                return self._make_delta_chunk(kind, place, event.get("delta"))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 return make_chat_chunk({"reasoning_content": "\n\n"})
             case "response.output_item.added" if mapping_or_empty(event.get("item")).get("type") == "function_call":
-                return make_chat_chunk(self._open(place, event["item"]))
+                return make_chat_chunk(self._open_call(place, event["item"]))
             case "response.output_item.done":
-                return make_chat_chunk(self._item(place, mapping_or_empty(event.get("item"))))
+                return make_chat_chunk(self._make_item_delta(place, mapping_or_empty(event.get("item"))))
             case "response.created":
                 return make_chat_chunk(model=mapping_or_empty(event.get("response")).get("model"))
             case "response.completed" | "response.incomplete" | "response.failed":
-                return self._over(mapping_or_empty(event.get("response")))
+                return self._make_last_chunk(mapping_or_empty(event.get("response")))
             case "error":
                 return {"error": event.get("error") or dict(event)}
         return self.read_document(event)
@@ -69,81 +69,81 @@ class ResponsesDecoder:
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of a response that was not streamed."""
         if document.get("object") == "response" and "output" in document:
-            return self._over(document)
+            return self._make_last_chunk(document)
         # An unknown event; or not an event of this protocol, for example another error format.
         return {} if "type" in document else document
 
-    def _delta(self, kind: str, place: Any, piece: Any) -> dict[str, Any]:
+    def _make_delta_chunk(self, kind: str, place: Any, piece: Any) -> dict[str, Any]:
         if not isinstance(piece, str) or not piece:
             return {}
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
-                return self._text(place, piece)
+                return self._make_text_chunk(place, piece)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return make_chat_chunk({"reasoning_content": piece})
-            case "response.function_call_arguments.delta" if place in self._calls:
-                number = self._calls[place]
-                self._argued.add(number)
+            case "response.function_call_arguments.delta" if place in self._call_numbers:
+                number = self._call_numbers[place]
+                self._calls_with_arguments.add(number)
                 return make_chat_chunk(make_call_delta(number, arguments=piece))
         return {}
 
-    def _text(self, place: Any, text: str) -> dict[str, Any]:
-        self._texts.add(place)
+    def _make_text_chunk(self, place: Any, text: str) -> dict[str, Any]:
+        self._text_places.add(place)
         self._opaque.note_text()
         return make_chat_chunk({"content": text})
 
-    def _open(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        number = self._calls[place] = len(self._calls)
+    def _open_call(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+        number = self._call_numbers[place] = len(self._call_numbers)
         self._opaque.note_call()
         identity = str(item.get("call_id") or item.get("id") or "")
         return make_call_delta(number, identity=identity, name=str(item.get("name") or ""))
 
-    def _item(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_item_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the delta of a completed item."""
         match item.get("type"):
             case "function_call":
-                delta = {} if place in self._calls else self._open(place, item)
-                number = self._calls[place]
-                if number in self._argued or not item.get("arguments"):
+                delta = {} if place in self._call_numbers else self._open_call(place, item)
+                number = self._call_numbers[place]
+                if number in self._calls_with_arguments or not item.get("arguments"):
                     return delta
-                self._argued.add(number)
+                self._calls_with_arguments.add(number)
                 more = make_call_delta(number, arguments=str(item["arguments"]))
                 return {"tool_calls": [*delta.get("tool_calls", ()), *more["tool_calls"]]}
             case "message":
-                return self._message(place, item)
+                return self._make_message_delta(place, item)
             case "reasoning" if item.get("encrypted_content"):
                 kept = {name: item[name] for name in ("type", "id", "encrypted_content") if name in item}
                 return self._opaque.make_delta({**kept, "summary": item.get("summary") or []})
         return {}
 
-    def _message(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_message_delta(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         delta: dict[str, Any] = {}
-        if place not in self._texts:
+        if place not in self._text_places:
             parts = [
                 mapping_or_empty(part) for part in list_or_empty(item.get("content")) if not isinstance(part, str)
             ]
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
-                self._text(place, text)
+                self._make_text_chunk(place, text)
                 delta = {"content": text}
         if item.get("phase"):
             delta |= self._opaque.make_delta({"type": "message", "phase": item["phase"]})
         return delta
 
-    def _over(self, response: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_last_chunk(self, response: Mapping[str, Any]) -> dict[str, Any]:
         """Return the last chunk, with the data that no event has sent, for servers that do not stream."""
         if response.get("status") == "failed" or response.get("error"):
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
-        if not self._texts and not self._calls:
+        if not self._text_places and not self._call_numbers:
             for place, item in enumerate(list_or_empty(response.get("output"))):
-                for name, value in self._item(place, mapping_or_empty(item)).items():
+                for name, value in self._make_item_delta(place, mapping_or_empty(item)).items():
                     delta[name] = delta[name] + value if name in delta else value
         usage = mapping_or_empty(response.get("usage"))
         cached = parse_token_count(mapping_or_empty(usage.get("input_tokens_details")).get("cached_tokens"))
         return make_chat_chunk(
             delta,
-            finish=self._reason(response),
+            finish=self._find_finish_reason(response),
             model=response.get("model"),
             usage=make_usage(
                 parse_token_count(usage.get("input_tokens")),
@@ -153,14 +153,14 @@ class ResponsesDecoder:
             ),
         )
 
-    def _reason(self, response: Mapping[str, Any]) -> str:
+    def _find_finish_reason(self, response: Mapping[str, Any]) -> str:
         if response.get("status") == "incomplete":
             reason = str(mapping_or_empty(response.get("incomplete_details")).get("reason") or "length")
-            return _FINISH.get(reason, reason)
-        return "tool_calls" if self._calls else "stop"
+            return _FINISH_REASONS.get(reason, reason)
+        return "tool_calls" if self._call_numbers else "stop"
 
 
-_SMALLEST_LIMIT = 16
+_MIN_OUTPUT_LIMIT = 16
 """Smallest limit in tokens that the API accepts."""
 
 
@@ -179,9 +179,9 @@ class ResponsesWire:
         """Return the instructions and the input items."""
         return write_items(self.make_writer(profile), items)
 
-    def make_writer(self, profile: EndpointProfile) -> "_Writer":
+    def make_writer(self, profile: EndpointProfile) -> "_ResponsesWriter":
         """Return a writer; each item becomes input items."""
-        return _Writer(profile, [])
+        return _ResponsesWriter(profile, [])
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request."""
@@ -189,11 +189,11 @@ class ResponsesWire:
         if profile.opaque_echo:
             fields["include"] = ["reasoning.encrypted_content"]
         if payload.max_tokens is not None:
-            fields["max_output_tokens"] = max(payload.max_tokens, _SMALLEST_LIMIT)
+            fields["max_output_tokens"] = max(payload.max_tokens, _MIN_OUTPUT_LIMIT)
         if payload.system:
             fields["instructions"] = payload.system
         fields["input"] = payload.messages
-        return fields | make_tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
+        return fields | make_tool_fields(profile, payload, [_make_tool(tool) for tool in payload.tools])
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reasoning setting for an effort."""
@@ -213,27 +213,27 @@ class ResponsesWire:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _ResponsesWriter:
     profile: EndpointProfile
     messages: list[dict[str, Any]]
     opening: SystemItem | None = None
     """The system text before all other items; it becomes the instructions if no other text is given for them."""
-    begun: bool = False
+    has_items: bool = False
 
     def add(self, item: Item) -> None:
         match item:
             case SystemItem():
-                self.opening = self.opening if self.begun else item
+                self.opening = self.opening if self.has_items else item
                 role = "developer" if self.profile.developer_role else "system"
                 self.messages.append({"role": role, "content": item.full_text()})
             case UserItem():
-                self.messages.append({"role": "user", "content": _spoken(item)})
+                self.messages.append({"role": "user", "content": _make_user_content(item)})
             case ModelTurn():
-                self.messages += _turn(item, self.profile)
-        self.begun = True
+                self.messages += _make_turn_items(item, self.profile)
+        self.has_items = True
 
-    def fork(self) -> "_Writer":
-        return _Writer(self.profile, [*self.messages], self.opening, self.begun)
+    def fork(self) -> "_ResponsesWriter":
+        return _ResponsesWriter(self.profile, [*self.messages], self.opening, self.has_items)
 
     def finish(self, first: SystemItem | None = None) -> WireMessages:
         if first is None and self.opening is not None:
@@ -241,17 +241,17 @@ class _Writer:
         return WireMessages(self.messages, first.full_text() if first else "")
 
 
-def _spoken(item: UserItem) -> str | list[dict[str, Any]]:
+def _make_user_content(item: UserItem) -> str | list[dict[str, Any]]:
     if not item.attachments:
         return item.text
-    return [*map(_image, item.attachments), *([{"type": "input_text", "text": item.text}] if item.text else [])]
+    return [*map(_make_image, item.attachments), *([{"type": "input_text", "text": item.text}] if item.text else [])]
 
 
-def _image(image: AttachedImage) -> dict[str, Any]:
+def _make_image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
 
 
-def _turn(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
+def _make_turn_items(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
     """Return reasoning, text, calls and results; reasoning is sent only directly before the item that followed it."""
     opaque = turn.echo.blocks_for("responses") if profile.opaque_echo else {}
     reasoning = {at: [block for block in blocks if block.get("type") == "reasoning"] for at, blocks in opaque.items()}
@@ -262,22 +262,22 @@ def _turn(turn: ModelTurn, profile: EndpointProfile) -> list[dict[str, Any]]:
     elif not turn.calls:
         return []
     for number, call in enumerate(turn.calls, start=1):
-        written += [*reasoning.get(number, ()), _call(call)]
-    return written + [_result(call) for call in turn.calls]
+        written += [*reasoning.get(number, ()), _make_call(call)]
+    return written + [_make_result(call) for call in turn.calls]
 
 
-def _call(call: CallWithResult) -> dict[str, Any]:
+def _make_call(call: CallWithResult) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _result(call: CallWithResult) -> dict[str, Any]:
+def _make_result(call: CallWithResult) -> dict[str, Any]:
     output: Any = call.result
     if call.attachments:
-        output = [{"type": "input_text", "text": call.result}, *map(_image, call.attachments)]
+        output = [{"type": "input_text", "text": call.result}, *map(_make_image, call.attachments)]
     return {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+def _make_tool(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     # Without strict mode, the API's default, because that requires schemas in which every field is required.
     return {

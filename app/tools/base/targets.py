@@ -28,7 +28,11 @@ _AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
 
 
 async def stage_edit(
-    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *arguments: _P.args, **named: _P.kwargs
+    context: ToolContext,
+    summary: str | None,
+    edit: Callable[_P, EditReport],
+    *arguments: _P.args,
+    **options: _P.kwargs,
 ) -> ToolOutput:
     """Run one edit of the draft with the given arguments; return its staging result.
 
@@ -37,7 +41,7 @@ async def stage_edit(
     """
     with refusals_as_tool_errors():
         # A thread can't be stopped: wait for it, so that the draft does not change after the call has ended.
-        report = await run_shielded(asyncio.to_thread(edit, *arguments, **named))
+        report = await run_shielded(asyncio.to_thread(edit, *arguments, **options))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.ensure_proposal_id(), report, context.staging_steps_left)

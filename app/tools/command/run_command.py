@@ -125,12 +125,12 @@ class RunCommand(Tool):
         program = [*find_command_shell(context.workspace.root), arguments.command]
         collector = _OutputCollector(context)
         try:
-            result = await run.execute(program, folder=folder, seconds=limit, output=collector.take)
+            result = await run.execute(program, folder=folder, seconds=limit, output=collector.feed)
         except StartFailed as error:
             raise ToolError(f"The command could not be started: {error}.") from error
         finally:
             collector.finish()
-        text, summary = collector.told(result, limit)
+        text, summary = collector.format_result(result, limit)
         text = "\n".join([text, *sandbox_failure_notes(text, result, in_place=in_place)])
         output = ToolOutput(text, summary, failed=result.timed_out or result.code != 0)
         return await write_back_ignored_and_read_changes(run, context, output, arguments.command)
@@ -144,7 +144,7 @@ class _OutputCollector:
         self._buffer = HeadAndTailBuffer()
         self._live = ThrottledOutput(context.output)
 
-    def take(self, data: bytes, *, final: bool = False) -> None:
+    def feed(self, data: bytes, *, final: bool = False) -> None:
         """Add a piece of output."""
         text = self._decoder.feed(data, final=final)
         self._buffer.feed(text)
@@ -152,10 +152,10 @@ class _OutputCollector:
 
     def finish(self) -> None:
         """End the output."""
-        self.take(b"", final=True)
+        self.feed(b"", final=True)
         self._live.flush()
 
-    def told(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
+    def format_result(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
         """Return the output as text for the model, and a summary for the user."""
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"

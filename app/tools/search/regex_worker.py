@@ -18,9 +18,9 @@ def main() -> None:
     # If signoff is killed, no process ends this one, and a running match does not check stdin.
     signal.alarm(int(sys.argv[1]))
     warnings.simplefilter("ignore")
-    question = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     try:
-        expression = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
+        expression = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError, MemoryError) as error:
         _write_answer(str(error) or type(error).__name__)
         return

@@ -173,7 +173,7 @@ class RipgrepFilter:
         self._root = root
         self._command = [program, *_OPTIONS, "--ignore-case" if ignore_case else "--case-sensitive"]
         for text in sorted(texts):
-            self._command += ["--regexp", "".join(_letter_expression(each, ignore_case) for each in text)]
+            self._command += ["--regexp", "".join(_letter_expression(letter, ignore_case) for letter in text)]
         self._command.append("--")
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()

@@ -52,7 +52,7 @@ class MatcherStopped(Exception):
 class LineMatcher(Protocol):
     """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
-    most_files: int
+    max_batch_files: int
     """Best number of files for one call of `find_hits`."""
 
     def prepare(self) -> None:
@@ -79,7 +79,7 @@ class LineMatcher(Protocol):
 class LiteralMatcher:
     """Matches a literal string."""
 
-    most_files = 1
+    max_batch_files = 1
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self.can_match = _make_content_filter(pattern, regex=False, ignore_case=ignore_case)
@@ -102,7 +102,7 @@ class LiteralMatcher:
 class RegexMatcher:
     """Matches a regular expression in Python's dialect, in a worker process."""
 
-    most_files = 64
+    max_batch_files = 64
     """A request to the worker costs as much time as the search of a small file."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
@@ -161,11 +161,11 @@ class RegexMatcher:
         with suppress(OSError):
             self._process.communicate()
 
-    def _request(self, question: object) -> object:
+    def _request(self, request: object) -> object:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
         except OSError as error:
@@ -259,10 +259,10 @@ class FileSearch:
     """A search in files; `run` blocks, `stop` may be called from another thread."""
 
     context: ToolContext
-    under: str
+    root_path: str
     glob: str
     matcher: LineMatcher
-    sieve: RipgrepFilter | None
+    ripgrep_filter: RipgrepFilter | None
     allowed_secret: str = ""
     """A file that the model named: the user was already asked for it if it looks like a secret."""
     findings: SearchMatches = field(default_factory=SearchMatches)
@@ -289,26 +289,26 @@ class FileSearch:
     def stop(self) -> None:
         """Make `run` return soon with its results so far."""
         self._stopped = True
-        if self.sieve is not None:
-            self.sieve.stop()
+        if self.ripgrep_filter is not None:
+            self.ripgrep_filter.stop()
         self.matcher.stop()
 
     def _iterate_candidates(self) -> Iterator[tuple[str, bool]]:
         """Yield the files that may match, sorted, each with whether pending edits change it; lists files lazily."""
         touched = self.context.draft.touched_paths()
-        files = self._iterate_searched_paths()
+        files = self._iterate_root_paths()
         while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
             on_disk = [path for path in batch if path not in touched]
-            if self.sieve is not None and len(on_disk) > MIN_RIPGREP_FILES:
-                passed = set(self.sieve.filter_paths(on_disk))
+            if self.ripgrep_filter is not None and len(on_disk) > MIN_RIPGREP_FILES:
+                passed = set(self.ripgrep_filter.filter_paths(on_disk))
                 batch = [path for path in batch if path in touched or path in passed]
             yield from ((path, path in touched) for path in batch)
 
-    def _iterate_searched_paths(self) -> Iterator[str]:
+    def _iterate_root_paths(self) -> Iterator[str]:
         """Yield the files to search, without those that look like secrets by their path."""
-        prefix = "" if self.under == "." else f"{self.under}/"
+        prefix = "" if self.root_path == "." else f"{self.root_path}/"
         matches = glob_matcher(self.glob) if self.glob else None
-        for path, _ in list_overlay_files(self.context, self.under, lambda: self._stopped):
+        for path, _ in list_overlay_files(self.context, self.root_path, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
             if path != self.allowed_secret and secret_path_reason(path):
@@ -335,7 +335,7 @@ class FileSearch:
             size += len(file.document.data)
             if len(batch) >= max_files or size >= BATCH_BYTES:
                 yield batch
-                batch, size, max_files = [], 0, min(2 * max_files, self.matcher.most_files)
+                batch, size, max_files = [], 0, min(2 * max_files, self.matcher.max_batch_files)
         if batch:
             yield batch
 
@@ -392,7 +392,7 @@ class FileSearch:
     def _is_link(self, path: str) -> bool:
         """Return whether the path is a link: its target is searched, or left out, under its real name."""
         try:
-            return path != self.under and self.context.workspace.resolve(path) != path
+            return path != self.root_path and self.context.workspace.resolve(path) != path
         except (OSError, WorkspaceError):
             return True
 
@@ -442,20 +442,25 @@ class SearchText(Tool):
         """Search once. Raises ToolError, CallRejected."""
         if "\n" in arguments.pattern or "\0" in arguments.pattern:
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
-        under = resolve_real_path(context.workspace, arguments.path)
-        with os_errors_as_tool_errors(under):
-            is_folder = context.workspace.kind(under) == "folder"
+        root_path = resolve_real_path(context.workspace, arguments.path)
+        with os_errors_as_tool_errors(root_path):
+            is_folder = context.workspace.kind(root_path) == "folder"
         allowed_secret = ""
         if not is_folder:
-            await ask_if_secret(context, under)
-            allowed_secret = under
+            await ask_if_secret(context, root_path)
+            allowed_secret = root_path
         matcher: LineMatcher
         if arguments.regex:
             matcher = await asyncio.to_thread(RegexMatcher, arguments.pattern, arguments.ignore_case)
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
         search = FileSearch(
-            context, under, arguments.glob or "", matcher, _make_ripgrep_filter(arguments, context), allowed_secret
+            context,
+            root_path,
+            arguments.glob or "",
+            matcher,
+            _make_ripgrep_filter(arguments, context),
+            allowed_secret,
         )
         return _format_report(arguments.pattern, await run_with_time_limit(search, SEARCH_SECONDS))
 

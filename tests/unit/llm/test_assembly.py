@@ -182,8 +182,8 @@ def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
 
 
 def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_RESPONSE", 1_000)
-    monkeypatch.setattr(bounded_stream, "MAX_CALL", 100)
+    monkeypatch.setattr(bounded_stream, "MAX_RESPONSE_CHARACTERS", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_CALL_CHARACTERS", 100)
     monkeypatch.setattr(bounded_stream, "MAX_CALLS", 10)
     endless: dict[str, Callable[[int], dict[str, Any]]] = {
         "text": lambda _: {"content": "x"},

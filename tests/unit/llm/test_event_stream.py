@@ -69,7 +69,7 @@ def test_damaged_bytes_and_fields_of_errors_are_events() -> None:
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
 def test_an_endless_page_is_not_buffered_without_limit(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", 1_000)
     decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
         for _ in range(1_000):
@@ -81,7 +81,7 @@ def test_an_endless_page_is_not_buffered_without_limit(monkeypatch: pytest.Monke
     "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
 )
 def test_an_endless_event_is_not_buffered_without_limit(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", 1_000)
     decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
         for _ in range(1_001):
@@ -89,7 +89,7 @@ def test_an_endless_event_is_not_buffered_without_limit(monkeypatch: pytest.Monk
 
 
 def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 100)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", 100)
     decoder = ServerSentEventDecoder()
     assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50
 

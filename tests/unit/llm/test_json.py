@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.bounded_stream import DEEPEST, parse_json
+from app.llm.response.bounded_stream import MAX_DEPTH, parse_json
 from app.llm.response.response_assembly import is_json_object, parse_call_arguments
 from app.llm.transport import encode_body
 
@@ -83,10 +83,10 @@ def test_odd_json_is_read_or_refused_alike(text: str) -> None:
     assert read(text, own=True) == read(text, own=False)
 
 
-@pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 250, 100_000])
+@pytest.mark.parametrize("levels", [MAX_DEPTH, MAX_DEPTH + 1, 250, 100_000])
 def test_only_too_deeply_nested_json_is_refused(levels: int) -> None:
     text = "[" * levels + "]" * levels
-    assert (read(text, own=True) == "none") == (levels > DEEPEST)
+    assert (read(text, own=True) == "none") == (levels > MAX_DEPTH)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
