@@ -409,7 +409,7 @@ async def _check_tools(client: ModelClient) -> AsyncGenerator[EndpointFinding]:
     tempted = await send_probe(client, lambda profile: make_probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
         yield EndpointFinding(
-            "tools", False, "the model takes no tools here: it can talk, but neither read files nor edit"
+            "tools", False, "the model accepts no tools here: it can talk, but neither read files nor edit"
         )
         yield EndpointFinding("tool_choice", None, "not checked: no tools")
         return

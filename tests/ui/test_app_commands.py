@@ -93,7 +93,7 @@ async def test_requests_name_the_model_and_effort_until_it_is_refused(tmp_path: 
         server.script([error(400, "Unrecognized request argument supplied: reasoning_effort"), Turn("Once more.")])
         await run.say("again")
         assert "reasoning_effort" not in server.last.body
-        await run.see('does not take reasoning_effort = "high"')
+        await run.see('does not accept reasoning_effort = "high"')
         assert "test-model high" not in run.text
         await run.command("effort low")
         await run.see("test-model low")

@@ -145,9 +145,9 @@ async def test_images_left_out_for_a_model_are_reported_once(folder: Path, serve
     async with running(folder, server, size=(160, 45)) as run:
         put(run, "shot.png")
         await run.say("What is in @shot.png?")
-        await run.see("The model takes no images here", "I cannot see it.")
+        await run.see("The model accepts no images here", "I cannot see it.")
         notices = [event.text for event in run.app.require_session().log.events if isinstance(event, UserNotice)]
-        assert sum("takes no images" in text for text in notices) == 1
+        assert sum("accepts no images" in text for text in notices) == 1
 
 
 async def drop(run: Running, area: TextArea, text: str) -> None:

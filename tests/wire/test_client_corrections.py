@@ -388,7 +388,7 @@ async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer,
             "files__good",
         ]
         notices = " ".join(one.notice for one in updates if isinstance(one, ProfileCorrected))
-        assert "does not take the schema" in notices and "mail" in notices and "files" not in notices
+        assert "does not accept the schema" in notices and "mail" in notices and "files" not in notices
         await updates_of(client, serving)
         assert len(server.requests) == sent + 1, "it is remembered"
         mended = [*SERVED[:-1], of_server("mail__read")]

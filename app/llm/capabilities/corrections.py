@@ -63,7 +63,7 @@ def _drop_refused_option(profile: EndpointProfile, failure: Failure, payload: Pa
     for name, value in payload.options.without_refused(profile.refused).as_fields().items():
         pattern = _EFFORT_PATTERNS[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
-            notice = f"The server does not take {name} = {_format_value(value)}; requests go without it from now on."
+            notice = f"The server does not accept {name} = {_format_value(value)}; requests are sent without it now."
             yield make_correction(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
 
 
@@ -95,21 +95,21 @@ _OUTPUT_LIMIT = re.compile(
 
 def _switch_to_responses(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_REQUIRED.search(failure.text):
-        notice = "This model does not speak chat completions here; requests go out as Responses from now on."
+        notice = "This model does not support chat completions here; requests are sent as Responses from now on."
         yield make_correction("wire:responses", profile, notice, wire="responses")
 
 
 def _switch_to_chat(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
     if profile.wire == "responses" and missing:
-        notice = "There are no Responses here; requests go out as chat completions from now on."
+        notice = "There is no Responses API here; requests are sent as chat completions from now on."
         yield make_correction("wire:chat", profile, notice, wire="chat")
 
 
 def _drop_opaque_blocks(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     said = {"responses": _ENCRYPTED_REASONING, "anthropic": _SIGNED_THINKING}.get(profile.wire)
     if said is not None and said.search(failure.text):
-        notice = "The model does not take its reasoning back; it goes without from now on."
+        notice = "The model does not accept its own reasoning; it is not sent back from now on."
         yield make_correction("opaque_echo", profile, notice, opaque_echo=False)
 
 
@@ -145,16 +145,16 @@ def _drop_refused_tools(profile: EndpointProfile, failure: Failure, payload: Pay
     for tool in payload.tools:
         name = tool_name(tool)
         if _NAME_SEPARATOR in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
-            yield _without_tools(profile, [tool], f"The endpoint does not take the schema of {name}")
+            yield _without_tools(profile, [tool], f"The endpoint does not accept the schema of {name}")
             return
     at = next((int(found[1]) for place in _TOOL_NUMBERS if (found := place.search(failure.text))), len(payload.tools))
     if at >= len(payload.tools) or _NAME_SEPARATOR not in (name := tool_name(payload.tools[at])):
         return
-    yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
+    yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not accept the schema of {name}")
     # If the next tool at this number is refused too, a schema alone does not explain it: leave out the whole server.
     server = name.partition(_NAME_SEPARATOR)[0]
     others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_NAME_SEPARATOR}")]
-    yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
+    yield _without_tools(profile, others, f"The endpoint does not accept the schemas of the server {server}")
 
 
 def _without_tools(profile: EndpointProfile, tools: Sequence[Mapping[str, Any]], problem: str) -> ProfileCorrection:
@@ -194,7 +194,7 @@ def _drop_refused_image(profile: EndpointProfile, failure: Failure, payload: Pay
     if payload.images and _BAD_IMAGE.search(failure.text):
         names = [image.sha256 for image in payload.images]
         for refused in (names[-1:], names):
-            notice = "The server refused an image; it goes without, and the model is told so."
+            notice = "The server refused an image: it is left out, and the model is told."
             known = [name for name in profile.refused_images if name not in refused]
             yield make_correction(
                 f"image:{len(refused)}",
@@ -224,7 +224,7 @@ def _drop_unread_images(profile: EndpointProfile, failure: Failure, payload: Pay
 
 
 def _without_images(profile: EndpointProfile) -> ProfileCorrection:
-    notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
+    notice = "The model accepts no images here: they are left out, and it is told. /model changes the model."
     return make_correction("images", profile, notice, images_supported=False)
 
 
@@ -321,7 +321,7 @@ def _switch_max_tokens_field(
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
     if not _REFUSAL.search(failure.text):
         return
-    yield make_correction(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+    yield make_correction(f"max_tokens:{other}", profile, f"The server requires {other}.", max_tokens_field=other)
 
 
 def _drop_parallel_calls(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
@@ -333,7 +333,7 @@ def _drop_parallel_calls(profile: EndpointProfile, failure: Failure, _: Payload)
 
 def _drop_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     if payload.tools and profile.tools_supported and _TOOLS_UNSUPPORTED.search(failure.text):
-        notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
+        notice = "This model accepts no tools here: it can talk, but neither read files nor propose edits."
         yield make_correction("tools", profile, notice, tools_supported=False)
 
 
@@ -341,33 +341,33 @@ def _drop_tool_choice(profile: EndpointProfile, failure: Failure, payload: Paylo
     sent = payload.tool_choice == "none" and profile.tool_choice_none != "rejected"
     if sent and _TOOL_CHOICE.search(failure.text) and _REFUSAL.search(failure.text):
         notice = (
-            "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
+            "The server does not accept tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
         yield make_correction("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
 def _drop_developer_role(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if profile.developer_role and "developer" in failure.text:
-        yield make_correction("developer", profile, "The server takes system messages only.", developer_role=False)
+        yield make_correction("developer", profile, "The server accepts system messages only.", developer_role=False)
 
 
 def _shorten_tool_ids(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
     if _ID_ALNUM9.search(failure.text):
         yield make_correction(
-            "tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9"
+            "tool_id:alnum9", profile, "The server requires short ids of tool calls.", tool_id="alnum9"
         )
     if not (found := _ID_LENGTH.search(failure.text)):
         return
     named = _ID_LENGTH_LIMIT.search(failure.text, found.start())
     for length in (named[1],) if named else _DEFAULT_ID_LENGTHS:
-        notice = f"The server wants ids of tool calls of at most {length} characters."
+        notice = f"The server requires ids of tool calls of at most {length} characters."
         yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
 def _add_tool_names(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
-        notice = "The server wants the tool's name on every result."
+        notice = "The server requires the tool's name on every result."
         yield make_correction("tool_name", profile, notice, tool_name_on_result=True)
 
 
@@ -384,7 +384,7 @@ def _drop_echoed_fields(profile: EndpointProfile, failure: Failure, _: Payload) 
         r"['\"]?\bname\b['\"]? is unsupported|\bname\b.{0,40}extra", failure.text
     ):
         changes["tool_name_on_result"] = False
-    yield make_correction(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+    yield make_correction(f"echo:{','.join(changes)}", profile, "The server accepts standard fields only.", **changes)
 
 
 def _change_empty_content(
@@ -394,10 +394,10 @@ def _change_empty_content(
     if not any(message.get("tool_calls") for message in payload.messages):
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT_REFUSED.search(failure.text):
-        notice = "The server wants no empty text beside tool calls."
+        notice = "The server accepts no empty text beside tool calls."
         yield make_correction("content:null", profile, notice, empty_content="null")
     if profile.empty_content != "empty" and _NULL_CONTENT_REFUSED.search(failure.text):
-        notice = "The server wants a text beside tool calls."
+        notice = "The server requires a text beside tool calls."
         yield make_correction("content:empty", profile, notice, empty_content="empty")
 
 
@@ -413,7 +413,7 @@ def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payl
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
         yield make_correction(
-            "bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True
+            "bridge", profile, "The server requires an answer after tool results.", bridge_tool_user=True
         )
     alternating = profile
     if _has_adjacent_user_roles(payload):
@@ -421,7 +421,7 @@ def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payl
     folding = profile.mid_system == "inline" and _has_mid_system(payload)
     if folding:
         yield _move_system_messages(profile, "fold_first")
-    yield ProfileCorrection("alternate", alternating, "The server wants user and assistant to alternate.")
+    yield ProfileCorrection("alternate", alternating, "The server requires user and assistant to alternate.")
     if folding and alternating != profile:
         yield _move_system_messages(alternating, "fold_first", "alternate+")
     systems = sum(one.get("role") in ("system", "developer") for one in payload.messages)
@@ -433,7 +433,7 @@ def _change_role_order(profile: EndpointProfile, failure: Failure, payload: Payl
 
 def _move_system_messages(profile: EndpointProfile, placement: str, name_prefix: str = "") -> ProfileCorrection:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
-    notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
+    notice = f"The model accepts no system message in mid-conversation; from now on they are {where}."
     return make_correction(f"{name_prefix}mid_system:{placement}", profile, notice, mid_system=placement)
 
 
@@ -459,26 +459,26 @@ RULES: tuple[Rule, ...] = (
     make_correction_rule(
         _SINGLE_CALL,
         "single_call",
-        "The model takes one tool call per message; the history is sent that way.",
+        "The model accepts one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
     _shorten_tool_ids,
     make_correction_rule(
         _SIGNATURE_WANTED,
         "signature",
-        "The server wants the signatures of its tool calls back.",
+        "The server requires the signatures of its tool calls back.",
         call_extras_echo=True,
     ),
     make_correction_rule(
         _REASONING_REQUIRED,
         "reasoning",
-        "The server wants the reasoning back beside tool calls.",
+        "The server requires the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
     ),
     make_correction_rule(
         _TEXT_OR_CALLS,
         "text_beside_calls",
-        "The server takes no text beside tool calls; the calls are sent.",
+        "The server accepts no text beside tool calls; only the calls are sent.",
         text_beside_calls=False,
     ),
     _drop_echoed_fields,

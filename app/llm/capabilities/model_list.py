@@ -78,7 +78,7 @@ _WINDOW_NAMES = (
 """Field names of the context window; the size in use comes before the possible size."""
 _NESTED_NAMES = ("top_provider", "meta", "limits", "capabilities")
 """Objects inside an entry that may have the window (OpenRouter, llama.cpp and others)."""
-NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
+NO_IMAGES = "The model accepts no images, as the server says: they are left out, and it is told."
 _PLAUSIBLE_WINDOW_TOKENS = range(MIN_WINDOW_TOKENS, 100_000_000)
 
 
