@@ -30,7 +30,7 @@ from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
 from app.llm.sdk import LoadedSdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
-from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile
+from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, tool_name
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
@@ -252,9 +252,7 @@ class ModelClient:
         It does not retry, and waits as long for a closing request as for any other. It is closed at the end.
         """
         patience = replace(
-            self._timeouts,
-            closing=max(self._timeouts.first, self._timeouts.idle),
-            whole_closing=self._timeouts.whole,
+            self._timeouts, closing=max(self._timeouts.first, self._timeouts.idle), whole_closing=self._timeouts.whole
         )
         other = ModelClient(self.endpoint, self.profile, retry=NO_RETRY, timeouts=patience)
         other._models_listed = self._models_listed
@@ -289,7 +287,7 @@ class ModelClient:
                 payload = await asyncio.to_thread(build, request_corrections.profile)
             request = SentRequest(self.endpoint.model, request_corrections.profile, payload)
             wire, fields = request.wire, request.make_body()
-            assembly = ResponseAssembly(_tool_names(payload), closing=closing)
+            assembly = ResponseAssembly(map(tool_name, payload.tools), closing=closing)
             attempt += 1
             try:
                 async with aclosing(self._send_attempt(wire, fields, assembly, closing=closing)) as updates:
@@ -327,7 +325,7 @@ class ModelClient:
             return False
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING_SECONDS):
-                await self.model_ids()
+                await self.list_models()
         request_corrections.add_confirmed_fields(
             context_window=self.profile.context_window, images_supported=self.profile.images_supported
         )
@@ -353,7 +351,7 @@ class ModelClient:
                     self.endpoint,
                     self.profile,
                     trials,
-                    lambda path, body=None: self._transport.send_request_to_url(wire, root + path, body),
+                    lambda path, body: self._transport.send_request_to_url(wire, root + path, body),
                 )
         if finding is None:
             return ChatTemplateChecked("", None)
@@ -426,16 +424,12 @@ class ModelClient:
             if assembly.finish_reason is None:
                 raise AttemptFailed(self._describer.describe_broken_response("is empty"))
         ended = assembly.finish_reason is not None or self._is_end_without_reason_accepted(assembly, done=done)
-        completed = self._add_cost(assembly.complete(ended=ended))
+        completed = assembly.complete(ended=ended)
+        if completed.usage is not None:
+            completed = replace(completed, usage=add_cost(completed.usage, self._known_price))
         if completed.calls and fields.get("tool_choice") in _NO_TOOL_CHOICES:
             self._learned_profile.learn(tool_choice_none="ignored")
         return completed
-
-    def _add_cost(self, completed: ResponseCompleted) -> ResponseCompleted:
-        """Return the response with its cost, if the price is known."""
-        if completed.usage is None:
-            return completed
-        return replace(completed, usage=add_cost(completed.usage, self._known_price))
 
     @property
     def _known_price(self) -> PriceTable | None:
@@ -511,10 +505,6 @@ class ModelClient:
             context_window=failure.context_window,
             partial=partial,
         )
-
-
-def _tool_names(payload: Payload) -> list[str]:
-    return [str((tool.get("function") or {}).get("name", "")) for tool in payload.tools]
 
 
 def _is_long(payload: Payload) -> bool:

@@ -432,15 +432,13 @@ def _check_tool_choice(
     client: ModelClient, tempted: EndpointProbeOutcome, refrained: EndpointProbeOutcome
 ) -> EndpointFinding:
     held = "the gate holds by the instruction and the executor"
-    match client.profile.tool_choice_none:
-        case "rejected":
-            return EndpointFinding("tool_choice", False, f"“none” is rejected; {held}")
-        case "fails":
-            return EndpointFinding("tool_choice", False, f"“none” is an error if the model calls a tool; {held}")
-        case "ignored":
-            return EndpointFinding(
-                "tool_choice", False, f"“none” is ignored: the model calls a tool all the same; {held}"
-            )
+    problems = {
+        "rejected": "“none” is rejected",
+        "fails": "“none” is an error if the model calls a tool",
+        "ignored": "“none” is ignored: the model calls a tool all the same",
+    }
+    if problem := problems.get(client.profile.tool_choice_none):
+        return EndpointFinding("tool_choice", False, f"{problem}; {held}")
     if refrained.failed is not None:
         return EndpointFinding("tool_choice", None, refrained.failed.message)
     if has_call_markup(refrained.text):
@@ -511,15 +509,14 @@ def _final_profile(
 def _make_diagnosis(checks: list[EndpointFinding], profile: EndpointProfile) -> EndpointDiagnosis:
     checks_by_name = {check.name: check for check in checks}
     fatal = [name for name in ("reachable", "key", "model", "streaming") if checks_by_name[name].ok is False]
-    if fatal:
-        return EndpointDiagnosis(tuple(checks), profile, False, checks_by_name[fatal[0]].detail)
-    if checks_by_name["tools"].ok is False:
-        return EndpointDiagnosis(
-            tuple(checks), profile, False, "Talks, but without tools it can neither read files nor edit."
-        )
     limits = [check.name for check in checks if check.ok is not True]
-    if limits:
-        return EndpointDiagnosis(
-            tuple(checks), profile, True, f"Works; without certainty or with a fallback: {', '.join(limits)}."
-        )
-    return EndpointDiagnosis(tuple(checks), profile, True, "Works, and honours everything that was asked.")
+    usable = not fatal and checks_by_name["tools"].ok is not False
+    if fatal:
+        summary = checks_by_name[fatal[0]].detail
+    elif not usable:
+        summary = "Talks, but without tools it can neither read files nor edit."
+    elif limits:
+        summary = f"Works; without certainty or with a fallback: {', '.join(limits)}."
+    else:
+        summary = "Works, and honours everything that was asked."
+    return EndpointDiagnosis(tuple(checks), profile, usable, summary)

@@ -307,12 +307,6 @@ def find_correction(
     return None
 
 
-def _drop_stream_usage(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
-    if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
-        notice = "The server does not report token counts in the stream; they are estimated."
-        yield make_correction("stream_usage", profile, notice, stream_usage=False)
-
-
 def _switch_max_tokens_field(
     profile: EndpointProfile, failure: Failure, payload: Payload
 ) -> Iterator[ProfileCorrection]:
@@ -322,13 +316,6 @@ def _switch_max_tokens_field(
     if not _REFUSAL.search(failure.text):
         return
     yield make_correction(f"max_tokens:{other}", profile, f"The server requires {other}.", max_tokens_field=other)
-
-
-def _drop_parallel_calls(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
-    if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
-        yield make_correction(
-            "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
-        )
 
 
 def _drop_tools(profile: EndpointProfile, failure: Failure, payload: Payload) -> Iterator[ProfileCorrection]:
@@ -344,11 +331,6 @@ def _drop_tool_choice(profile: EndpointProfile, failure: Failure, payload: Paylo
             "The server does not accept tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
         yield make_correction("tool_choice", profile, notice, tool_choice_none="rejected")
-
-
-def _drop_developer_role(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
-    if profile.developer_role and "developer" in failure.text:
-        yield make_correction("developer", profile, "The server accepts system messages only.", developer_role=False)
 
 
 def _shorten_tool_ids(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
@@ -452,8 +434,18 @@ RULES: tuple[Rule, ...] = (
     *(_switch_to_responses, _switch_to_chat, _lower_output_limit, _drop_cache_breakpoints, _drop_opaque_blocks),
     # Before the rules that match a word which is also a field name or part of such a refusal.
     *(_drop_refused_option, _drop_refused_tools, _drop_refused_image, _drop_unsupported_images),
-    _drop_stream_usage,
-    _drop_parallel_calls,
+    make_correction_rule(
+        re.compile(r"stream_options|include_usage"),
+        "stream_usage",
+        "The server does not report token counts in the stream; they are estimated.",
+        stream_usage=False,
+    ),
+    make_correction_rule(
+        re.compile("parallel_tool_calls"),
+        "parallel",
+        "The server does not know parallel_tool_calls.",
+        parallel_tool_calls=None,
+    ),
     _drop_tools,
     _drop_tool_choice,
     make_correction_rule(
@@ -482,7 +474,9 @@ RULES: tuple[Rule, ...] = (
         text_beside_calls=False,
     ),
     _drop_echoed_fields,
-    _drop_developer_role,
+    make_correction_rule(
+        re.compile("developer"), "developer", "The server accepts system messages only.", developer_role=False
+    ),
     _change_role_order,
     _switch_max_tokens_field,
     _add_tool_names,

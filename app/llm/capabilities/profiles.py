@@ -234,11 +234,7 @@ DEFAULT_PROFILES: dict[str, EndpointProfile] = {
     "anthropic-like": EndpointProfile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
     "gemini": EndpointProfile(name="gemini", call_extras_echo=True),
     "mistral": EndpointProfile(
-        name="mistral",
-        mid_system="fold_first",
-        bridge_tool_user=True,
-        tool_id="alnum9",
-        text_beside_calls=False,
+        name="mistral", mid_system="fold_first", bridge_tool_user=True, tool_id="alnum9", text_beside_calls=False
     ),
     "groq": EndpointProfile(name="groq", tool_choice_none="fails"),
     "deepseek": EndpointProfile(name="deepseek", reasoning_echo="required_on_calls"),
@@ -292,11 +288,7 @@ class ProfileError(ValueError):
 
 
 def resolve_profile(
-    base_url: str,
-    model: str,
-    *,
-    cache: CorrectionStore | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    base_url: str, model: str, *, cache: CorrectionStore | None = None, overrides: Mapping[str, Any] | None = None
 ) -> EndpointProfile:
     """Return the initial profile: defaults, then learned corrections, then the user's settings.
 

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
@@ -51,20 +51,9 @@ TrialBuilder = Callable[[EndpointProfile], Sequence[TrialConversation]]
 """Returns the conversations of a check in the form that a profile requires."""
 
 
-class RequestSender(Protocol):
-    """Function that sends a small request to the endpoint's server only."""
-
-    def __call__(self, path: str, body: Mapping[str, Any] | None = None) -> Awaitable[tuple[int, str]]:
-        """Return status and text of the answer.
-
-        Args:
-            path: appended to the server's root, which is the base URL without `/v1`.
-            body: sent by POST; without it, the request is a GET.
-
-        Raises:
-            AttemptFailed: there was no answer, or it was too slow or too large.
-        """
-        ...
+RequestSender = Callable[[str, Mapping[str, Any] | None], Awaitable[tuple[int, str]]]
+"""Sends a small request to a path below the server's root, which is the base URL without `/v1`: POST with a body, GET
+without one. Returns status and text of the answer; raises AttemptFailed if there is none, or it is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +175,9 @@ async def _ask_ollama(send: RequestSender, body: Mapping[str, Any]) -> _RenderRe
     if str(body["model"]).endswith("cloud"):
         # Ollama forwards these models to its own servers.
         return None
-    version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_parse_object((await send("/api/version"))[1]).get("version")))
+    version = re.match(
+        r"(\d{1,4})\.(\d{1,4})", str(_parse_object((await send("/api/version", None))[1]).get("version"))
+    )
     if version is None or (int(version[1]), int(version[2])) < _MIN_OLLAMA_VERSION:
         return None
     request_body = {name: value for name, value in body.items() if name != "stream_options"}

@@ -186,23 +186,21 @@ class FailureDescriber:
         links = list(exception_chain(cause))
         words = redacted_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         proxy = self._describe_proxy()
+        retryable = True
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
                 f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
             )
-            return Failure(FailureKind.UNREACHABLE, message, words)
-        if any(isinstance(link, socket.gaierror) for link in links):
-            message = f"There is no host {self._host}. Check the base URL ({self._url}) and the network."
-            if proxy:
-                message = f"There is no host {proxy}. {_PROXY_ADVICE}"
-            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
-        if any(isinstance(link, ConnectionRefusedError) for link in links):
-            message = f"Nothing answers at {self._url}. Is the server running?"
-            if proxy:
-                message = f"Nothing answers at {proxy}. Is it running? {_PROXY_ADVICE}"
-            return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
-        message = f"The connection to {proxy or self._host} failed: {words or 'no reason given'}. Try again."
-        return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+            retryable = False
+        elif any(isinstance(link, socket.gaierror) for link in links):
+            advice = _PROXY_ADVICE if proxy else f"Check the base URL ({self._url}) and the network."
+            message = f"There is no host {proxy or self._host}. {advice}"
+        elif any(isinstance(link, ConnectionRefusedError) for link in links):
+            advice = f"Is it running? {_PROXY_ADVICE}" if proxy else "Is the server running?"
+            message = f"Nothing answers at {proxy or self._url}. {advice}"
+        else:
+            message = f"The connection to {proxy or self._host} failed: {words or 'no reason given'}. Try again."
+        return Failure(FailureKind.UNREACHABLE, message, words, retryable=retryable)
 
     def _describe_proxy(self) -> str:
         """Return the proxy in use without secrets; empty without a proxy."""

@@ -22,6 +22,10 @@ MAX_EXCERPT_CHARACTERS = 60
 """Maximum number of characters of the arguments that an error message quotes around the error."""
 
 
+_JSON_TYPES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+"""Names of types for error messages; any other value is null."""
+
+
 def arguments_as_text(arguments: Any) -> str:
     """Return the arguments of one delta as text: a string unchanged, None as empty, anything else as JSON."""
     match arguments:
@@ -50,7 +54,7 @@ def parse_call_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     except (ValueError, RecursionError) as fault:
         return None, f"The arguments are not usable JSON: {fault}."
     if not isinstance(value, Mapping):
-        return None, f"The arguments must be a JSON object, not {_text_or_reasoning(value)}."
+        return None, f"The arguments must be a JSON object, not {_JSON_TYPES.get(type(value), 'null')}."
     if not _is_encodable(value):
         return None, "The arguments contain half of a surrogate pair, which is not a character."
     return dict(value), ""
@@ -77,20 +81,6 @@ def _describe_fault(fault: json.JSONDecodeError) -> str:
     if fault.pos >= len(fault.doc.rstrip()) or fault.msg.startswith("Unterminated"):
         return f"The arguments are not complete JSON: they break off after {fault.doc[-MAX_EXCERPT_CHARACTERS:]!r}."
     return f"The arguments are not valid JSON: {fault.msg} at character {fault.pos}, after {before!r}."
-
-
-def _text_or_reasoning(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case _:
-            return "an array"
 
 
 def _is_encodable(value: Any) -> bool:
@@ -236,12 +226,7 @@ def _make_received_call(call: _PartialCall) -> ReceivedToolCall:
     if not call.name:
         arguments, invalid = None, "The call has no tool name."
     return ReceivedToolCall(
-        wire_id=call.id,
-        name=call.name,
-        arguments=arguments,
-        raw_arguments=raw,
-        invalid=invalid,
-        extras=call.extras,
+        wire_id=call.id, name=call.name, arguments=arguments, raw_arguments=raw, invalid=invalid, extras=call.extras
     )
 
 
@@ -253,9 +238,9 @@ class DeltaCollector:
 
     def __init__(self) -> None:
         self._deltas: list[Delta] = []
-        self._text_or_reasoning: type[TextDelta | ReasoningDelta] = TextDelta
+        self._delta_class: type[TextDelta | ReasoningDelta] = TextDelta
         self._pieces: list[str] = []
-        """Pieces of the current text, which is of the kind `_text_or_reasoning`."""
+        """Pieces of the current text, for a delta of `_delta_class`."""
         self._calls: dict[int, CallProgress] = {}
         """Latest progress of the current calls, by index."""
 
@@ -280,14 +265,14 @@ class DeltaCollector:
         return whole
 
     def _add_piece(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
-        if self._text_or_reasoning is not kind or self._calls:
+        if self._delta_class is not kind or self._calls:
             self._finish_delta()
-            self._text_or_reasoning = kind
+            self._delta_class = kind
         self._pieces.append(piece)
 
     def _finish_delta(self) -> None:
         if self._pieces:
-            self._deltas.append(self._text_or_reasoning("".join(self._pieces)))
+            self._deltas.append(self._delta_class("".join(self._pieces)))
             self._pieces = []
         self._deltas += self._calls.values()
         self._calls = {}

@@ -24,6 +24,7 @@ from app.llm.wires.wire import (
     ResponseDecoder,
     SystemItem,
     UserItem,
+    Wire,
     WireMessages,
     list_or_empty,
     make_call_delta,
@@ -33,7 +34,6 @@ from app.llm.wires.wire import (
     mapping_or_empty,
     mark_program_text,
     parse_token_count,
-    write_items,
 )
 
 _FINISH_REASONS = {
@@ -184,19 +184,6 @@ _MAX_BUDGET_SHARE = 0.75
 """Largest share of the response limit for thinking, so that the answer fits too."""
 
 
-def anthropic_effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a body for an effort; empty if thinking is not possible."""
-    if effort == "none":
-        return {"thinking": {"type": "disabled"}}
-    if _HAS_EFFORT.search(body["model"]):
-        level = "low" if effort == "minimal" else effort
-        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
-    budget = min(_BUDGETS[effort], int(body["max_tokens"] * _MAX_BUDGET_SHARE))
-    if budget < _MIN_BUDGET_TOKENS or _turn_began_without_thinking(body["messages"]):
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
 def _turn_began_without_thinking(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the current turn has calls and started without thinking: it cannot start thinking now."""
     began_without = False
@@ -220,10 +207,10 @@ _DEFAULT_OUTPUT_LIMIT = 32_000
 _CACHE_BREAKPOINT = {"type": "ephemeral"}
 
 
-class AnthropicWire:
+class AnthropicWire(Wire):
     """Anthropic's messages API; other providers offer it at base URLs that end in `/anthropic`."""
 
-    name: Literal["anthropic"] = "anthropic"
+    name = "anthropic"
     title = "Anthropic messages"
 
     def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
@@ -237,12 +224,7 @@ class AnthropicWire:
             }
         )
 
-    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
-        """Return alternating messages that start and end with the user's; each result directly follows its call."""
-        return write_items(self.make_writer(profile), items)
-
     def make_writer(self, profile: EndpointProfile) -> "_AnthropicWriter":
-        """Return a writer; an item may become a part of the message before it."""
         return _AnthropicWriter(profile)
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
@@ -261,8 +243,15 @@ class AnthropicWire:
         return fields
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields for thinking, by effort or by budget."""
-        return anthropic_effort_fields(effort, body)
+        if effort == "none":
+            return {"thinking": {"type": "disabled"}}
+        if _HAS_EFFORT.search(body["model"]):
+            level = "low" if effort == "minimal" else effort
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        budget = min(_BUDGETS[effort], int(body["max_tokens"] * _MAX_BUDGET_SHARE))
+        if budget < _MIN_BUDGET_TOKENS or _turn_began_without_thinking(body["messages"]):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Return the path below the base URL, which may end with the version or not."""
@@ -270,11 +259,9 @@ class AnthropicWire:
         return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """Return the headers with the version and the key."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def make_decoder(self) -> ResponseDecoder:
-        """Return a decoder for the events of one response."""
         return AnthropicDecoder()
 
 
@@ -292,17 +279,15 @@ class _AnthropicWriter:
         of its last such block."""
 
     def add(self, item: Item) -> None:
-        """Write the next item."""
         match item:
             case SystemItem():
-                self.system(item)
+                self._add_system_text(item)
             case UserItem():
-                self.words(item)
+                self._add_user_text(item)
             case ModelTurn():
-                self.model(item)
+                self._add_model_turn(item)
 
     def fork(self) -> "_AnthropicWriter":
-        """Return an independent copy."""
         copied = _AnthropicWriter(self._profile)
         copied._system_blocks, copied._messages = [*self._system_blocks], [*self._messages]
         copied._waiting, copied._followed_count = [*self._waiting], self._followed_count
@@ -311,7 +296,7 @@ class _AnthropicWriter:
             copied._messages[-1] = _copy_message(copied._messages[-1])
         return copied
 
-    def system(self, item: SystemItem) -> None:
+    def _add_system_text(self, item: SystemItem) -> None:
         """Add a system message: to the system prompt if it is before the first message, else at the next possible
         place."""
         if self._messages:
@@ -319,16 +304,14 @@ class _AnthropicWriter:
             return
         self._system_blocks += _make_system_blocks(item)
 
-    def words(self, item: UserItem) -> None:
-        """Add text of the user, or a marked note."""
+    def _add_user_text(self, item: UserItem) -> None:
         for image in item.attachments:
-            self.user(_make_image(image), cacheable=item.spoken)
+            self._add_user_block(_make_image(image), cacheable=item.spoken)
         if item.text or not item.attachments:
-            self.user({"type": "text", "text": item.text}, cacheable=item.spoken)
+            self._add_user_block({"type": "text", "text": item.text}, cacheable=item.spoken)
         self._followed_count = len(self._waiting)
 
-    def user(self, block: dict[str, Any], *, cacheable: bool) -> None:
-        """Add a block to the user's message."""
+    def _add_user_block(self, block: dict[str, Any], *, cacheable: bool) -> None:
         if self._role != "user":
             self._messages.append({"role": "user", "content": []})
         self._messages[-1]["content"].append(block)
@@ -337,7 +320,7 @@ class _AnthropicWriter:
             if len(self._cacheable) > 2:
                 del self._cacheable[next(iter(self._cacheable))]
 
-    def model(self, turn: ModelTurn) -> None:
+    def _add_model_turn(self, turn: ModelTurn) -> None:
         """Add a response of the model and the results of its calls."""
         self._add_waiting_system_texts()
         if self._role not in ("user", "system"):
@@ -348,7 +331,7 @@ class _AnthropicWriter:
             if call.attachments:
                 content = [{"type": "text", "text": call.result}, *map(_make_image, call.attachments)]
             result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
-            self.user(result, cacheable=True)
+            self._add_user_block(result, cacheable=True)
 
     def finish(self, first: SystemItem | None = None) -> WireMessages:
         """Return all messages, with cache breakpoints."""
@@ -385,7 +368,7 @@ class _AnthropicWriter:
         self._followed_count = 0
 
     def _add_note(self, note: str) -> None:
-        self.user({"type": "text", "text": mark_program_text(note)}, cacheable=False)
+        self._add_user_block({"type": "text", "text": mark_program_text(note)}, cacheable=False)
 
 
 def _copy_message(message: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,35 +15,25 @@ from app.llm.wires.wire import (
     ResponseDecoder,
     SystemItem,
     UserItem,
+    Wire,
     WireMessages,
     make_tool_fields,
-    write_items,
 )
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """Fields that extra fields of a response must not overwrite, or that belong to another wire."""
 
 
-class ChatWire:
+class ChatWire(Wire):
     """The chat completions API, which most servers implement with small differences."""
 
-    name: Literal["chat"] = "chat"
+    name = "chat"
     title = "chat completions"
 
-    def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
-        """Return the profile unchanged."""
-        return profile
-
-    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
-        """Return the value of `messages`."""
-        return write_items(self.make_writer(profile), items)
-
     def make_writer(self, profile: EndpointProfile) -> "_ChatWriter":
-        """Return a writer; each item becomes a message, or a message and those of its results."""
         return _ChatWriter(profile, [])
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
-        """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
         if profile.stream_usage:
             fields["stream_options"] = {"include_usage": True}
@@ -52,19 +42,12 @@ class ChatWire:
         return fields | make_tool_fields(profile, payload, payload.tools)
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the field for the effort."""
         return {"reasoning_effort": effort}
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Return the path below the base URL."""
         return "/models" if resource == "models" else "/chat/completions"
 
-    def make_headers(self, key: str) -> dict[str, str]:
-        """Return no headers: the key is sent as bearer token."""
-        return {}
-
     def make_decoder(self) -> ResponseDecoder:
-        """Return the decoder of chunks."""
         return _ChatDecoder()
 
 

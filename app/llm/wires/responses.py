@@ -3,7 +3,7 @@
 The server stores nothing, so each request contains everything, including the encrypted reasoning from the server.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from app.llm.wires.wire import (
     ResponseDecoder,
     SystemItem,
     UserItem,
+    Wire,
     WireMessages,
     list_or_empty,
     make_call_delta,
@@ -26,7 +27,6 @@ from app.llm.wires.wire import (
     make_usage,
     mapping_or_empty,
     parse_token_count,
-    write_items,
 )
 
 _FINISH_REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
@@ -164,10 +164,10 @@ _MIN_OUTPUT_LIMIT = 16
 """Smallest limit in tokens that the API accepts."""
 
 
-class ResponsesWire:
+class ResponsesWire(Wire):
     """The Responses API of OpenAI's newer models."""
 
-    name: Literal["responses"] = "responses"
+    name = "responses"
     title = "Responses"
 
     def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
@@ -175,16 +175,10 @@ class ResponsesWire:
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
 
-    def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
-        """Return the instructions and the input items."""
-        return write_items(self.make_writer(profile), items)
-
     def make_writer(self, profile: EndpointProfile) -> "_ResponsesWriter":
-        """Return a writer; each item becomes input items."""
         return _ResponsesWriter(profile, [])
 
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
-        """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "stream": True, "store": False}
         if profile.opaque_echo:
             fields["include"] = ["reasoning.encrypted_content"]
@@ -196,19 +190,12 @@ class ResponsesWire:
         return fields | make_tool_fields(profile, payload, [_make_tool(tool) for tool in payload.tools])
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the reasoning setting for an effort."""
         return {"reasoning": {"effort": effort}}
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Return the path below the base URL."""
         return "/models" if resource == "models" else "/responses"
 
-    def make_headers(self, key: str) -> dict[str, str]:
-        """Return no headers: the key is sent as bearer token."""
-        return {}
-
     def make_decoder(self) -> ResponseDecoder:
-        """Return a decoder for one response."""
         return ResponsesDecoder()
 
 

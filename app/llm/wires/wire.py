@@ -4,6 +4,7 @@ The content is the same for each protocol: the projection yields `Item`s in orde
 messages. Each call item contains its result, so no call can lack one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
@@ -223,11 +224,9 @@ class ResponseDecoder(Protocol):
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event; empty if the event adds nothing. An error is a chunk with `error`."""
-        ...
 
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of a whole document that the server sent instead of a stream."""
-        ...
 
 
 class ItemWriter(Protocol):
@@ -235,65 +234,53 @@ class ItemWriter(Protocol):
 
     def add(self, item: Item) -> None:
         """Write the next item."""
-        ...
 
     def fork(self) -> "ItemWriter":
         """Return an independent copy; it shares the messages already written."""
-        ...
 
     def finish(self, first: SystemItem | None = None) -> WireMessages:
         """Return the written messages after `first`; nothing may be added afterwards."""
-        ...
 
 
-def write_items(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
-    """Return the items as messages."""
-    for item in items:
-        writer.add(item)
-    return writer.finish()
-
-
-class Wire(Protocol):
+class Wire(ABC):
     """A protocol of model APIs: chat completions, Anthropic's messages or OpenAI's Responses."""
 
-    @property
-    def name(self) -> Literal["chat", "anthropic", "responses"]:
-        """Return the name, as in `EndpointProfile.wire`."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Return the name for the user."""
-        ...
+    name: Literal["chat", "anthropic", "responses"]
+    """The name, as in `EndpointProfile.wire`."""
+    title: str
+    """The name for the user."""
 
     def adapt_profile(self, profile: EndpointProfile) -> EndpointProfile:
         """Return the profile with the fields changed that this wire determines, whatever the endpoint."""
-        ...
+        return profile
 
     def make_messages(self, items: Sequence[Item], profile: EndpointProfile) -> WireMessages:
         """Return the items as messages; any items are valid."""
-        ...
+        writer = self.make_writer(profile)
+        for item in items:
+            writer.add(item)
+        return writer.finish()
 
+    @abstractmethod
     def make_writer(self, profile: EndpointProfile) -> ItemWriter:
         """Return a writer that writes the same messages as `make_messages`, item by item."""
-        ...
 
+    @abstractmethod
     def make_body(self, model: str, profile: EndpointProfile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request without the user's request settings."""
-        ...
 
+    @abstractmethod
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a body for the reasoning effort; empty if the wire has none."""
-        ...
 
+    @abstractmethod
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Return the path below the base URL for requests, or for the list of models."""
-        ...
 
     def make_headers(self, key: str) -> dict[str, str]:
         """Return the headers of the protocol; they contain the key only if it is not sent as bearer token."""
-        ...
+        return {}
 
+    @abstractmethod
     def make_decoder(self) -> ResponseDecoder:
         """Return a decoder for one response."""
-        ...
