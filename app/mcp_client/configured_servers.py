@@ -61,10 +61,6 @@ class ServerDefinition:
         same = [table.command, table.args, sorted(table.env.items()), table.cwd, table.url]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
-    def with_overrides(self, table: McpServerTable) -> "ServerDefinition":
-        """Return the definition with the settings of the user's table."""
-        return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
-
     def expand_variables(self, environment: Mapping[str, str]) -> McpServerTable:
         """Return its table with `${NAME}` and `${NAME:-default}` replaced.
 
@@ -159,30 +155,14 @@ class FoundServers:
     """One line for each unusable definition, with the file and the reason."""
 
 
-def read_user_servers(environment: Mapping[str, str], root: Path) -> FoundServers:
-    """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists separately."""
-    found = []
+def _read_user_servers(environment: Mapping[str, str], root: Path) -> Iterator[FoundServers]:
+    """Yield the servers of each of the user's files; `root` is the workspace, which Claude Code lists separately."""
     for variable, folder, name in _USER_FILES:
         if not (home := environment.get(variable) or environment.get("HOME")):
             continue
         path = Path(home) / name if environment.get(variable) else Path(home) / folder / name
         read = _claude_table_reader(str(root)) if name == ".claude.json" else _table_reader(name)
-        found.append(_read_server_file(path, f"~/{folder}/{name}" if folder else f"~/{name}", read))
-    return merge_servers(found)
-
-
-def read_workspace_servers(name: str, content: bytes) -> FoundServers:
-    """Return the servers in one of `WORKSPACE_SERVER_FILES`."""
-    found = _parse_servers(name, content, _table_reader(name))
-    return replace(
-        found, definitions=tuple(replace(definition, of_workspace=True) for definition in found.definitions)
-    )
-
-
-def merge_servers(imported: list[FoundServers]) -> FoundServers:
-    """Merge the servers of several files."""
-    definitions = tuple(definition for servers in imported for definition in servers.definitions)
-    return FoundServers(definitions, tuple(line for servers in imported for line in servers.problems))
+        yield _read_server_file(path, f"~/{folder}/{name}" if folder else f"~/{name}", read)
 
 
 def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> FoundServers:
@@ -291,22 +271,21 @@ def find_configured_servers(
         environment: Determines the user's home; empty to skip the user's files for other agents.
         of_workspace: Names of the tables that the workspace's configuration defines.
     """
-    complete_tables = {name: table for name, table in own_tables.items() if table.command or table.url}
-    own_definitions = [
-        _make_own_definition(name, table, is_of_workspace=name in of_workspace)
-        for name, table in complete_tables.items()
-    ]
-    sources = [FoundServers(tuple(own_definitions))]
-    files = find_workspace_server_files(workspace, store)
-    sources += [file.found for file in files if file.trusted]
-    untrusted = [file.name for file in files if not file.trusted]
-    sources.append(read_user_servers(environment, workspace.root))
     definitions: dict[str, ServerDefinition] = {}
-    problems = [escape_unsafe(line, keep="") for source in sources for line in source.problems]
-    for source in sources:
-        for definition in source.definitions:
+    for name, table in own_tables.items():
+        if table.command or table.url:
+            is_of_workspace = name in of_workspace
+            source = trust.FILE_NAME if is_of_workspace else OWN_CONFIGURATION
+            definitions[name] = ServerDefinition(name, table, source, is_of_workspace)
+    incomplete_names = own_tables.keys() - definitions.keys()
+    files = find_workspace_server_files(workspace, store)
+    problems: list[str] = []
+    trusted = [file.found for file in files if file.trusted]
+    for found in (*trusted, *_read_user_servers(environment, workspace.root)):
+        problems += [escape_unsafe(line, keep="") for line in found.problems]
+        for definition in found.definitions:
             definitions.setdefault(definition.name, definition)
-    for name in [name for name in own_tables if name not in complete_tables]:
+    for name in [name for name in own_tables if name in incomplete_names]:
         if name in of_workspace:
             problems.append(f"{trust.FILE_NAME}: [mcp.{name}] has neither a command nor a url.")
         elif name in definitions:
@@ -314,29 +293,20 @@ def find_configured_servers(
             problems += [problem] if problem else []
         else:
             problems.append(f"[mcp.{name}] has neither a command nor a url, and no other file names that server.")
-    return ConfiguredServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
-
-
-def _make_own_definition(name: str, table: McpServerTable, *, is_of_workspace: bool) -> ServerDefinition:
-    return ServerDefinition(
-        name, table, trust.FILE_NAME if is_of_workspace else OWN_CONFIGURATION, of_workspace=is_of_workspace
-    )
+    untrusted = tuple(file.name for file in files if not file.trusted)
+    return ConfiguredServers(tuple(definitions.values()), tuple(problems), untrusted)
 
 
 def _override_definition(definition: ServerDefinition, table: McpServerTable) -> tuple[ServerDefinition, str]:
     """Return a server with the settings of the user's table, and a line if some of them are ignored."""
-    allowed_fields = (
-        table.model_fields_set & _CHANGEABLE_FIELDS if definition.of_workspace else table.model_fields_set
-    )
-    refused_fields = ", ".join(sorted(table.model_fields_set - allowed_fields))
-    adjusted = definition.with_overrides(McpServerTable.model_validate(table.model_dump(include=set(allowed_fields))))
-    if not refused_fields:
-        return adjusted, ""
-    name, source = definition.name, definition.source
-    return (
-        adjusted,
-        f"[mcp.{name}] can't change {refused_fields} of the server {name} of {source}: write it down whole there.",
-    )
+    given_fields = table.model_fields_set
+    allowed_fields = given_fields & _CHANGEABLE_FIELDS if definition.of_workspace else given_fields
+    changes = {field: getattr(table, field) for field in allowed_fields}
+    adjusted = replace(definition, table=definition.table.model_copy(update=changes))
+    refused = ", ".join(sorted(given_fields - allowed_fields))
+    name = definition.name
+    problem = f"[mcp.{name}] can't change {refused} of the server {name} of {definition.source}; change that file."
+    return adjusted, problem if refused else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +325,9 @@ def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -
     for name in WORKSPACE_SERVER_FILES:
         with suppress(OSError, WorkspaceError):
             content = trust.read_workspace_configuration(workspace, name)
-            found = read_workspace_servers(name, content) if content else FoundServers()
-            if found.definitions or (content and trust.is_trusted(content, store, name)):
-                files.append(WorkspaceServerFile(name, content, trust.is_trusted(content, store, name), found))
+            is_trusted = bool(content) and trust.is_trusted(content, store, name)
+            found = _parse_servers(name, content, _table_reader(name)) if content else FoundServers()
+            definitions = tuple(replace(definition, of_workspace=True) for definition in found.definitions)
+            if definitions or is_trusted:
+                files.append(WorkspaceServerFile(name, content, is_trusted, replace(found, definitions=definitions)))
     return files

@@ -130,39 +130,32 @@ class McpServer:
     def unavailable_reason(self) -> UnavailableServer | None:
         """Return why its tools cannot be used now; None if they can or the server is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
-        reason = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS]
+        reason, instruction = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS], ""
         if state is McpServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
-            return UnavailableServer(
-                self.name,
-                state,
-                "it is still starting",
-                f"{subject} is still starting, which may take up to {limit}: its tools are not there yet.",
+            reason = "it is still starting"
+            notice = f"{subject} is still starting, which may take up to {limit}: its tools are not there yet."
+            instruction = (
                 f"{subject} is still starting. Its tools are not available in this turn; if the task needs them, say "
-                "so.",
+                "so."
             )
-        if state is McpServerState.SIGN_IN:
-            return UnavailableServer(
-                self.name,
-                state,
-                reason,
-                f"{subject} can't be used: {reason}.",
-                f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
+        elif state is McpServerState.SIGN_IN:
+            notice = f"{subject} can't be used: {reason}."
+            instruction = (
+                f"{subject} can't be used before the user has signed in to it. If the task needs it, say so."
             )
-        if state is McpServerState.FAILED and not self.tools:
-            return UnavailableServer(
-                self.name,
-                state,
-                reason,
-                f"{subject} can't be used: {reason}. Its tools are not there; see its log and start it again with "
-                "/mcp in the app.",
+        elif state is McpServerState.FAILED and not self.tools:
+            advice = "Its tools are not there; see its log and start it again with /mcp in the app."
+            notice = f"{subject} can't be used: {reason}. {advice}"
+            instruction = (
                 f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
-                "the user, who can look at its log and start it again.",
+                "the user, who can look at its log and start it again."
             )
-        if state is McpServerState.FAILED:
+        elif state is McpServerState.FAILED:
             notice = f"{subject} has ended: {reason}. The next call of one of its tools starts it again."
-            return UnavailableServer(self.name, state, reason, notice)
-        return None
+        else:
+            return None
+        return UnavailableServer(self.name, state, reason, notice, instruction)
 
     async def write_access(self) -> WriteAccess:
         """Return where the server can write."""

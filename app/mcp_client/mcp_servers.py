@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,9 +58,7 @@ class ToolSearch(Tool):
 
     def __init__(self, tools: Sequence[McpTool]) -> None:
         self._tools = tuple(tools)
-        counts: dict[str, int] = {}
-        for tool in tools:
-            counts[tool.server.name] = counts.get(tool.server.name, 0) + 1
+        counts = Counter(tool.server.name for tool in tools)
         servers = ", ".join(f"{name} ({count})" for name, count in counts.items())
         self.description = (
             f"Search {len(tools)} more tools that can be called, of these servers (tools): {servers}. Gives the "
@@ -67,7 +66,6 @@ class ToolSearch(Tool):
         )
 
     async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
-        """Return the best matching tools."""
         found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_RESULT_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
@@ -104,7 +102,6 @@ class CallFoundTool(Tool):
         self._find = find
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
-        """Call the tool. Raises ToolError if there is no such tool."""
         name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
         name = name if isinstance(name, str) else ""
         tool = self._tools.get(name) or await self._find(name, context.waits)
@@ -165,11 +162,9 @@ class ServerSettingStore(Protocol):
 
     def settings(self, prefix: str) -> Mapping[str, str]:
         """Return the values whose keys start with `prefix`."""
-        ...
 
     def set_setting(self, key: str, value: str | None) -> None:
         """Store a value, or delete it with None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

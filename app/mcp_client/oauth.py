@@ -10,13 +10,12 @@ user must confirm addresses at more than one origin.
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -55,8 +54,11 @@ class OAuthCallbackListener:
         self._answer_tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "OAuthCallbackListener":
-        """Start listening. Raises OSError."""
-        self._server = await asyncio.start_server(self._handle_request, "127.0.0.1", 0, limit=_MAX_REQUEST_BYTES)
+        """Start listening. Raises SignInFailed."""
+        try:
+            self._server = await asyncio.start_server(self._handle_request, "127.0.0.1", 0, limit=_MAX_REQUEST_BYTES)
+        except OSError as error:
+            raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
@@ -158,22 +160,6 @@ class _AuthorizationServer:
     names_itself: bool
     """Its redirects name the issuer (RFC 9207)."""
 
-    def roles(self, server: str, *, registers: bool) -> OriginsByRole:
-        """Return the origins by purpose.
-
-        Args:
-            server: The URL of the MCP server, which gets the tokens.
-            registers: Whether the registration endpoint is used.
-        """
-        addresses = {
-            "server": server,
-            "issuer": self.issuer,
-            "sign-in page": self.authorization,
-            "code and refresh token go to": self.token,
-            **({"registration": self.registration} if registers else {}),
-        }
-        return {purpose: _origin(address) for purpose, address in addresses.items()}
-
 
 class OAuthSignIn:
     """Signs the user in to one server.
@@ -201,7 +187,7 @@ class OAuthSignIn:
         server = await self._find_authorization_server(challenge)
         await self._confirm_origins(server, confirm)
         verifier = secrets.token_urlsafe(64)
-        async with _open_callback_listener() as listener:
+        async with OAuthCallbackListener() as listener:
             client_id, secret = await self._register_client(server, listener.address)
             query = {
                 "response_type": "code",
@@ -300,7 +286,14 @@ class OAuthSignIn:
 
     async def _confirm_origins(self, server: _AuthorizationServer, confirm: ConfirmOrigins | None) -> None:
         """Return if all addresses have one origin or the user agrees to them; raise SignInFailed otherwise."""
-        roles = server.roles(self._url, registers=not self._client_id)
+        addresses = {
+            "server": self._url,
+            "issuer": server.issuer,
+            "sign-in page": server.authorization,
+            "code and refresh token go to": server.token,
+            **({} if self._client_id else {"registration": server.registration}),
+        }
+        roles = {purpose: _origin(address) for purpose, address in addresses.items()}
         if len(set(roles.values())) == 1:
             return
         if confirm is None:
@@ -398,16 +391,6 @@ class OAuthSignIn:
         raise SignInFailed(f"{address[:200]} is not encrypted")
 
 
-@contextlib.asynccontextmanager
-async def _open_callback_listener() -> AsyncIterator[OAuthCallbackListener]:
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            listener = await stack.enter_async_context(OAuthCallbackListener())
-        except OSError as error:
-            raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
-        yield listener
-
-
 def _covers(resource: str, url: str) -> bool:
     """Return whether a token's resource has the same origin as a URL, and the same path or a parent of it."""
     try:
@@ -468,23 +451,20 @@ class OAuthSession:
     async def _renew(self, token: OAuthToken) -> OAuthToken | None:
         """Return a new token; None if the user must sign in again. Raises ConnectionLost if the renewal failed."""
         try:
-            return await self._request_renewal(token)
+            try:
+                async with httpx2.AsyncClient(verify=load_certificates()) as client:
+                    renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
+            except SignInRefused:
+                # Another process may have used this refresh token, which is valid only once.
+                other = await self._load_token()
+                if other is not None and other.access_token != token.access_token:
+                    return other
+                renewed = None
+            await self._save_token(renewed)
+            return renewed
         except SignInFailed as error:
             # A network error does not sign the user out.
             raise ConnectionLost(f"the sign-in could not be renewed: {error}") from error
-
-    async def _request_renewal(self, token: OAuthToken) -> OAuthToken | None:
-        try:
-            async with httpx2.AsyncClient(verify=load_certificates()) as client:
-                renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
-        except SignInRefused:
-            # Another process may have used this refresh token, which is valid only once.
-            other = await self._load_token()
-            if other is not None and other.access_token != token.access_token:
-                return other
-            renewed = None
-        await self._save_token(renewed)
-        return renewed
 
     async def _load_token(self) -> OAuthToken | None:
         return await asyncio.to_thread(self._tokens.get, self._url)

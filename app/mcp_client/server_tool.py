@@ -183,12 +183,7 @@ class McpTool(Tool):
         self.definition = definition
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
-        """Ask the user, call the tool, and stage its changes to the workspace.
-
-        Raises:
-            ToolError: The server can't be used, or its changes can't be staged.
-            CallRejected: The user denied permission, or no user could be asked.
-        """
+        """Ask the user, call the tool, and stage its changes to the workspace."""
         server = self.server
         write_access = await server.write_access()
         if context.planning and write_access is WriteAccess.DIRECT:

@@ -221,7 +221,7 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         await on.until(lambda: server.state is McpServerState.STARTING)
         await servers.set_enabled(server, enabled=False)
         await on.host.session.wait_until_idle()
-        assert "it is switched off" in on.results[-1].text
+        assert "it was switched off or replaced" in on.results[-1].text
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
 
 
@@ -249,7 +249,7 @@ async def test_call_does_not_start_a_disabled_server(wire: WireServer, tmp_path:
             return YES
 
         on.answers = switch_off
-        assert "it is switched off" in await on.run_turn(("play__echo", {"text": "x"}))
+        assert "it was switched off or replaced" in await on.run_turn(("play__echo", {"text": "x"}))
         await stopping[0]
         assert server.state is McpServerState.OFF
         assert on.called_tools == []

@@ -184,7 +184,7 @@ def test_unprintable_server_name_is_rejected(name: str, user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {name: PROGRAM, "one": PROGRAM}})
     assert user.names() == ["one"]
     (line,) = user.known().problems
-    assert "a server's name has up to 64 characters" in line
+    assert "a server's name has 1 to 64 printable characters" in line
     assert len(line) < 200 and line.isprintable()
 
 
