@@ -195,18 +195,11 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
             real_folder = workspace.resolve(folder)
             if workspace.kind(real_folder) != "folder":
                 continue
-            walked = (
-                path for path in islice(workspace.walk_files(real_folder), _MAX_WALKED_FILES) if path.endswith(".md")
-            )
-            for path in islice(walked, MAX_COMMAND_FILES):
+            walked = islice(workspace.walk_files(real_folder), _MAX_WALKED_FILES)
+            for path in islice((path for path in walked if path.endswith(".md")), MAX_COMMAND_FILES):
                 relative_path = path.removeprefix(f"{real_folder}/")
-                files.append(
-                    (
-                        f"{folder}/{relative_path}",
-                        relative_path,
-                        partial(workspace.read, path, MAX_COMMAND_FILE_BYTES),
-                    )
-                )
+                read = partial(workspace.read, path, MAX_COMMAND_FILE_BYTES)
+                files.append((f"{folder}/{relative_path}", relative_path, read))
         except (OSError, WorkspaceError):
             continue
     return _parse_command_files(files, MAX_COMMAND_FILES_BYTES)
@@ -255,26 +248,18 @@ def _parse_command_files(
             content = read()
             bytes_left -= len(content)
             if bytes_left < 0:
-                problems.append(
-                    escape_unsafe(f"{shown_path}: left out, since the files before it are many already", keep="")
-                )
+                problems.append(f"{shown_path}: left out, since the files before it are many already")
                 continue
             texts.append((shown_path, content.decode(errors="replace")))
-            command = parse_custom_command(
-                command_name_from_path(relative_path), shown_path, content, takes_model=".claude/" not in shown_path
-            )
-        except CommandUnusable as unusable:
-            problems.append(escape_unsafe(f"{shown_path}: {unusable}", keep=""))
-        except WorkspaceError as error:
-            problems.append(escape_unsafe(f"{shown_path}: {error}", keep=""))
+            name = command_name_from_path(relative_path)
+            commands.append(parse_custom_command(name, shown_path, content, takes_model=".claude/" not in shown_path))
+        except (CommandUnusable, WorkspaceError) as error:
+            problems.append(f"{shown_path}: {error}")
         except (OSError, RuntimeError) as error:
             # `Path.resolve` raises RuntimeError for a loop of links.
-            problems.append(
-                escape_unsafe(f"{shown_path} cannot be read: {getattr(error, 'strerror', None) or error}", keep="")
-            )
-        else:
-            commands.append(command)
-    return FoundCommands(tuple(commands), tuple(problems), json.dumps(texts).encode() if texts else b"", tuple(texts))
+            problems.append(f"{shown_path} cannot be read: {getattr(error, 'strerror', None) or error}")
+    lines = tuple(escape_unsafe(line, keep="") for line in problems)
+    return FoundCommands(tuple(commands), lines, json.dumps(texts).encode() if texts else b"", tuple(texts))
 
 
 @dataclass(frozen=True, slots=True)

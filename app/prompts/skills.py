@@ -28,7 +28,6 @@ class SkillFolder(Protocol):
     @property
     def path(self) -> str:
         """Return the path for commands: relative to the workspace, or absolute."""
-        ...
 
     def read(self, file: str) -> bytes:
         """Read a file of at most `MAX_SKILL_FILE_BYTES` bytes.
@@ -37,11 +36,9 @@ class SkillFolder(Protocol):
             OSError: The file can't be read.
             WorkspaceError: The file is outside the folder, or looks like a secret by its name or its target's name.
         """
-        ...
 
     def list_files(self) -> list[str]:
         """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
-        ...
 
 
 class WorkspaceSkillFolder:
@@ -161,20 +158,20 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
         except FileNotFoundError:
             continue
         except (WorkspaceError, ValueError) as error:
-            problems.append(escape_unsafe(f"{where}: {error}", keep=""))
+            problems.append(f"{where}: {error}")
             continue
         except OSError as error:
-            problems.append(escape_unsafe(f"{where} cannot be read: {error.strerror or error}", keep=""))
+            problems.append(f"{where} cannot be read: {error.strerror or error}")
             continue
         if skill is None:
             continue
         if (first := skills.get(skill.name)) is not None:
-            problems.append(escape_unsafe(f"{where}: {skill.name} is {first.where} already", keep=""))
+            problems.append(f"{where}: {skill.name} is {first.where} already")
         elif len(skills) == MAX_SKILLS:
-            problems.append(escape_unsafe(f"{where}: left out, since there are {MAX_SKILLS} already", keep=""))
+            problems.append(f"{where}: left out, since there are {MAX_SKILLS} already")
         else:
             skills[skill.name] = skill
-    return Skills(dict(sorted(skills.items())), tuple(problems))
+    return Skills(dict(sorted(skills.items())), tuple(escape_unsafe(line, keep="") for line in problems))
 
 
 def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:

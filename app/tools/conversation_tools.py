@@ -43,7 +43,6 @@ class ReadSkill(Tool):
         self._skills = skills
 
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutput:
-        """Read a file of a skill. Raises ToolError."""
         skill = self._skills.by_name.get(arguments.name)
         if skill is None:
             raise ToolError(
@@ -97,7 +96,6 @@ class WriteTodos(Tool):
     )
 
     async def run(self, arguments: WriteTodosArguments, context: ToolContext) -> ToolOutput:
-        """Return the list as the result of the call."""
         todos = tuple(arguments.todos)
         if not todos:
             return ToolOutput("The list is empty.", "cleared", todos=todos)

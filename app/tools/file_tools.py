@@ -58,7 +58,6 @@ class ReadFile(Tool):
         self._cached_document: tuple[str, Document] | None = None
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
-        """Read one page. Raises ToolError, CallRejected."""
         path = resolve_path(context.workspace, arguments.path)
         await ask_if_secret(context, path)
         with os_errors_as_tool_errors(path):
@@ -170,7 +169,6 @@ class ApplyPatch(Tool):
     )
 
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> ToolOutput:
-        """Stage the patch."""
         draft = context.draft
         with refusals_as_tool_errors():
             patch = await asyncio.to_thread(draft.parse_patch, arguments.patch)
@@ -200,7 +198,6 @@ class WriteFile(Tool):
     )
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutput:
-        """Stage the file."""
         path = resolve_path(context.workspace, arguments.path)
         # Ask first, because the line counts in the result reveal something about the old content.
         await ask_if_secret(context, path)
@@ -225,7 +222,6 @@ class DeleteFile(Tool):
     )
 
     async def run(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolOutput:
-        """Stage the deletion."""
         path = resolve_path(context.workspace, arguments.path)
         # Ask first, because the result counts the lines of the file.
         await ask_if_secret(context, path)
@@ -252,7 +248,6 @@ class RenameFile(Tool):
     )
 
     async def run(self, arguments: RenameFileArguments, context: ToolContext) -> ToolOutput:
-        """Stage the move."""
         path = resolve_path(context.workspace, arguments.path)
         new_path = resolve_path(context.workspace, arguments.new_path)
         # Ask first, because under its new name the pending file might not look like a secret.
@@ -305,7 +300,6 @@ class EditFile(Tool):
     )
 
     async def run(self, arguments: EditFileArguments, context: ToolContext) -> ToolOutput:
-        """Stage the replacements."""
         from app.proposals.locate.matching import TextReplacement
 
         path = resolve_path(context.workspace, arguments.path)

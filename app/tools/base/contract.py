@@ -169,65 +169,50 @@ class DraftEdits(Protocol):
 
     def ensure_proposal_id(self) -> str:
         """Return the id of the future proposal of these edits; the first call reserves it."""
-        ...
 
     @property
     def summaries(self) -> list[str]:
         """Return the model's summaries of its edits."""
-        ...
 
     @property
     def ignored(self) -> list[WrittenIgnoredPath]:
         """Return the git-ignored files that commands of the step have written."""
-        ...
 
     def read(self, path: str) -> OverlayFile:
         """Return a file with pending edits and the edits of this draft."""
-        ...
 
     def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Return the files that exist only with pending edits, and those that pending edits remove."""
-        ...
 
     def touched_paths(self) -> set[str]:
         """Return the files whose content pending edits change or add."""
-        ...
 
     def edit(self, path: str, replacements: "Sequence[TextReplacement]", version: str = "") -> EditReport:
         """Replace parts of a file; raises EditRefused."""
-        ...
 
     def write(self, path: str, content: str) -> EditReport:
         """Create a file or replace its content; raises EditRefused."""
-        ...
 
     def delete(self, path: str) -> EditReport:
         """Delete a file; raises EditRefused."""
-        ...
 
     def rename(self, path: str, new_path: str) -> EditReport:
         """Move a file; raises EditRefused."""
-        ...
 
     def pending_files(self) -> Mapping[str, FileOrLink | None]:
         """Return all files that differ from the disk, pending or in this draft, by path; None for deleted ones."""
-        ...
 
     def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add the files that a command has changed."""
-        ...
 
     def undo_add_changes(self) -> None:
         """Undo the latest `add_changes`."""
-        ...
 
     def parse_patch(self, text: str) -> "ParsedPatch":
         """Parse a patch without reading any file; raises EditRefused."""
-        ...
 
     def apply_patch(self, patch: "ParsedPatch") -> EditReport:
         """Apply a parsed patch to any number of files; raises EditRefused."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,15 +299,12 @@ def arguments_json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _simplify_schema(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    targets = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     if "$ref" in schema:
-        target = definitions[schema["$ref"].rpartition("/")[2]]
-        own_keys = {key: value for key, value in schema.items() if key != "$ref"}
-        return _simplify_schema({**target, **own_keys}, definitions)
-    if "anyOf" in schema:
-        kinds = [kind for kind in schema["anyOf"] if kind.get("type") != "null"]
-        if len(kinds) == 1:
-            own_keys = {key: value for key, value in schema.items() if key != "anyOf"}
-            return _simplify_schema({**kinds[0], **own_keys}, definitions)
+        targets = [definitions[schema["$ref"].rpartition("/")[2]]]
+    if len(targets) == 1:
+        own_keys = {key: value for key, value in schema.items() if key not in ("$ref", "anyOf")}
+        return _simplify_schema({**targets[0], **own_keys}, definitions)
     result: dict[str, Any] = {}
     for key, value in sorted(schema.items(), key=lambda item: _key_rank(item[0])):
         if key in _DROPPED_KEYS or (key == "description" and "properties" in schema):

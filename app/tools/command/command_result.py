@@ -412,10 +412,7 @@ def command_permission_notes(
     no_layer = f"There is no layer over your files, since {probe.why_not}."
     match probe.mode:
         case SandboxMode.OVERLAY:
-            notes = [
-                "What it changes in your files will wait as a proposal.",
-                f"{outside_note}{ignored_note}",
-            ]
+            notes = ["What it changes in your files will wait as a proposal.", f"{outside_note}{ignored_note}"]
         case SandboxMode.IN_PLACE:
             notes = [
                 f"This runs directly on your files; they are put back, and {waiting_text}",

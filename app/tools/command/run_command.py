@@ -73,12 +73,6 @@ class RunCommand(Tool):
         self._sandbox = sandbox
 
     async def run(self, arguments: RunCommandArguments, context: ToolContext) -> ToolOutput:
-        """Ask for permission, run the command to its end, and stage its changes.
-
-        Raises:
-            ToolError: The command can't be run, or its changes can't be staged.
-            CallRejected: The user denied permission, or no user could be asked.
-        """
         if "\0" in arguments.command:
             raise ToolError("The command has a NUL character in it.")
         folder = resolve_path(context.workspace, arguments.folder or ".")

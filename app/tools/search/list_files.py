@@ -89,11 +89,9 @@ class StoppableWork(Protocol[Result_co]):
 
     def run(self) -> Result_co:
         """Do the work; after `stop`, return the results so far."""
-        ...
 
     def stop(self) -> None:
         """Make `run` return soon with its results so far."""
-        ...
 
 
 async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) -> Result_co:
@@ -140,7 +138,6 @@ class ListFiles(Tool):
     )
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
-        """List the files. Raises ToolError."""
         folder = resolve_real_path(context.workspace, arguments.path)
         return await run_with_time_limit(_FileListing(folder, arguments.pattern or "", context), LIST_SECONDS)
 

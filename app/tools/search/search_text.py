@@ -5,12 +5,12 @@ import json
 import re
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import Field
 
@@ -25,8 +25,7 @@ from app.tools.base.targets import (
     resolve_real_path,
     walked_file_looks_secret,
 )
-from app.tools.search.list_files import compile_path_matcher as glob_matcher
-from app.tools.search.list_files import list_overlay_files, run_with_time_limit
+from app.tools.search.list_files import compile_path_matcher, list_overlay_files, run_with_time_limit
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import LinkInPath, WalkedFile
@@ -49,57 +48,40 @@ class MatcherStopped(Exception):
     """The matcher was stopped during its work."""
 
 
-class LineMatcher(Protocol):
+class LineMatcher(ABC):
     """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
-    max_batch_files: int
+    max_batch_files = 1
     """Best number of files for one call of `find_hits`."""
+    can_match: Callable[[bytes], bool]
+    """Returns whether a line of a file may match, by a quick check of its bytes."""
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
         """Prepare for matching; raises ToolError for an invalid pattern, and MatcherStopped."""
-        ...
 
-    def can_match(self, content: bytes) -> bool:
-        """Return whether a line of a file may match, by a quick check of its bytes."""
-        ...
-
+    @abstractmethod
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         """Return the matching lines of each file; raises MatcherStopped."""
-        ...
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027
         """Stop; a waiting caller gets MatcherStopped."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release all resources; nothing may be called after this."""
-        ...
 
 
-class LiteralMatcher:
-    """Matches a literal string."""
-
-    max_batch_files = 1
+class LiteralMatcher(LineMatcher):
+    """Matches a literal string, quickly and in one step."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self.can_match = _make_content_filter(pattern, regex=False, ignore_case=ignore_case)
         self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
 
-    def prepare(self) -> None:
-        """Do nothing: a literal needs no preparation."""
-
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
-        """Return the matching lines of each file."""
         return [find_matching_lines(document.text, self._search) for document in documents]
 
-    def stop(self) -> None:
-        """Do nothing: matching a literal is quick."""
 
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class RegexMatcher:
+class RegexMatcher(LineMatcher):
     """Matches a regular expression in Python's dialect, in a worker process."""
 
     max_batch_files = 64
@@ -108,7 +90,7 @@ class RegexMatcher:
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self._pattern = pattern
         self._ignore_case = ignore_case
-        self.can_match: Callable[[bytes], bool] = lambda content: True
+        self.can_match = lambda content: True
         self._find_required: FindMatch | None = None
         """Finds lines that contain a required literal; None if no literal is known."""
         self._process = subprocess.Popen(
@@ -121,7 +103,7 @@ class RegexMatcher:
         )
 
     def prepare(self) -> None:
-        """Compile the expression in the worker; raises ToolError for an invalid one, and MatcherStopped."""
+        """Compile the expression in the worker."""
         error = self._request({"pattern": self._pattern, "ignore_case": self._ignore_case})
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
@@ -132,15 +114,12 @@ class RegexMatcher:
             self._find_required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
-        """Return the matching lines of each file; raises MatcherStopped."""
         candidate_lines = [self._lines_that_may_match(document) for document in documents]
-        answer = (
-            self._request([[line for _, _, line in lines] for lines in candidate_lines])
-            if any(candidate_lines)
-            else []
-        )
-        assert isinstance(answer, list)
         hits: list[list[LineMatch]] = [[] for _ in documents]
+        if not any(candidate_lines):
+            return hits
+        answer = self._request([[line for _, _, line in lines] for lines in candidate_lines])
+        assert isinstance(answer, list)
         for file, index, column in answer:
             number, _, line = candidate_lines[file][index]
             hits[file].append((number, column, line))
@@ -307,7 +286,7 @@ class FileSearch:
     def _iterate_root_paths(self) -> Iterator[str]:
         """Yield the files to search, without those that look like secrets by their path."""
         prefix = "" if self.root_path == "." else f"{self.root_path}/"
-        matches = glob_matcher(self.glob) if self.glob else None
+        matches = compile_path_matcher(self.glob) if self.glob else None
         for path, _ in list_overlay_files(self.context, self.root_path, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
@@ -439,7 +418,6 @@ class SearchText(Tool):
     )
 
     async def run(self, arguments: SearchTextArguments, context: ToolContext) -> ToolOutput:
-        """Search once. Raises ToolError, CallRejected."""
         if "\n" in arguments.pattern or "\0" in arguments.pattern:
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
         root_path = resolve_real_path(context.workspace, arguments.path)
@@ -449,11 +427,8 @@ class SearchText(Tool):
         if not is_folder:
             await ask_if_secret(context, root_path)
             allowed_secret = root_path
-        matcher: LineMatcher
-        if arguments.regex:
-            matcher = await asyncio.to_thread(RegexMatcher, arguments.pattern, arguments.ignore_case)
-        else:
-            matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
+        matcher_class = RegexMatcher if arguments.regex else LiteralMatcher
+        matcher = await asyncio.to_thread(matcher_class, arguments.pattern, arguments.ignore_case)
         search = FileSearch(
             context,
             root_path,
