@@ -34,6 +34,18 @@ async def test_a_narrow_diff_is_unified_and_a_wide_one_side_by_side() -> None:
             assert view.is_split is not split
 
 
+async def test_a_diff_is_laid_out_although_its_region_was_queried_before_the_layout() -> None:
+    app = ReviewApp(retry_proposal())
+    app.review.display = False
+    async with app.run_test(size=(100, 60)) as pilot:
+        await pilot.pause()
+        app.review.display = True
+        app.screen._compositor._full_map_invalidated = True
+        assert app.review.view in app.screen._compositor.full_map
+        await pilot.pause()
+        await until(lambda: "time.sleep(attempt)" in app.text(), "the diff")
+
+
 async def test_side_by_side_pairs_similar_lines_on_one_row() -> None:
     async with reviewing(retry_proposal(), size=(160, 60)) as (app, _pilot):
         (line,) = [line for line in app.text().splitlines() if "time.sleep(attempt)" in line]

@@ -350,7 +350,10 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """Lay out again if the width has changed."""
         self._last_size = event.size
-        if event.size.width != self.model.render_context.width:
+        self._lay_out_for_width()
+
+    def _lay_out_for_width(self) -> None:
+        if self.size.width != self.model.render_context.width:
             self.relayout()
 
     # Drawing
@@ -377,6 +380,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of a region, and record which lines were on the screen."""
+        if self.size.width != self.model.render_context.width:
+            # Textual sends no Resize to a widget whose region was queried between its first display and the layout.
+            self.call_later(self._lay_out_for_width)
         self._frame = frame = self._make_frame()
         try:
             strips = super().render_lines(crop)
