@@ -102,12 +102,7 @@ class SignoffApp(TerminalAdaptedApp):
         self._update_buffer = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
-        self._chat = ChatController(
-            self.workbench,
-            self.current,
-            self._app_context,
-            self,
-        )
+        self._chat = ChatController(self.workbench, self.current, self._app_context, self)
         self.controllers = AppControllers()
         """The controllers behind the panes."""
         self._startup = AppStartup(

@@ -34,11 +34,6 @@ def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
     )
 
 
-def _unsent_decision_key_notice(text: str) -> str:
-    """Return the notice that a text was taken for a decision key and not sent."""
-    return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
-
-
 _MODEL_FOLLOWS_HINT = (
     "This session is open in another window, which runs it; here you see what happens, and can decide. "
     "/fork goes on with a copy."
@@ -51,33 +46,19 @@ class ChatHost(Protocol):
     @property
     def keymap(self) -> Mapping[str, str]:
         """Return the user's key changes by action id."""
-        ...
 
     async def show_proposals(self) -> None:
         """Update the review."""
-        ...
 
     async def wait_until_shown(self) -> None:
         """Return once all updates of the session are on the screen."""
-        ...
 
 
 class ChatController:
-    """Controller of the chat and its composer; messages wait until a session is open.
-
-    Args:
-        workbench: Shows chat and review.
-        session: The session on the screen.
-        app_context: Runs work, and notifies or asks the user.
-        host: Shows proposals and updates.
-    """
+    """Controller of the chat and its composer; messages wait until a session is open."""
 
     def __init__(
-        self,
-        workbench: "Workbench",
-        session: CurrentSession,
-        app_context: AppContext,
-        host: ChatHost,
+        self, workbench: "Workbench", session: CurrentSession, app_context: AppContext, host: ChatHost
     ) -> None:
         self.workbench = workbench
         self.session = session
@@ -175,11 +156,12 @@ class ChatController:
 
     def _redirect_decision_key(self, text: str) -> bool:
         """Return whether the message is just a decision key while something waits in the review; if so, go there."""
-
         if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
             return False
         self.workbench.enter_review("approvals")
-        self._app_context.notify(_unsent_decision_key_notice(text))
+        self._app_context.notify(
+            f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
+        )
         return True
 
     async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]" = ()) -> None:

@@ -32,16 +32,7 @@ class _BackgroundHandler(NamedTuple):
 
 
 class ReviewArea(Column):
-    """Holds the review, and routes its messages.
-
-    Args:
-        review: The review to show.
-        actions: Carries out decisions and other requests of the review.
-        notes: Stores unfinished reviews.
-        side_questions: Sends side questions to the model.
-        reading: Saves the lines that the user has seen.
-        run_work: Runs work in the background.
-    """
+    """Holds the review, and routes its messages."""
 
     def __init__(
         self,

@@ -80,20 +80,9 @@ class AppControllers:
 
 
 class ReviewLoader:
-    """Imports and mounts the review when it is first needed.
+    """Imports and mounts the review when it is first needed."""
 
-    Args:
-        controllers: The controllers of the app; the loader sets `review`.
-        chat: Controller of the chat, with the workbench and the session.
-        app_context: Runs work, and notifies or asks the user.
-    """
-
-    def __init__(
-        self,
-        controllers: AppControllers,
-        chat: "ChatController",
-        app_context: "AppContext",
-    ) -> None:
+    def __init__(self, controllers: AppControllers, chat: "ChatController", app_context: "AppContext") -> None:
         self._controllers = controllers
         self._workbench = chat.workbench
         self._current = chat.session
@@ -178,20 +167,6 @@ class WorkspaceWithOptions(NamedTuple):
     demo: bool = False
     """Whether the endpoint is the demo model."""
 
-    def last_turns(self) -> "Sequence[Event]":
-        """Return the last events of the session to continue. Raises StorageError."""
-        return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
-
-    def recent_proposals(self) -> "list[Proposal]":
-        """Return the proposals that the review shows. Raises `StorageError`."""
-        return self.runtime.proposals.recent_proposals()
-
-    def has_unfinished_reviews(self) -> bool:
-        """Return whether the review has unfinished notes. Raises StorageError."""
-        from app.review.review_stores import UnfinishedReviewStore
-
-        return UnfinishedReviewStore(self.runtime.sessions).has_any()
-
 
 OpenWorkspaceFunction = Callable[[], Awaitable[WorkspaceWithOptions]]
 """Opens the workspace; called after the first paint."""
@@ -209,16 +184,7 @@ async def open_workspace_and_import_chat(
 
 
 class AppStartup:
-    """Opens the workspace: creates the controllers and mounts chat and review.
-
-    Args:
-        app: Has themes, keys and the terminal.
-        controllers: Receives the created controllers.
-        chat: Controller of the chat, with the workbench and the session.
-        app_context: Runs work, and notifies or asks the user.
-        update_buffer: Receives the updates of the session.
-        update_status: Updates the status bar and the window title.
-    """
+    """Opens the workspace: creates the controllers and mounts chat and review."""
 
     def __init__(
         self,
@@ -321,10 +287,14 @@ class AppStartup:
         """Show the review if proposals or unfinished notes wait in it; return a line for each problem."""
         from app.storage import StorageError
 
+        def load() -> "tuple[list[Proposal], bool]":
+            from app.review.review_stores import UnfinishedReviewStore
+
+            store = UnfinishedReviewStore(opened.runtime.sessions)
+            return opened.runtime.proposals.recent_proposals(), store.has_any()
+
         try:
-            proposals, has_notes = await asyncio.to_thread(
-                lambda: (opened.recent_proposals(), opened.has_unfinished_reviews())
-            )
+            proposals, has_notes = await asyncio.to_thread(load)
         except StorageError as error:
             return [str(error)]
         self._workbench.show_proposals(proposals)
@@ -339,11 +309,7 @@ class AppStartup:
 
         controllers = self._controllers
         controllers.connector = ModelConnector(
-            self._current,
-            controllers.preferences,
-            self._app_context,
-            self._chat,
-            controllers.runtime,
+            self._current, controllers.preferences, self._app_context, self._chat, controllers.runtime
         )
         controllers.commands = CommandRunner(
             controllers.runtime,
@@ -382,7 +348,7 @@ def import_chat_modules() -> None:
 
 def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
     """Return the last events of the session, without reading the whole log. Raises StorageError."""
-    last_events = opened.last_turns()
+    last_events = opened.runtime.sessions.last_turns(opened.record.id) if opened.record is not None else []
     if last_events:
         from widgets.chat.markdown.markdown_document import preload_parsers
 

@@ -37,7 +37,7 @@ from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
-THEMES = [theme.to_textual_theme() for theme in load_themes((OWN_THEMES_FOLDER,)).themes]
+THEMES = [theme.to_textual_theme() for theme in load_themes(OWN_THEMES_FOLDER).themes]
 PARTS = st.integers(0, 255)
 THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
 

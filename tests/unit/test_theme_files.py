@@ -11,7 +11,7 @@ from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_fi
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
-OWN = load_themes((OWN_THEMES_FOLDER,))
+OWN = load_themes(OWN_THEMES_FOLDER)
 
 
 def contrast(first: str, second: str) -> float:
@@ -104,7 +104,7 @@ def test_the_row_of_the_cursor_and_the_footer_can_be_read(theme: ThemeFile) -> N
 def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "a-bad.toml").write_text(text)
     (tmp_path / "good.toml").write_text('name = "good"\nprimary = "#123456"\n')
-    loaded = load_themes((tmp_path,))
+    loaded = load_themes(tmp_path)
     assert [theme.name for theme in loaded.themes] == ["good"]
     (problem,) = loaded.problems
     assert "a-bad.toml" in problem and "\n" not in problem
@@ -117,7 +117,7 @@ def test_a_theme_may_be_a_link_to_a_regular_file_only(tmp_path: Path) -> None:
     (folder / "a-link.toml").symlink_to(tmp_path / "linked")
     (folder / "device.toml").symlink_to("/dev/zero")
     os.mkfifo(folder / "pipe.toml")
-    loaded = load_themes((folder,))
+    loaded = load_themes(folder)
     assert [theme.name for theme in loaded.themes] == ["good"]
     assert ["not a regular file" in problem for problem in loaded.problems] == [True, True]
 

@@ -31,7 +31,6 @@ class RunInBackground(Protocol):
             group: Name of the worker group.
             exclusive: Whether to cancel the other workers of the group.
         """
-        ...
 
 
 class Notify(Protocol):
@@ -39,7 +38,6 @@ class Notify(Protocol):
 
     def __call__(self, text: str, *, problem: bool = False) -> None:
         """Show the line."""
-        ...
 
 
 class PushScreenWait(Protocol):
@@ -47,7 +45,6 @@ class PushScreenWait(Protocol):
 
     async def __call__(self, screen: Screen[_ScreenResult]) -> _ScreenResult:
         """Show the screen."""
-        ...
 
 
 class AppContext(NamedTuple):

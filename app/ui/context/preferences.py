@@ -31,14 +31,7 @@ _REVIEW_SHARE_KEY = "review_share"
 
 
 class Preferences:
-    """Current settings of the running app; changes are applied at once.
-
-    Args:
-        app: Has themes and keys.
-        runtime: The open workspace, with its configuration.
-        settings: The merged settings.
-        on_change: Applies settings to panes and session.
-    """
+    """Current settings of the running app; changes are applied at once."""
 
     def __init__(
         self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", on_change: "Callable[[Settings], None]"
@@ -63,7 +56,7 @@ class Preferences:
             # Only themes of the user need validation.
             from app.ui.themes.theme_files import load_themes
 
-            loaded = load_themes((self._runtime.dirs.themes,))
+            loaded = load_themes(self._runtime.dirs.themes)
             for theme in loaded.themes:
                 app.register_theme(theme.to_textual_theme())
             problems += loaded.problems

@@ -104,15 +104,7 @@ SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], A
 
 
 class CustomCommands:
-    """The user's custom commands, as of the latest read of their files.
-
-    Args:
-        runtime: The open workspace.
-        composer: Offers the commands.
-        session: Holder of the session that gets the messages.
-        app_context: Runs work, and notifies or asks the user.
-        send: Sends the message that a command makes.
-    """
+    """The user's custom commands, as of the latest read of their files."""
 
     def __init__(
         self,
@@ -162,17 +154,7 @@ Handler = Callable[[str], Awaitable[None]]
 
 
 class CommandRunner:
-    """Runs commands by name in one workspace.
-
-    Args:
-        runtime: The open workspace.
-        session: Holder of the session that most commands act on.
-        preferences: The settings in force.
-        connector: Connects to another model.
-        app_context: Runs work, and notifies or asks the user.
-        chat: Shows sessions, their events and the to-do list.
-        custom_commands: The user's custom commands.
-    """
+    """Runs commands by name in one workspace."""
 
     def __init__(
         self,

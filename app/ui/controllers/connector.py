@@ -25,15 +25,7 @@ _NO_MODEL_HINT = "No model yet: send anything to choose one"
 
 
 class ModelConnector:
-    """Connects to the configured model and opens a session.
-
-    Args:
-        session: Holder of the session.
-        preferences: The settings in force.
-        app_context: Runs work, and notifies or asks the user.
-        chat: Shows the session, or a hint if there is no model.
-        runtime: Stores the picked models.
-    """
+    """Connects to the configured model and opens a session."""
 
     def __init__(
         self,

@@ -40,14 +40,7 @@ _DELIVERED_WITH_ANSWER = " Your words go to the model with your answer to its qu
 
 
 class AfterDecision:
-    """Follows up decisions: returns the focus to the composer, and lets the model continue.
-
-    Args:
-        review: The review in which the user decides.
-        session: Holder of the session whose model gets the decisions.
-        preferences: The settings in force.
-        chat: Gets the focus after the last decision.
-    """
+    """Follows up decisions: returns the focus to the composer, and lets the model continue."""
 
     def __init__(
         self, review: ReviewPane, session: CurrentSession, preferences: Preferences, chat: ChatActions
@@ -165,15 +158,6 @@ class ReviewActions:
     """Carries out the messages of the review; each method may raise `ProposalError` or `StorageError`.
 
     The review may exist before the session; decisions then wait for the session.
-
-    Args:
-        review: The review in which the user decides.
-        session: Holder of the session that records the decisions.
-        runtime: The open workspace.
-        preferences: The settings in force.
-        editor: Opens the user's editor.
-        app_context: Runs work, and notifies or asks the user.
-        chat: Gets the focus after the last decision.
     """
 
     def __init__(
@@ -211,12 +195,7 @@ class ReviewActions:
             case _:
                 await self._decide(event)
 
-    async def _decide(
-        self,
-        event: (
-            "review_messages.Approve | review_messages.ApproveAll | review_messages.Deny | review_messages.DenyAll"
-        ),
-    ) -> None:
+    async def _decide(self, event: DecisionMessage) -> None:
         with self.after_decision.hold_focus_during_decision():
             match event:
                 case review_messages.Approve():
@@ -247,7 +226,7 @@ class ReviewActions:
         else:
             ids = ", ".join(result.proposal.id for result in results)
             reversal = ("undo", "undoes the last")
-            self._show_outcome(
+            self._review.show_outcome(
                 f"{len(results)} proposals written: {ids}.{follow_up}", passing=bool(follow_up), reversal=reversal
             )
 
@@ -261,7 +240,7 @@ class ReviewActions:
         else:
             delivery = self._describe_delivery((event,), (result,))
         reversal = ("undo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._show_outcome(f"{outcome.text}{delivery}", passing=bool(delivery), reversal=reversal)
+        self._review.show_outcome(f"{outcome.text}{delivery}", passing=bool(delivery), reversal=reversal)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Deny several proposals."""
@@ -280,7 +259,7 @@ class ReviewActions:
         undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
         summary = f"{format_count(len(event.denials), 'proposal')} denied; {effect}."
         delivery = self._describe_delivery(event.denials, results)
-        self._show_outcome(f"{summary}{delivery}", passing=bool(delivery), reversal=("undo", undo_effect))
+        self._review.show_outcome(f"{summary}{delivery}", passing=bool(delivery), reversal=("undo", undo_effect))
 
     async def _write_proposal(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
@@ -338,7 +317,7 @@ class ReviewActions:
         result = await self._session.host.decisions.undo(event.proposal_id)
         outcome = describe_undo(result)
         reversal = ("redo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._show_outcome(outcome.text, reversal=reversal)
+        self._review.show_outcome(outcome.text, reversal=reversal)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Repeat a decision that was undone."""
@@ -346,7 +325,7 @@ class ReviewActions:
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
             effect = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._show_outcome(f"{event.proposal_id} {effect}.", reversal=("undo", "reopens it"))
+            self._review.show_outcome(f"{event.proposal_id} {effect}.", reversal=("undo", "reopens it"))
         else:
             self._show_written(result)
 
@@ -406,7 +385,7 @@ class ReviewActions:
         diffs = await asyncio.to_thread(self._compute_diffs, name)
         diff = next((candidate for candidate in diffs if candidate.change.path == event.path), None)
         if diff is None or diff.change.binary or diff.change.result is None:
-            self._show_outcome(f"{event.path} has no text to edit.", problem=True)
+            self._review.show_outcome(f"{event.path} has no text to edit.", problem=True)
             return
 
         unsaved: list[UnsavedEdit] = []
@@ -423,18 +402,13 @@ class ReviewActions:
                     unsaved.append(unsaved_text)
                     return
                 await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
-            self._show_outcome(f"{event.path} in {name} is yours now; {self._key_of_action('approve')} writes it.")
+            key = self._review.key_of_action("approve")
+            self._review.show_outcome(f"{event.path} in {name} is yours now; {key} writes it.")
 
         text = diff_side_text(diff, "new")
         await self._app_context.push_screen(
             EditProposalScreen(
-                name,
-                event.path,
-                text,
-                save,
-                self._editor,
-                line=event.line,
-                vim=self._preferences.settings.vim,
+                name, event.path, text, save, self._editor, line=event.line, vim=self._preferences.settings.vim
             )
         )
         if unsaved:
@@ -472,7 +446,8 @@ class ReviewActions:
             if proposal.state is not ProposalState.STALE:
                 break
             path, unsaved = "", None
-        self._show_outcome(f"The conflicts of {name} are resolved; {self._key_of_action('approve')} writes it.")
+        key = self._review.key_of_action("approve")
+        self._review.show_outcome(f"The conflicts of {name} are resolved; {key} writes it.")
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
@@ -484,7 +459,7 @@ class ReviewActions:
         try:
             reproduction = await self._runtime.reproduce(proposal_id)
         except CommandNotRepeatable as error:
-            self._show_outcome(f"Not run again: {error}.", problem=True)
+            self._review.show_outcome(f"Not run again: {error}.", problem=True)
         else:
             self._review.set_reproduction(reproduction)
             await self._session.host.publish_proposal_changes()
@@ -514,12 +489,4 @@ class ReviewActions:
     def _show_written(self, result: "DecisionResult", follow_up: str = "") -> None:
         outcome = describe_approval(result)
         reversal = ("undo", outcome.reversal_effect)
-        self._show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal)
-
-    def _key_of_action(self, action: str) -> str:
-        return self._review.key_of_action(action)
-
-    def _show_outcome(
-        self, text: str, *, problem: bool = False, passing: bool = False, reversal: tuple[str, str] | None = None
-    ) -> None:
-        self._review.show_outcome(text, problem=problem, passing=passing, reversal=reversal)
+        self._review.show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal)

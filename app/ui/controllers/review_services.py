@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 
 class SideQuestionController:
-    """Sends the side questions of the review to the model.
-
-    Args:
-        review: The review in which the user asks.
-        session: Holder of the session whose model is asked.
-        runtime: The open workspace.
-        notify: Shows a line in a toast.
-    """
+    """Sends the side questions of the review to the model."""
 
     def __init__(self, review: ReviewPane, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
         self._review = review
@@ -81,13 +74,7 @@ class SideQuestionController:
 
 
 class CheckController:
-    """Runs the configured checks; imports nothing if there are none.
-
-    Args:
-        review: The review that shows the checks.
-        runtime: The open workspace, with the configured checks.
-        app_context: Runs work, and notifies or asks the user.
-    """
+    """Runs the configured checks; imports nothing if there are none."""
 
     def __init__(self, review: ReviewPane, runtime: "OpenWorkspace", app_context: AppContext) -> None:
         self._review = review
@@ -203,12 +190,7 @@ class CheckController:
 
 
 class ReadingProgressController:
-    """Counts the lines that the user has read; shares them with other windows, the doors and the next run.
-
-    Args:
-        review: The review in which the user reads.
-        runtime: The open workspace.
-    """
+    """Counts the lines that the user has read; shares them with other windows, the doors and the next run."""
 
     def __init__(self, review: ReviewPane, runtime: "OpenWorkspace") -> None:
         self._review = review

@@ -86,11 +86,7 @@ class ThemePickerScreen(Dialog[str]):
     """A list of all themes with a preview of the highlighted one; the result is the picked theme."""
 
     HEADING = "Theme"
-    KEYS = (
-        DialogKey("up,down", "preview"),
-        DialogKey("enter", "select"),
-        DialogKey("escape", "cancel"),
-    )
+    KEYS = (DialogKey("up,down", "preview"), DialogKey("enter", "select"), DialogKey("escape", "cancel"))
 
     DEFAULT_CSS = """
     ThemePickerScreen {

@@ -18,6 +18,7 @@ from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import SearchList
+from widgets.common.text_view import TextView, TextViewLine
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
@@ -30,6 +31,11 @@ def display_path(path: Path) -> str:
     """Return a path with ~ for the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+def safe_content(text: str, style: str = "") -> Content:
+    """Return a text as content on one line, with unsafe characters escaped."""
+    return Content.styled(escape_unsafe(text, keep=""), style)
 
 
 class DialogKey(NamedTuple):
@@ -230,10 +236,39 @@ class PreviewedListDialog(Dialog[Result]):
             content if isinstance(content, Content) else Content(escape_unsafe(content))
         )
         preview = self.query_one("#preview", VerticalScroll)
-        if end:
-            preview.scroll_end(animate=False)
-        else:
-            preview.scroll_home(animate=False)
+        (preview.scroll_end if end else preview.scroll_home)(animate=False)
+
+
+class TextDialog(Dialog[None]):
+    """A large dialog with lines of text."""
+
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (DialogKey("g,G", "top, end"), DialogKey("escape", "close"))
+    DEFAULT_CSS = """
+    TextDialog {
+        TextView { height: 1fr; }
+    }
+    """
+
+    def __init__(self, heading: str, lines: Sequence[TextViewLine] = ()) -> None:
+        super().__init__(classes="-large")
+        self._heading = heading
+        self._lines = lines
+
+    def frame_title(self) -> str:
+        return self._heading
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield TextView()
+
+    def on_mount(self) -> None:
+        view = self.query_one(TextView)
+        view.set_lines(self._lines)
+        view.focus()
+
+    def copy_text(self, text: str) -> None:
+        """Copy a text to the clipboard, and notify the user."""
+        self.app.copy_to_clipboard(text)
+        self.notify("Copied.", timeout=2)
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -246,10 +281,7 @@ class ConfirmScreen(Dialog[bool]):
         no_label: The action of `n`, as a verb.
     """
 
-    KEYS = (
-        DialogKey("y", "", "answer(True)"),
-        DialogKey("n", "", "answer(False)"),
-    )
+    KEYS = (DialogKey("y", "", "answer(True)"), DialogKey("n", "", "answer(False)"))
     DEFAULT_CSS = """
     ConfirmScreen {
         & > #dialog { width: 64; border: round $warning; border-title-color: $text-warning; }
@@ -283,6 +315,15 @@ _MIN_WIDTH_FOR_HELP = 100
 class SettingsListDialog(Dialog[None]):
     """A list of settings, and a field below it that edits one of them."""
 
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "change"),
+        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
+        DialogKey("h", "", "turn(-1)"),
+        DialogKey("space,l", "", "turn(1)"),
+        DialogKey("escape", "close"),
+    )
+
     DEFAULT_CSS = """
     SettingsListDialog {
         & > #dialog { height: 30; }
@@ -291,15 +332,15 @@ class SettingsListDialog(Dialog[None]):
     }
     """
 
-    def compose_body(self) -> Iterable[Widget]:
-        yield OptionList(markup=False)
-        yield Input(id="setting-field")
-        yield Static(id="setting-state", classes="text gap quiet")
-
     def __init__(self, preferences: "Preferences", runtime: "OpenWorkspace") -> None:
         super().__init__()
         self._preferences = preferences
         self._runtime = runtime
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield OptionList(markup=False)
+        yield Input(id="setting-field")
+        yield Static(id="setting-state", classes="text gap quiet")
 
     @abstractmethod
     def draw_list(self) -> None:
@@ -352,4 +393,4 @@ class SettingsListDialog(Dialog[None]):
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")
         state.set_class(not problem, "quiet")
-        state.update(Content(escape_unsafe(text, keep="")))
+        state.update(safe_content(text))

@@ -13,8 +13,7 @@ from app.proposals.values.models import FileVersion
 from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive_characters
 from app.text.quantities import format_count
-from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, safe_content
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
@@ -75,7 +74,7 @@ class EditProposalScreen(Dialog[bool]):
         deceptive_characters = find_deceptive_characters(self._proposed_text)
         if deceptive_characters:
             yield Static(
-                Content(escape_unsafe(f"This text holds {deceptive_characters}.", keep="")),
+                safe_content(f"This text holds {deceptive_characters}."),
                 id="edit-warning",
                 classes="text warning",
             )
@@ -392,9 +391,7 @@ class ConflictScreen(EditProposalScreen):
 
     def _show_notice(self, text: str = "") -> None:
         """Show a notice in place of the reason for the conflict; if empty, show the reason."""
-        self.query_one("#resolve-why", Static).update(
-            Content(escape_unsafe(text, keep="")) if text else self._conflict_reason()
-        )
+        self.query_one("#resolve-why", Static).update(safe_content(text) if text else self._conflict_reason())
 
     def _conflict_reason(self) -> Content:
         conflict = self._conflict
@@ -402,7 +399,7 @@ class ConflictScreen(EditProposalScreen):
         if regions and not conflict.whole:
             reason = f"Changed in {format_count(regions, 'place')} that {self._proposal_id} changes too"
         other_files = f"; {format_count(conflict.others, 'more file')}" if conflict.others else ""
-        return Content(escape_unsafe(f"{reason}{other_files}", keep=""))
+        return safe_content(f"{reason}{other_files}")
 
     def _mode_hints(self, *, types: bool) -> Sequence[KeyHint]:
         if types:

@@ -44,12 +44,7 @@ _FRAME_WIDTH = 7
 
 
 class HelpScreen(Dialog[None]):
-    """A searchable list of all actions.
-
-    Args:
-        keymap: The user's key changes by action id.
-        custom_commands: The user's custom commands.
-    """
+    """A searchable list of all actions."""
 
     HEADING = "Help"
     KEYS = (

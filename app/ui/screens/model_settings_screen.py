@@ -43,13 +43,7 @@ class ModelSetting:
 def current_model_settings(
     runtime: OpenWorkspace, settings: Settings, model: ListedModel
 ) -> dict[tuple[str, ...], ModelSetting]:
-    """Return the settings in force for a model, by their path in the model's table.
-
-    Args:
-        runtime: The open workspace, with the configuration and the learned fields.
-        settings: The current settings.
-        model: The model, as in the endpoint's list.
-    """
+    """Return the settings in force for a model, by their path in the model's table."""
     settings = settings.model_copy(update={"model": model.id})
     origins = _ConfiguredOrigins(runtime, settings)
     unconfigured = _UnconfiguredValues(runtime, settings, model)
@@ -175,24 +169,13 @@ _TITLE_WIDTH, _ORIGIN_WIDTH, _FRAME_WIDTH = 18, 22, 6
 
 
 class ModelSettingsScreen(SettingsListDialog):
-    """A list of a model's settings; Enter changes one or opens it in the field.
-
-    Args:
-        model: The model, as in the endpoint's list.
-        preferences: The settings in force.
-        runtime: The open workspace, which knows the origin of settings.
-        reconnect: Uses changed settings from the next request on.
-    """
+    """A list of a model's settings; Enter changes one or opens it in the field."""
 
     KEYS = (
-        DialogKey("up,down", "choose"),
-        DialogKey("enter", "change"),
-        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
-        DialogKey("h", "", "turn(-1)"),
-        DialogKey("space,l", "", "turn(1)"),
+        *SettingsListDialog.KEYS[:-1],
         DialogKey("delete", "unset", "take_back"),
         DialogKey("backspace", "", "take_back"),
-        DialogKey("escape", "close"),
+        SettingsListDialog.KEYS[-1],
     )
     DEFAULT_CSS = "ModelSettingsScreen > #dialog { height: 18; }"
 

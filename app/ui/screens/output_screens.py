@@ -21,7 +21,7 @@ from app.git.diff_program import (
     run_external_diff,
 )
 from app.ui.context.app_context import AppContext
-from app.ui.screens.dialog import Dialog, DialogKey
+from app.ui.screens.dialog import DialogKey, TextDialog
 from widgets.common.text_view import TextView, TextViewLine, parse_ansi_text
 from widgets.diff.diff_search import SearchBar
 
@@ -40,36 +40,17 @@ _STATE_SIGNS = {
 }
 
 
-class ChecksScreen(Dialog[None]):
+class ChecksScreen(TextDialog):
     """The stored output of all checks of a proposal, failed ones first."""
 
     KEYS = (
         DialogKey("n", "next check", "next"),
         DialogKey("c", "copy all", "copy"),
-        DialogKey("g,G", "top, end"),
-        DialogKey("escape", "close"),
+        *TextDialog.KEYS,
     )
-    DEFAULT_CSS = """
-    ChecksScreen {
-        TextView { height: 1fr; }
-    }
-    """
 
     def __init__(self, checks: ProposalChecks) -> None:
-        super().__init__(classes="-large")
-        self._proposal = checks.proposal
-        self._lines = list(check_output_lines(checks))
-
-    def frame_title(self) -> str:
-        return f"Checks of {self._proposal}"
-
-    def compose_body(self) -> Iterable[Widget]:
-        yield TextView()
-
-    def on_mount(self) -> None:
-        view = self.query_one(TextView)
-        view.set_lines(self._lines)
-        view.focus()
+        super().__init__(f"Checks of {checks.proposal}", list(check_output_lines(checks)))
 
     def action_next(self) -> None:
         """Go to the next check; after the last one, to the first."""
@@ -80,13 +61,12 @@ class ChecksScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         """Copy the whole output."""
-        self.app.copy_to_clipboard("\n".join(line.text for line in self._lines))
-        self.notify("Copied.", timeout=2)
+        self.copy_text("\n".join(line.text for line in self._lines))
 
 
 def check_output_lines(checks: ProposalChecks) -> Iterator[TextViewLine]:
     """Yield the lines of the screen."""
-    for result in sorted(checks.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
+    for result in sorted(checks.results, key=lambda result: (not result.has_new_failure, result.outcome is None)):
         yield TextViewLine(
             ((f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
         )
@@ -109,71 +89,39 @@ def _result_lines(result: CheckResult) -> Iterator[TextViewLine]:
             yield TextViewLine(((line, "quiet"),))
 
 
-class ModelReadsScreen(Dialog[None]):
+class ModelReadsScreen(TextDialog):
     """The files and lines that the model had read before it wrote a proposal."""
 
-    KEYS = (DialogKey("g,G", "top, end"), DialogKey("escape", "close"))
-    DEFAULT_CSS = """
-    ModelReadsScreen {
-        TextView { height: 1fr; }
-    }
-    """
-
     def __init__(self, proposal: str, lines: Sequence[str]) -> None:
-        super().__init__(classes="-large")
-        self._proposal = proposal
-        self._lines = lines
-
-    def frame_title(self) -> str:
-        return f"Read before {self._proposal} was written"
-
-    def compose_body(self) -> Iterable[Widget]:
-        yield TextView()
-
-    def on_mount(self) -> None:
-        view = self.query_one(TextView)
-        view.set_lines([TextViewLine(((line, ""),)) for line in self._lines])
-        view.focus()
+        super().__init__(f"Read before {proposal} was written", [TextViewLine(((line, ""),)) for line in lines])
 
 
 RunDiffProgram = Callable[[str, int], Awaitable[ExternalDiffOutput]]
 """Runs the diff program on a file, given its path and the width in columns."""
 
 
-class ExternalDiffScreen(Dialog[None]):
-    """The output of the diff program for one file at a time."""
+class ExternalDiffScreen(TextDialog):
+    """The output of the diff program for one file at a time, the first being number `file_index` of `paths`."""
 
     KEYS = (
         DialogKey("slash", "search", "search"),
         DialogKey("full_stop,comma", "next, previous match", "match(1)|match(-1)"),
         DialogKey("right_curly_bracket,left_curly_bracket", "files", "file(1)|file(-1)"),
-        DialogKey("g,G", "top, end"),
-        DialogKey("escape", "close"),
+        *TextDialog.KEYS,
     )
-    DEFAULT_CSS = """
-    ExternalDiffScreen {
-        TextView { height: 1fr; }
-    }
-    """
 
-    def __init__(self, name: str, paths: Sequence[str], file_index: int, run: RunDiffProgram) -> None:
-        """Open with file number `file_index` of `paths`; `name` is the title of the frame."""
-        super().__init__(classes="-large")
-        self._heading = name
+    def __init__(self, heading: str, paths: Sequence[str], file_index: int, run: RunDiffProgram) -> None:
+        super().__init__(heading)
         self._paths = paths
         self._file_index = file_index
         self._run_program = run
 
-    def frame_title(self) -> str:
-        return self._heading
-
     def compose_body(self) -> Iterable[Widget]:
         """Yield the text and the search field."""
-        yield TextView()
+        yield from super().compose_body()
         yield SearchBar()
 
     def on_mount(self) -> None:
-        self.query_one(TextView).focus()
         self.call_after_refresh(self._load_diff)
 
     @work(group="load", exclusive=True, exit_on_error=False, description="run the diff program")
@@ -218,13 +166,7 @@ class ExternalDiffScreen(Dialog[None]):
 
 
 class ExternalDiffController:
-    """Runs the configured diff program and shows its output on a screen.
-
-    Args:
-        review: The review, which offers the key.
-        runtime: The open workspace.
-        app_context: Runs work, and notifies or asks the user.
-    """
+    """Runs the configured diff program and shows its output on a screen."""
 
     def __init__(self, review: "ReviewPane", runtime: "OpenWorkspace", app_context: AppContext) -> None:
         self._review = review
@@ -254,8 +196,8 @@ class ExternalDiffController:
             self._review.show_notice(HOW_TO_SET)
             return
         run = partial(self._diff_file, command, changes)
-        name = f"{proposal_id} · {command}"
-        await self._app_context.push_screen(ExternalDiffScreen(name, shown, shown.index(path), run))
+        heading = f"{proposal_id} · {command}"
+        await self._app_context.push_screen(ExternalDiffScreen(heading, shown, shown.index(path), run))
 
     async def _find_program(self) -> str:
         configured = self._runtime.settings.external_diff

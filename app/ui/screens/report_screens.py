@@ -42,7 +42,7 @@ from app.sandbox.confinement import SandboxMode
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.tools.command.command_result import describe_sandbox
-from app.ui.screens.dialog import Dialog, DialogKey
+from app.ui.screens.dialog import Dialog, DialogKey, TextDialog, safe_content
 from app.workspace.git_repository import folder_path_in_repository
 from widgets.common.figures import format_short_number
 from widgets.common.text_view import TextView, TextViewLine
@@ -72,18 +72,10 @@ _CHECK_TITLES = {
 
 
 class EndpointDoctorScreen(Dialog[bool]):
-    """Checks of the endpoint; the result is True if something new was learned for the next request.
-
-    Args:
-        runtime: The open workspace; its store keeps the learned fields.
-        endpoint: The endpoint to examine.
-    """
+    """Checks of the endpoint; the result is True if something new was learned for the next request."""
 
     HEADING = "Doctor"
-    KEYS = (
-        DialogKey("r", "check again", "again"),
-        DialogKey("escape", "close"),
-    )
+    KEYS = (DialogKey("r", "check again", "again"), DialogKey("escape", "close"))
 
     DEFAULT_CSS = """
     EndpointDoctorScreen {
@@ -147,9 +139,7 @@ class EndpointDoctorScreen(Dialog[bool]):
                         self._has_learned = True
                         summary.update(describe_diagnosis(finding))
         except Exception as error:
-            summary.update(
-                Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
-            )
+            summary.update(safe_content(f"The examination ended early: {error}", "$text-error"))
         self._draw_checks(busy=False)
         self.show_status(f"{time.monotonic() - start:.1f} s")
 
@@ -181,7 +171,7 @@ class EndpointDoctorScreen(Dialog[bool]):
 def describe_diagnosis(diagnosis: EndpointDiagnosis) -> Content:
     """Return the conclusion from the checks, with their titles as in the list."""
     if not diagnosis.usable:
-        return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
+        return safe_content(diagnosis.summary, "bold $text-error")
     missing_titles = [_CHECK_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
     if not missing_titles:
         return Content.styled("Everything works.", "bold $text-success")
@@ -246,10 +236,10 @@ class ReviewCoverageScreen(Dialog[UnreviewedFiles]):
         try:
             verified = await asyncio.to_thread(verify_range, self._root, "", time.time())
         except GitFailed as error:
-            summary.update(Content.styled(escape_unsafe(str(error), keep=""), "$text-error"))
+            summary.update(safe_content(str(error), "$text-error"))
             return
         style = "bold $text-success" if verified.covered else "bold $text-error"
-        summary.update(Content.styled(escape_unsafe(verified.summary, keep=""), style))
+        summary.update(safe_content(verified.summary, style))
         rows = [row for commit in verified.commits for row in _commit_rows(commit)]
         self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
         self._unreviewed = self._find_unreviewed(verified)
@@ -290,10 +280,7 @@ class SkillsScreen(Dialog[None]):
     """
 
     HEADING = "Skills"
-    KEYS = (
-        DialogKey("up,down,pageup,pagedown", "scroll"),
-        DialogKey("escape", "close"),
-    )
+    KEYS = (DialogKey("up,down,pageup,pagedown", "scroll"), DialogKey("escape", "close"))
     DEFAULT_CSS = """
     SkillsScreen {
         VerticalScroll { height: auto; max-height: 1fr; }
@@ -313,7 +300,7 @@ class SkillsScreen(Dialog[None]):
             for skill in self._skills.by_name.values():
                 yield Static(_skill_row(skill), classes="text gap")
             for problem in self._skills.problems:
-                yield Static(Content(escape_unsafe(problem, keep="")), classes="text warning gap")
+                yield Static(safe_content(problem), classes="text warning gap")
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
@@ -322,9 +309,9 @@ class SkillsScreen(Dialog[None]):
 def _skill_row(skill: Skill) -> Content:
     return Content("\n").join(
         [
-            Content.styled(escape_unsafe(skill.name, keep=""), "bold $text-accent"),
-            Content(escape_unsafe(skill.description, keep="")),
-            Content.styled(escape_unsafe(skill.where, keep=""), "$foreground 65%"),
+            safe_content(skill.name, "bold $text-accent"),
+            safe_content(skill.description),
+            safe_content(skill.where, "$foreground 65%"),
         ]
     )
 
@@ -341,34 +328,27 @@ def _skill_summary(skills: Skills, model_skills: Skills | None) -> Content:
     return Content(summary)
 
 
-class RequestBodyScreen(Dialog[None]):
+class RequestBodyScreen(TextDialog):
     """The body of the last request as formatted JSON, and the ladder's decisions of the last turn."""
 
-    HEADING = "Wire · the last request"
     KEYS = (
         DialogKey("s", "next system message", "next_system"),
         DialogKey("t", "tools", "tools"),
         DialogKey("d", "why it was sent", "decisions"),
         DialogKey("c", "copy all", "copy"),
-        DialogKey("g,G", "top, end"),
-        DialogKey("escape", "close"),
+        *TextDialog.KEYS,
     )
-
-    DEFAULT_CSS = """
-    RequestBodyScreen {
-        TextView { height: 1fr; margin-top: 1; }
-    }
-    """
+    DEFAULT_CSS = "RequestBodyScreen TextView { margin-top: 1; }"
 
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
-        super().__init__(classes="-large")
+        super().__init__("Wire · the last request")
         self._ladder_moves = moves
         self._body = make_request_body_readable(request.make_body())
         self._summary = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
         yield Static(self._summary, classes="text")
-        yield TextView()
+        yield from super().compose_body()
 
     def on_mount(self) -> None:
         """Format the request on a thread, since it may be long."""
@@ -377,9 +357,7 @@ class RequestBodyScreen(Dialog[None]):
     @work(exit_on_error=False, description="lay out the payload")
     async def _show_lines(self) -> None:
         lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._ladder_moves)]
-        view = self.query_one(TextView)
-        view.set_lines(lines)
-        view.focus()
+        self.query_one(TextView).set_lines(lines)
         self.show_status(f"{len(lines)} lines")
 
     def action_next_system(self) -> None:
@@ -406,8 +384,7 @@ class RequestBodyScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         """Copy the whole request as JSON."""
-        self.app.copy_to_clipboard(format_request_body(self._body))
-        self.notify("Copied.", timeout=2)
+        self.copy_text(format_request_body(self._body))
 
 
 def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
@@ -485,7 +462,7 @@ def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
         parts.append(Content.styled("The model may call tools", "$text-success"))
     else:
         text = f'closing request: tool_choice "{payload.tool_choice}"'
-        parts.append(Content.styled(escape_unsafe(text, keep=""), "bold $text-warning"))
+        parts.append(safe_content(text, "bold $text-warning"))
     return Content(" · ").join(parts)
 
 

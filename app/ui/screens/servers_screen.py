@@ -21,7 +21,7 @@ from app.runtime.mcp_manager import McpManager
 from app.storage import StorageError
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog, safe_content
 from widgets.common.search_list import ListChoice, SearchList
 
 _REMOTE_BROWSER_HINT = (
@@ -72,15 +72,13 @@ class SignInScreen(Dialog[bool]):
         first = "Your browser was opened at" if self._is_browser_open else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
-            yield Static(
-                Content.styled(escape_unsafe(self._sign_in_request.address, keep=""), "$text-accent"), classes="text"
-            )
+            yield Static(safe_content(self._sign_in_request.address, "$text-accent"), classes="text")
         yield Static(
             Content(_REMOTE_BROWSER_HINT if self._forwarding_command else _LOCAL_BROWSER_HINT),
             classes="text gap quiet",
         )
         if self._forwarding_command:
-            yield Static(Content.styled(escape_unsafe(self._forwarding_command, keep=""), "bold"), classes="text")
+            yield Static(safe_content(self._forwarding_command, "bold"), classes="text")
         yield Input(placeholder=f"http://127.0.0.1:{self._sign_in_request.port}/callback?…")
 
     def on_mount(self) -> None:
@@ -278,12 +276,12 @@ def _server_choice(server: McpServer) -> ListChoice:
 def _head_content(server: McpServer, write_access: str) -> Content:
     definition = server.definition
     rows = [
-        Content.styled(escape_unsafe(definition.origin, keep=""), "bold"),
-        Content.styled(escape_unsafe(f"from {definition.source}", keep=""), QUIET_STYLE),
+        safe_content(definition.origin, "bold"),
+        safe_content(f"from {definition.source}", QUIET_STYLE),
         Content.styled(write_access, QUIET_STYLE),
     ]
     if server.problem:
-        rows.append(Content.styled(escape_unsafe(server.problem, keep=""), "$text-error"))
+        rows.append(safe_content(server.problem, "$text-error"))
     return Content("\n").join(rows)
 
 
@@ -299,7 +297,7 @@ def _tools_content(server: McpServer) -> Content:
         rows.append(
             Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
         )
-    rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.problems]
+    rows += [safe_content(line, "$text-warning") for line in server.listing.problems]
     return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET_STYLE)
 
 

@@ -29,12 +29,7 @@ _MAX_PREVIEW_EVENTS = 400
 
 
 class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
-    """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one.
-
-    Args:
-        store: The sessions of the workspace.
-        current: Id of the open session.
-    """
+    """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one."""
 
     HEADING = "Sessions"
     KEYS = (
@@ -47,10 +42,10 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         DialogKey("escape", "close"),
     )
 
-    def __init__(self, store: SessionStore, current: str) -> None:
+    def __init__(self, store: SessionStore, current_id: str) -> None:
         super().__init__()
         self._store = store
-        self._current = current
+        self._current_id = current_id
         self._records: dict[str, SessionRecord] = {}
 
     def search_list(self) -> SearchList:
@@ -70,7 +65,8 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         self._records = {record.id: record for record in records}
         now = time.time()
         self.query_one(SearchList).set_choices(
-            [_session_choice(record, now, current=record.id == self._current) for record in records], self._current
+            [_session_choice(record, now, current=record.id == self._current_id) for record in records],
+            self._current_id,
         )
         self.show_status(format_count(len(records), "session") if records else "")
         self.query_one("#preview").display = bool(records)
@@ -104,7 +100,7 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
     def action_delete(self) -> None:
         """Delete the highlighted session, after a question."""
         choice = self.query_one(SearchList).highlighted
-        if choice is not None and choice.key == self._current:
+        if choice is not None and choice.key == self._current_id:
             self.show_status("this one is open")
         elif choice is not None:
             self._delete_session(self._records[choice.key])
@@ -148,17 +144,10 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
 
 
 class SessionTitleScreen(Dialog[str]):
-    """Edits the title of a session.
-
-    Args:
-        title: The present title.
-    """
+    """Edits the title of a session."""
 
     HEADING = "Title"
-    KEYS = (
-        DialogKey("enter", "save"),
-        DialogKey("escape", "cancel"),
-    )
+    KEYS = (DialogKey("enter", "save"), DialogKey("escape", "cancel"))
 
     def __init__(self, title: str) -> None:
         super().__init__(classes="-small")
@@ -323,28 +312,16 @@ class SessionSearchScreen(PreviewedListDialog[SessionSearchHit]):
 
 def _hit_choice(key: str, hit: SessionSearchHit, query: str, now: float) -> ListChoice:
     mark, style = _KIND_MARKS[hit.kind]
-    title = escape_unsafe(hit.title, keep="") or "Untitled"
-    label = Content.assemble(
-        (f"{mark} ", style),
-        _underline_words(
-            _make_excerpt(" ".join(hit.text.split()), query, _EXCERPT_CHARACTERS, _EXCERPT_LEAD_CHARACTERS), query
-        ),
-        "\n  ",
-        (f"{format_age(now - hit.time)} · {title}", "$foreground 65%"),
-    )
+    excerpt = _make_excerpt(" ".join(hit.text.split()), query, _EXCERPT_CHARACTERS, _EXCERPT_LEAD_CHARACTERS)
+    facts = f"\n  {format_age(now - hit.time)} · {escape_unsafe(hit.title, keep='') or 'Untitled'}"
+    label = Content.assemble((f"{mark} ", style), _underline_words(excerpt, query), (facts, "$foreground 65%"))
     return ListChoice(key, label, "")
 
 
 def _hit_preview(hit: SessionSearchHit, query: str) -> Content:
     head = Content.styled(f"{_KIND_NAMES[hit.kind]} · {format_time(hit.time)}", "$foreground 65%")
-    return Content("\n\n").join(
-        [
-            head,
-            _underline_words(
-                _make_excerpt(hit.text.strip(), query, _PREVIEW_CHARACTERS, _PREVIEW_LEAD_CHARACTERS), query
-            ),
-        ]
-    )
+    excerpt = _make_excerpt(hit.text.strip(), query, _PREVIEW_CHARACTERS, _PREVIEW_LEAD_CHARACTERS)
+    return Content("\n\n").join([head, _underline_words(excerpt, query)])
 
 
 def _make_excerpt(text: str, query: str, length: int, lead_length: int) -> str:

@@ -160,37 +160,21 @@ SETTING_GROUPS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 
 
 class SettingsScreen(SettingsListDialog):
-    """A list of settings; Enter changes one or opens it in the field.
-
-    Args:
-        preferences: The settings in force.
-        runtime: The open workspace, which knows the origin of settings.
-        connector: Connects to another endpoint or model.
-        work: Runs work in the background.
-        pick_theme: Lets the user choose a theme.
-    """
+    """A list of settings; Enter changes one or opens it in the field."""
 
     HEADING = "Settings"
-    KEYS = (
-        DialogKey("up,down", "choose"),
-        DialogKey("enter", "change"),
-        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
-        DialogKey("h", "", "turn(-1)"),
-        DialogKey("space,l", "", "turn(1)"),
-        DialogKey("escape", "close"),
-    )
 
     def __init__(
         self,
         preferences: "Preferences",
         runtime: "OpenWorkspace",
         connector: ModelChooser,
-        work: "RunInBackground",
+        run_work: "RunInBackground",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(preferences, runtime)
         self._connector = connector
-        self._run_work = work
+        self._run_work = run_work
         self._choose_theme = pick_theme
         self._rows: list[SettingRow | None] = []
         self._edited_row: SettingRow

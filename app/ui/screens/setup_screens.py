@@ -21,7 +21,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.endpoint import find_url_fault, host_and_port
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog, DialogKey, display_path
+from app.ui.screens.dialog import Dialog, DialogKey, display_path, safe_content
 from widgets.common.search_list import ListChoice, SearchList
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ class ModelPickerScreen(Dialog[str]):
             self._listed_models = {model.id: model for model in await self._load_models()}
         except RequestError as error:
             state.set_class(True, "warning")
-            state.update(Content(escape_unsafe(f"{error.message} You can still type a name.", keep="")))
+            state.update(safe_content(f"{error.message} You can still type a name."))
             self.query_one(SearchList).set_choices(())
             return
         names = sorted(self._listed_models, key=str.casefold)
         seconds = time.monotonic() - start
-        state.update(Content(escape_unsafe(self._address, keep="")))
+        state.update(safe_content(self._address))
         self.show_status(f"{format_count(len(names), 'model')} · {seconds * 1000:.0f} ms")
         choices = [
             ListChoice(
@@ -183,7 +183,7 @@ class EndpointScreen(Dialog[bool]):
             yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
         saved_in = f"Saved in {display_path(self._config_file)}, which only you can read."
-        yield Static(Content(escape_unsafe(saved_in, keep="")), classes="text quiet")
+        yield Static(safe_content(saved_in), classes="text quiet")
 
     def on_mount(self) -> None:
         self.query_one("#endpoint-key", Input).focus()
@@ -245,7 +245,7 @@ class EndpointScreen(Dialog[bool]):
     def _show_line(self, text: str, *, problem: bool = False) -> None:
         line = self.query_one("#endpoint-host", Static)
         line.set_class(problem, "warning")
-        line.update(Content(escape_unsafe(text, keep="")))
+        line.update(safe_content(text))
 
 
 DEMO_CHOICE = ("", "demo")
@@ -298,7 +298,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
     def compose_body(self) -> Iterable[Widget]:
         """Yield the missing setting, the choices, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
-        yield Static(Content(escape_unsafe(self._missing_setting, keep="")), classes="text gap warning")
+        yield Static(safe_content(self._missing_setting), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_endpoint_option(), _demo_option(), markup=False)
         yield Static(remote_model_instructions(), classes="text gap")

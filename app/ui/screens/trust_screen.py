@@ -17,7 +17,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.storage import StorageError
 from app.text.deceiving_text import find_deceptive_characters
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog, DialogKey
+from app.ui.screens.dialog import Dialog, DialogKey, safe_content
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
@@ -119,7 +119,7 @@ class TrustScreen(Dialog[bool]):
             return
         with VerticalScroll(id="trust-text"):
             for path, text in _file_texts(config):
-                yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
+                yield Static(safe_content(path, "bold $text-primary"))
                 yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
         yield Static(describe_trust_effects(config), classes="text gap")
 

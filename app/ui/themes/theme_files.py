@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,25 +65,22 @@ class LoadedThemes:
     """One line for each file that could not be used."""
 
 
-def load_themes(folders: Iterable[Path]) -> LoadedThemes:
-    """Read all `*.toml` files in these folders; if two themes have the same name, the later one wins."""
+def load_themes(folder: Path) -> LoadedThemes:
+    """Read all `*.toml` files in a folder; if two themes have the same name, the later one wins."""
     themes_by_name: dict[str, ThemeFile] = {}
     problems: list[str] = []
-    for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
-            try:
-                theme = ThemeFile.model_validate(
-                    parse_toml(read_file(os.path.realpath(path), _MAX_THEME_FILE_BYTES)[0])
-                )
-                _check_variables(theme.variables)
-            except ValidationError as error:
-                first_error = error.errors(include_input=False, include_url=False)[0]
-                field_path = ".".join(str(part) for part in first_error["loc"])
-                problems.append(f"Theme {path.name}: {field_path}: {first_error['msg']}.")
-            except (OSError, UnicodeDecodeError, ValueError) as error:
-                problems.append(f"Theme {path.name}: {error}.")
-            else:
-                themes_by_name[theme.name] = theme
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            theme = ThemeFile.model_validate(parse_toml(read_file(os.path.realpath(path), _MAX_THEME_FILE_BYTES)[0]))
+            _check_variables(theme.variables)
+        except ValidationError as error:
+            first_error = error.errors(include_input=False, include_url=False)[0]
+            field_path = ".".join(str(part) for part in first_error["loc"])
+            problems.append(f"Theme {path.name}: {field_path}: {first_error['msg']}.")
+        except (OSError, ValueError) as error:
+            problems.append(f"Theme {path.name}: {error}.")
+        else:
+            themes_by_name[theme.name] = theme
     return LoadedThemes(tuple(themes_by_name.values()), tuple(problems))
 
 
