@@ -43,11 +43,7 @@ class ImageCandidate:
 
 
 class ImageFiles:
-    """Finds and reads images that the user names.
-
-    Args:
-        workspace: Relative paths are relative to its root.
-    """
+    """Finds and reads images that the user names, relative to the root of the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

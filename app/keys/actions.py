@@ -432,7 +432,6 @@ def make_scope_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
     """Return the bindings of these scopes, with ids, so that a keymap can change their keys.
 
     Args:
-        scopes: The scopes.
         delegate: Name of an action that the bindings call with the handler's name; if empty, they call the handler.
     """
     from textual.binding import Binding

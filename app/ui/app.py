@@ -137,7 +137,6 @@ class SignoffApp(TerminalAdaptedApp):
     # Start and end
 
     def get_default_screen(self) -> Screen[Any]:
-        """Return the workbench."""
         return self.workbench
 
     @on(Workbench.Ready)
@@ -412,13 +411,7 @@ class SignoffApp(TerminalAdaptedApp):
     # Work
 
     def run_background(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
-        """Run a coroutine in a worker; errors are shown in one line and do not end the app.
-
-        Args:
-            job: Function that returns the coroutine.
-            group: Name of the worker group.
-            exclusive: Whether to cancel the other workers of the group.
-        """
+        """Run a coroutine in a worker; errors are shown in one line and do not end the app."""
 
         async def guarded() -> None:
             try:

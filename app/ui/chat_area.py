@@ -32,8 +32,6 @@ def welcome_lines(
     """Return the lines of the greeting: sentences, and keys with their meaning.
 
     Args:
-        folder: Name of the workspace.
-        keymap: The user's key changes by action id.
         is_demo: Whether the demo model answers, which knows only its sample repository.
         broad_folder: Description of a workspace that is larger than a project, such as the home folder; else empty.
     """

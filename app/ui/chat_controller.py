@@ -135,13 +135,7 @@ class ChatController:
     async def send_message(
         self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
     ) -> None:
-        """Send a message to the model; put it back into the composer if it cannot be sent.
-
-        Args:
-            text: The message for the model.
-            command: The custom command that made the message, if any.
-            mentions: The files that the user named in the message.
-        """
+        """Send a message, which `command` may have made, to the model; put it back into the composer on an error."""
         try:
             if command is None and self.session.ready.is_set() and self._redirect_decision_key(text):
                 return
@@ -182,7 +176,6 @@ class ChatController:
         """Return the images among the mentioned files.
 
         Args:
-            mentions: The mentioned files.
             consequence: Beginning of the error message if an image cannot be sent, such as "Nothing was sent".
 
         Raises:

@@ -59,6 +59,8 @@ class ReviewArea(Column):
             review_messages.Redo: _BackgroundHandler(actions.handle_decision, exclusive=False),
             review_messages.ToggleLines: _BackgroundHandler(actions.toggle_lines, "lines", exclusive=False),
             review_messages.SideQuestionAsked: _BackgroundHandler(side_questions.ask, "aside", exclusive=False),
+            review_messages.CheckOutputWanted: _BackgroundHandler(actions.checks.show_output, "output"),
+            review_messages.ModelReadsWanted: _BackgroundHandler(actions.show_reads, "output"),
         }
         self._applied_look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Layout, wrap, white space and keys that were applied last."""
@@ -113,6 +115,8 @@ class ReviewArea(Column):
     @on(review_messages.Redo)
     @on(review_messages.ToggleLines)
     @on(review_messages.SideQuestionAsked)
+    @on(review_messages.CheckOutputWanted)
+    @on(review_messages.ModelReadsWanted)
     def run_handler(self, event: Message) -> None:
         """Carry out a request of the review."""
         handler = self._handlers[type(event)]
@@ -163,16 +167,6 @@ class ReviewArea(Column):
         # Decide here: a replaced run may end only after the next one has begun.
         proposal_id = "" if event.is_running else event.proposal_id
         self._run_work(partial(self._actions.reproduce, proposal_id), group="run again", exclusive=True)
-
-    @on(review_messages.CheckOutputWanted)
-    def show_output(self, event: review_messages.CheckOutputWanted) -> None:
-        """Show the output of the checks."""
-        self._run_work(partial(self._actions.checks.show_output, event.proposal_id), group="output", exclusive=True)
-
-    @on(review_messages.ModelReadsWanted)
-    def show_reads(self, event: review_messages.ModelReadsWanted) -> None:
-        """Show what the model had read before it wrote a proposal."""
-        self._run_work(partial(self._actions.show_reads, event.proposal_id), group="output", exclusive=True)
 
     @on(review_messages.SideQuestionStopped)
     def stop_side_question(self, event: review_messages.SideQuestionStopped) -> None:

@@ -43,13 +43,8 @@ def make_status_values(
     """Return the values of the status bar.
 
     Args:
-        settings: The merged settings.
-        current: Holder of the open session.
-        root: Root of the workspace.
         waiting: Number of proposals that await a decision.
         reading: How much of them the user has read; None before the review is loaded.
-        in_review: Whether the review has the focus.
-        in_composer: Whether the composer has the focus.
     """
     branch_name, session = current_branch_or_commit(root), current.current
     if session is None:

@@ -202,11 +202,9 @@ class Workbench(Screen[None]):
         return super().set_interval(interval, callback, name=name, repeat=repeat, pause=pause)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the rows of the background."""
         return background_strips(self, crop)
 
     def on_mount(self) -> None:
-        """Focus the composer."""
         self.set_focus(self.composer.editor)
         self.post_message(self.Ready())
 

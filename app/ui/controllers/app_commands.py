@@ -39,11 +39,6 @@ def palette_commands(
     """Yield all actions except cursor movements and decisions, then the user's custom commands.
 
     Decisions are left out so that Enter in the palette never makes one.
-
-    Args:
-        perform: Carries out an action.
-        custom_commands: The user's custom commands.
-        run_custom: Runs a custom command by name.
     """
     for action in _palette_actions():
         yield SystemCommand(_palette_title(action), action.help, partial(perform, action))

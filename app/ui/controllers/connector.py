@@ -66,7 +66,8 @@ class ModelConnector:
     async def _connect_or_set_up(self) -> None:
         settings = self._preferences.settings
         if settings.has_endpoint and not settings.model:
-            name = await self._load_picked_model(settings) or await self.pick_model(settings)
+            name = await asyncio.to_thread(read_picked_model, self._store, endpoint_name(settings))
+            name = name or await self.pick_model(settings) or ""
             if not name:
                 self._chat.show_hint(_NO_MODEL_HINT)
                 return
@@ -106,9 +107,6 @@ class ModelConnector:
         if name:
             await self.switch_model(self._preferences.settings.model_copy(update={"model": name}))
         return name
-
-    async def _load_picked_model(self, settings: "Settings") -> str:
-        return await asyncio.to_thread(read_picked_model, self._store, endpoint_name(settings))
 
     async def _save_picked_model(self, settings: "Settings", name: str) -> None:
         await asyncio.to_thread(save_picked_model, self._store, endpoint_name(settings), name)

@@ -467,10 +467,10 @@ class ReviewActions:
             if self._review.state.reproducing == proposal_id:
                 self._review.begin_reproduction("")
 
-    async def show_reads(self, proposal_id: str) -> None:
+    async def show_reads(self, event: review_messages.ModelReadsWanted) -> None:
         """Show what the model had read before it wrote a proposal."""
-        lines = await asyncio.to_thread(self._runtime.describe_model_reads, proposal_id)
-        await self._app_context.push_screen(ModelReadsScreen(proposal_id, lines))
+        lines = await asyncio.to_thread(self._runtime.describe_model_reads, event.proposal_id)
+        await self._app_context.push_screen(ModelReadsScreen(event.proposal_id, lines))
 
     def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Pass on the user's answer to a permission request."""

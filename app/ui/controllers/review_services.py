@@ -162,11 +162,11 @@ class CheckController:
             if self._evidence is not None:
                 await self._evidence.drop_outdated()
 
-    async def show_output(self, proposal_id: str) -> None:
+    async def show_output(self, event: review_messages.CheckOutputWanted) -> None:
         """Show the output of the checks."""
         from app.ui.screens.output_screens import ChecksScreen
 
-        if (checked := self._review.state.checks.get(proposal_id)) is not None:
+        if (checked := self._review.state.checks.get(event.proposal_id)) is not None:
             await self._app_context.push_screen(ChecksScreen(checked))
 
     async def close(self) -> None:

@@ -47,7 +47,6 @@ class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
         self._current_choice = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield an explanation of the gate and the choices."""
         yield Static(
             "When the gate closes, the model must stop and wait for you: it cannot call tools until you decide or "
             "send a message.",
@@ -58,7 +57,6 @@ class GatePolicyPickerScreen(Dialog[tuple[str, int | None]]):
         )
 
     def on_mount(self) -> None:
-        """Highlight the policy in force."""
         options = self.query_one(OptionList)
         options.highlighted = self._choices.index(self._current_choice)
         options.focus()
@@ -101,12 +99,10 @@ class ThemePickerScreen(Dialog[str]):
         self._former_theme = ""
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the list, and a sample in the theme's colours."""
         yield SearchList("Search themes")
         yield Static(_SAMPLE_CONTENT, id="theme-sample", classes="text gap")
 
     def on_mount(self) -> None:
-        """Highlight the theme in force."""
         self._former_theme = self.app.theme
         themes = sorted(self.app.available_themes.values(), key=lambda theme: (_theme_sort_key(theme), theme.name))
         self.query_one(SearchList).set_choices(

@@ -70,9 +70,6 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     Lists and fields reach from frame to frame and pad their text by one column; plain text has the class `text`,
     which does the same.
-
-    Args:
-        classes: CSS classes that set the size.
     """
 
     HEADING: ClassVar[str] = ""
@@ -295,7 +292,6 @@ class ConfirmScreen(Dialog[bool]):
         self._answer_hints = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
 
     def frame_title(self) -> str:
-        """Return the heading."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:

@@ -25,13 +25,8 @@ class EditProposalScreen(Dialog[bool]):
     """Editor of one file of a proposal; the result is True if a changed text was saved into the proposal.
 
     Args:
-        proposal_id: The proposal.
-        path: The file in it.
-        text: The proposed text.
         save: Saves the new text in the proposal; raises ProposalError or StorageError.
-        editor: Opens the user's editor.
         line: Line of the cursor at the start, from 0.
-        vim: Whether Vim keys are on.
     """
 
     KEYS: ClassVar[tuple[DialogKey, ...]] = (
@@ -70,7 +65,6 @@ class EditProposalScreen(Dialog[bool]):
         return f"Edit {self._proposal_id} · {self._path}"
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield a warning if the text has deceptive characters, and the editor."""
         deceptive_characters = find_deceptive_characters(self._proposed_text)
         if deceptive_characters:
             yield Static(
@@ -85,7 +79,6 @@ class EditProposalScreen(Dialog[bool]):
         return CodeEditor(self._proposed_text, self._path)
 
     def on_mount(self) -> None:
-        """Focus the editor, with the cursor on the given line."""
         editor = self.query_one(CodeEditor)
         editor.focus()
         editor.move_cursor((min(self._start_line, editor.document.line_count - 1), 0), center=True)
@@ -168,13 +161,10 @@ class ConflictScreen(EditProposalScreen):
     """Editor of conflicts; the result is True if a resolution was saved into the proposal.
 
     Args:
-        conflict: The conflict in one file.
         save: Saves the resolution, given the disk version that the user saw; raises ChangedSinceShown if the file has
             changed since, other ProposalErrors or StorageError.
         reload: Returns the present conflict, with the user's text merged in if it is given.
-        editor: Opens the user's editor.
         unsaved: The user's text, if the conflict is with that.
-        vim: Whether Vim keys are on.
     """
 
     KEYS = (
@@ -232,11 +222,9 @@ class ConflictScreen(EditProposalScreen):
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """Return the hints for the current mode."""
         return self._mode_hints(types=False)
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the reason why the proposal is stale, and the editor."""
         yield Static(self._conflict_reason(), id="resolve-why", classes="text")
         yield from super().compose_body()
 

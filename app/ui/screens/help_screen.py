@@ -80,7 +80,6 @@ class HelpScreen(Dialog[None]):
                 yield Static(id="help-right")
 
     def on_mount(self) -> None:
-        """Focus the search field."""
         self.query_one(Input).focus()
 
     @on(Input.Changed)
@@ -184,11 +183,7 @@ def _entry_lines(left: str, right: str, width: int, indent: int, *, moved: bool 
     """Return the lines of a two-column entry; the right column is wrapped."""
     if width < 2 * indent:
         indent = min(indent, _KEYS_WIDTH)
-    lines: list[str] = [""]
-    for word in right.split():
-        if lines[-1] and len(lines[-1]) + len(word) + 1 > width - indent:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
+    lines = wrap(right, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
     style = "bold $text-warning" if moved else "bold $text-accent"
     if len(left) >= indent:
         return [Content.styled(left, style), *(Content(" " * indent + line) for line in lines)]

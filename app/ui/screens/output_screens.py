@@ -117,7 +117,6 @@ class ExternalDiffScreen(TextDialog):
         self._run_program = run
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the text and the search field."""
         yield from super().compose_body()
         yield SearchBar()
 

@@ -294,7 +294,6 @@ class SkillsScreen(Dialog[None]):
         self._model_skills = model_skills
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield each skill with its description, then the errors."""
         yield Static(_skill_summary(self._skills, self._model_skills), classes="text quiet")
         with VerticalScroll():
             for skill in self._skills.by_name.values():

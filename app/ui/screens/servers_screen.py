@@ -38,8 +38,6 @@ class SignInScreen(Dialog[bool]):
     """Waits for an OAuth sign-in; the result is True once it has ended, also without success.
 
     Args:
-        server: Name of the server.
-        request: The address to open, and its callback.
         opened: Whether the browser was opened.
         environment: Environment variables, which tell whether the user is connected by SSH.
     """
@@ -68,7 +66,6 @@ class SignInScreen(Dialog[bool]):
         return f"Sign in to {self._server}"
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the address, help for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._is_browser_open else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
@@ -82,7 +79,6 @@ class SignInScreen(Dialog[bool]):
         yield Input(placeholder=f"http://127.0.0.1:{self._sign_in_request.port}/callback?…")
 
     def on_mount(self) -> None:
-        """Focus the field for a pasted address."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
@@ -143,7 +139,6 @@ class McpServersScreen(PreviewedListDialog[None]):
         return SearchList("Search servers and tools", empty_text=_NO_SERVERS)
 
     def on_mount(self) -> None:
-        """Show the servers and follow their changes."""
         self._follow_changes()
 
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")

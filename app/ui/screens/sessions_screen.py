@@ -111,14 +111,8 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
             f"“{record.title or 'Untitled'}” of {format_time(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
         )
-        if not await self.app.push_screen_wait(ConfirmScreen("Delete this session?", question, "delete", "keep")):
-            return
-        try:
-            await asyncio.to_thread(self._store.delete, [record.id])
-        except StorageError as error:
-            self.show_preview(str(error))
-            return
-        self._load_sessions()
+        if await self.app.push_screen_wait(ConfirmScreen("Delete this session?", question, "delete", "keep")):
+            await self._change_and_reload(self._store.delete, [record.id])
 
     @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
     async def action_pin(self) -> None:

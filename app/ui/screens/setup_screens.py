@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,6 @@ class ModelPickerScreen(Dialog[str]):
 
     Args:
         load: Asks the endpoint for its models; may raise RequestError.
-        address: Name of the endpoint, for the screen.
-        current: The model in use.
-        make_settings_screen: Returns the screen with the settings of one model.
     """
 
     HEADING = "Model"
@@ -70,7 +67,6 @@ class ModelPickerScreen(Dialog[str]):
         self._current = current
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the endpoint's name and the list."""
         yield Static(
             Content(f"Asking {escape_unsafe(self._address, keep='')} …"), id="model-state", classes="text quiet"
         )
@@ -142,8 +138,6 @@ class EndpointScreen(Dialog[bool]):
     contains the values of arguments.
 
     Args:
-        settings: The current settings.
-        config_file: The file in which settings are saved.
         save: Saves the changed settings; raises ConfigError.
     """
 
@@ -171,7 +165,6 @@ class EndpointScreen(Dialog[bool]):
         self._save = save
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the fields, the host that gets requests, and the name of the configuration file."""
         yield Static("The key of a hosted model, the address of a server, or both.", classes="text")
         with Horizontal():
             yield Label("Key")
@@ -296,11 +289,10 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the missing setting, the choices, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(safe_content(self._missing_setting), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
-        yield OptionList(_endpoint_option(), _demo_option(), markup=False)
+        yield OptionList(*_fixed_options(), markup=False)
         yield Static(remote_model_instructions(), classes="text gap")
 
     def on_mount(self) -> None:
@@ -320,17 +312,11 @@ class SetupScreen(Dialog[tuple[str, str]]):
         picked_index = await asyncio.to_thread(self._picked_index, models)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(
-            [*(Option(_model_label(server, model)) for server, model in models), _endpoint_option(), _demo_option()]
-        )
+        options.add_options([*(Option(_model_label(server, model)) for server, model in models), *_fixed_options()])
         self._choices = [*((server.base_url, model) for server, model in models), ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
         options.highlighted = picked_index if models else self._choices.index(DEMO_CHOICE)
-        count = len(models)
-        self.show_status(
-            f"{count} model{'s' if count > 1 else ''} on this machine"
-            if models
-            else "no model server on this machine"
-        )
+        count = format_count(len(models), "model") if models else "no model server"
+        self.show_status(f"{count} on this machine")
 
     def _picked_index(self, models: "Sequence[tuple[LocalModelServer, str]]") -> int:
         """Return the index of the model that the user picked the last time; 0 if there is none."""
@@ -366,21 +352,15 @@ def _model_label(server: "LocalModelServer", model: str) -> Content:
     )
 
 
-def _endpoint_option() -> Option:
-    return Option(
-        Content.assemble(
-            ("○ ", "$text-secondary"),
-            ("Another model".ljust(36), "bold"),
-            (" write its key or its address", "$foreground 65%"),
+def _fixed_options() -> Iterator[Option]:
+    """Yield the options for `ENTER_ENDPOINT_CHOICE` and `DEMO_CHOICE`."""
+    explanations = {
+        "Another model": "write its key or its address",
+        "The demo model": "no key, no network, on this machine",
+    }
+    for title, explanation in explanations.items():
+        yield Option(
+            Content.assemble(
+                ("○ ", "$text-secondary"), (title.ljust(36), "bold"), (f" {explanation}", "$foreground 65%")
+            )
         )
-    )
-
-
-def _demo_option() -> Option:
-    return Option(
-        Content.assemble(
-            ("○ ", "$text-secondary"),
-            ("The demo model".ljust(36), "bold"),
-            (" no key, no network, on this machine", "$foreground 65%"),
-        )
-    )

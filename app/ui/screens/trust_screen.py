@@ -103,7 +103,6 @@ class TrustScreen(Dialog[bool]):
         return [*self.hints_of("y"), KeyHint("n,escape", "not now")]
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the file and its effects."""
         config = self._config
         if config.problem:
             yield Static(

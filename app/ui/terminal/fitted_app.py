@@ -43,7 +43,6 @@ class Palette256Filter(LineFilter):
     """Replaces all colours by the 240 fixed colours of a terminal with 256."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments in colours of the palette."""
         return [
             segment if segment.style is None else Segment(segment.text, _fit_style(segment.style), segment.control)
             for segment in segments
@@ -139,7 +138,6 @@ class UnsafeTextFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments without unsafe characters."""
         if all(is_plain(segment.text, keep="") for segment in segments):
             return segments
         return [Segment(strip_unsafe(segment.text, keep=""), segment.style, segment.control) for segment in segments]
@@ -153,7 +151,6 @@ class _CombinedFilter(LineFilter):
         self._filters = filters
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments after all filters."""
         for line_filter in self._filters:
             segments = line_filter.apply(segments, background)
         return segments
