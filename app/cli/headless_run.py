@@ -96,7 +96,7 @@ async def load_and_store_named_images(
     """
 
     async def is_meant(candidate: ImageCandidate) -> bool:
-        print_error(f"{candidate.path} is only named, since {candidate.doubt}{hint}.")
+        print_error(f"{candidate.path} is only named, since {candidate.confirmation_reason}{hint}.")
         return False
 
     try:

@@ -22,12 +22,12 @@ class ImageHeader(NamedTuple):
     height: int
 
 
-HEAD = 16
+IMAGE_HEAD_BYTES = 16
 """Number of bytes that identify the format."""
 
 
 def detect_media_type(head: bytes) -> str:
-    """Return the media type by the first `HEAD` bytes; empty if it is none of the four supported ones."""
+    """Return the media type by the first `IMAGE_HEAD_BYTES` bytes; empty if it is none of the four supported ones."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -41,7 +41,7 @@ def detect_media_type(head: bytes) -> str:
 
 def parse_image_header(data: bytes) -> ImageHeader:
     """Return media type and size in pixels. Raises `NotAnImage`, also if the end of the image is missing."""
-    kind = detect_media_type(data[:HEAD])
+    kind = detect_media_type(data[:IMAGE_HEAD_BYTES])
     if not kind:
         raise NotAnImage("is no PNG, JPEG, GIF or WebP")
     try:
@@ -49,7 +49,7 @@ def parse_image_header(data: bytes) -> ImageHeader:
     except (struct.error, IndexError) as error:
         raise NotAnImage("is cut off or damaged") from error
     if not width or not height:
-        raise NotAnImage("is damaged: it says that it has no pixels")
+        raise NotAnImage("is damaged: its header says that it has no pixels")
     return ImageHeader(kind, width, height)
 
 
@@ -198,10 +198,10 @@ _MAX_REQUEST_BYTES = 18 * 1024 * 1024
 def image_refusal_reason(image: Image, wire: str) -> str:
     """Return why a wire does not accept an image, as the rest of a sentence after its name; empty if it does."""
     if max(image.width, image.height) > MAX_SIDE_PIXELS:
-        return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are taken"
+        return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are accepted"
     max_bytes = image_byte_limit(wire)
     if image.size > max_bytes:
-        return f"has {format_bytes(image.size)}, and at most {format_bytes(max_bytes)} are taken"
+        return f"has {format_bytes(image.size)}, and at most {format_bytes(max_bytes)} are accepted"
     return ""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.images.image import (
-    HEAD,
+    IMAGE_HEAD_BYTES,
     MAX_IMAGES_IN_MESSAGE,
     Image,
     NotAnImage,
@@ -38,7 +38,7 @@ class ImageCandidate:
 
     path: str
     """A workspace path, or an absolute path outside the workspace."""
-    doubt: str
+    confirmation_reason: str
     """Why the user must confirm it, in a few words; empty if no confirmation is necessary."""
 
 
@@ -56,7 +56,7 @@ class ImageFiles:
                 candidates.setdefault(candidate.path, candidate)
         if len(candidates) > MAX_IMAGES_IN_MESSAGE:
             raise ImageNotAttached(
-                f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(candidates)}."
+                f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this one has {len(candidates)}."
             )
         return list(candidates.values())
 
@@ -72,8 +72,10 @@ class ImageFiles:
         """Return the image paths that a pasted text consists of; empty if it contains anything else."""
         for paths in possible_pasted_paths(text):
             try:
-                if all(detect_media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
-                    return [self._locate(path)[0] for path in paths]
+                if all(
+                    detect_media_type(self._resolve_and_read(path, IMAGE_HEAD_BYTES, head=True)[1]) for path in paths
+                ):
+                    return [self._resolve_path(path)[0] for path in paths]
             except (OSError, WorkspaceError, ValueError):
                 continue
         return []
@@ -82,11 +84,13 @@ class ImageFiles:
         """Return an image that this wire accepts, and its bytes. Raises `ImageNotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
-            data = self._read(candidate.path, image_byte_limit(wire))[1]
+            data = self._resolve_and_read(candidate.path, image_byte_limit(wire))[1]
             image = Image.from_bytes(candidate.path, data)
         except FileTooLarge as error:
             max_size = format_bytes(image_byte_limit(wire))
-            raise ImageNotAttached(f"{name} is too large: at most {max_size} are taken, so scale it down.") from error
+            raise ImageNotAttached(
+                f"{name} is too large: at most {max_size} are accepted, so scale it down."
+            ) from error
         except (OSError, WorkspaceError, ValueError, NotAnImage) as error:
             raise self._make_error(candidate.path, error) from error
         if reason := image_refusal_reason(image, wire):
@@ -96,7 +100,7 @@ class ImageFiles:
     def _find_candidate(self, mention: Mention) -> ImageCandidate | None:
         is_named_as_image = has_image_name(mention.path)
         try:
-            path, head = self._read(mention.path, HEAD, head=True)
+            path, head = self._resolve_and_read(mention.path, IMAGE_HEAD_BYTES, head=True)
         except (OSError, WorkspaceError, ValueError) as error:
             if not is_named_as_image:
                 return None
@@ -105,9 +109,9 @@ class ImageFiles:
             if not is_named_as_image:
                 return None
             raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
-        return ImageCandidate(path, self._find_doubt(path, mention))
+        return ImageCandidate(path, self._find_confirmation_reason(path, mention))
 
-    def _find_doubt(self, path: str, mention: Mention) -> str:
+    def _find_confirmation_reason(self, path: str, mention: Mention) -> str:
         if reason := secret_reason(path):
             return f"it looks like a secret: {reason}"
         if path.startswith("/"):
@@ -116,9 +120,9 @@ class ImageFiles:
             return f"it is the same file as {twin}"
         return ""
 
-    def _read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
+    def _resolve_and_read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
         """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError, ValueError."""
-        path, outside = self._locate(path)
+        path, outside = self._resolve_path(path)
         if not outside:
             read = self._workspace.read_head if head else self._workspace.read
             return path, read(path, limit)
@@ -130,7 +134,7 @@ class ImageFiles:
                 raise FileTooLarge(str(error)) from error
             raise
 
-    def _locate(self, path: str) -> tuple[str, bool]:
+    def _resolve_path(self, path: str) -> tuple[str, bool]:
         """Return (workspace path, False), or (absolute path, True) for a file outside the workspace."""
         path = str(Path(path).expanduser()) if path.startswith("~/") else path
         if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
@@ -158,7 +162,7 @@ class ImageFiles:
 
 
 ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
-"""Asks the user whether to send a file with a `doubt`."""
+"""Asks the user whether to send a file with a `confirmation_reason`."""
 
 
 async def load_and_store_images(
@@ -182,7 +186,7 @@ async def load_and_store_images(
     """
     files = ImageFiles(workspace)
     candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(extra_paths)]))
-    chosen = [candidate for candidate in candidates if not candidate.doubt or await confirm(candidate)]
+    chosen = [candidate for candidate in candidates if not candidate.confirmation_reason or await confirm(candidate)]
     loaded = await asyncio.to_thread(lambda: [files.load(candidate, wire) for candidate in chosen])
     await asyncio.to_thread(store_bytes, [data for _, data in loaded])
     return tuple(image for image, _ in loaded)

@@ -157,14 +157,14 @@ def _check_key(action_id: str, key: str) -> None:
     known_names = {value.value.rpartition("+")[2] for value in Keys}
     if unknown := set(modifiers) - set(_MODIFIER_NAMES):
         raise KeymapError(
-            f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is no {', '.join(_MODIFIER_NAMES)}."
+            f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is not one of {', '.join(_MODIFIER_NAMES)}."
         )
     if name not in known_names and not _character_of_key(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
     if action_id in DECISION_ACTION_IDS and (sent_key := _find_sent_key(key)) in _HABITUAL_KEYS:
         cause = "" if sent_key == key else f" a terminal cannot tell it from {key_display_name(sent_key)}, and"
         raise KeymapError(
-            f"keys: {action_id} cannot be on {key!r}:{cause} what is pressed without looking never decides."
+            f"keys: {action_id} cannot be on {key!r}:{cause} a key that is pressed without looking must not decide."
         )
 
 

@@ -119,7 +119,7 @@ class SignoffApp(TerminalAdaptedApp):
     @property
     def keymap(self) -> Mapping[str, str]:
         """Return the user's key changes by action id; empty until the settings are loaded."""
-        return self.settings.keys if self.current.ready.is_set() else {}
+        return self.settings.keys if self.current.workspace_attached.is_set() else {}
 
     @property
     def current_session(self) -> "Session | None":
@@ -165,7 +165,9 @@ class SignoffApp(TerminalAdaptedApp):
     async def action_quit(self) -> None:
         """Leave the app; the session stays valid in any state."""
         self.end_if_stuck(
-            self.controllers.runtime.service.wait_until_idle if self.current.ready.is_set() else lambda: None
+            self.controllers.runtime.service.wait_until_idle
+            if self.current.workspace_attached.is_set()
+            else lambda: None
         )
         await self._close_and_exit(0)
 
@@ -174,7 +176,7 @@ class SignoffApp(TerminalAdaptedApp):
         self._exit_task = asyncio.create_task(self._close_and_exit(code))
 
     async def _close_and_exit(self, code: int) -> None:
-        if self.current.ready.is_set():
+        if self.current.workspace_attached.is_set():
             if self.controllers.review is not None:
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
@@ -261,17 +263,17 @@ class SignoffApp(TerminalAdaptedApp):
         from app.ui.status import make_status_values
         from app.ui.terminal.attention import window_title
 
-        bench, side = self.workbench, self.controllers.review
-        bench.session_status = make_status_values(
+        workbench, side = self.workbench, self.controllers.review
+        workbench.session_status = make_status_values(
             self.settings,
             self.current,
             self.controllers.runtime.workspace.root,
-            bench.waiting,
+            workbench.waiting,
             side.reading.status if side is not None else None,
-            in_review=bench.is_in_review,
-            in_composer=bench.is_in_composer,
+            in_review=workbench.is_in_review,
+            in_composer=workbench.is_in_composer,
         )
-        needed = bench.waiting + bool(bench.session_status.asks)
+        needed = workbench.waiting + bool(workbench.session_status.asks)
         self.notifier.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
 
     # Input of the user
@@ -292,13 +294,13 @@ class SignoffApp(TerminalAdaptedApp):
 
     async def _run_slash_command(self, name: str, argument: str = "") -> None:
         if name != "quit":
-            await self.current.ready.wait()
+            await self.current.workspace_attached.wait()
         await self.controllers.commands.run(name, argument)
 
     @on(Composer.CommandsWanted)
     def refresh_custom_commands(self) -> None:
         """Read the files of the user's custom commands again, and offer the commands."""
-        if self.current.ready.is_set():
+        if self.current.workspace_attached.is_set():
             self.run_background(
                 self.controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
             )
@@ -308,7 +310,7 @@ class SignoffApp(TerminalAdaptedApp):
         """Open the draft in the user's external editor."""
 
         async def edit_draft() -> None:
-            await self.current.ready.wait()
+            await self.current.workspace_attached.wait()
             text = await self.controllers.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
@@ -319,7 +321,7 @@ class SignoffApp(TerminalAdaptedApp):
         """Save the review's share of the width, for all workspaces."""
 
         async def save() -> None:
-            await self.current.ready.wait()
+            await self.current.workspace_attached.wait()
             await asyncio.to_thread(self.controllers.preferences.save_review_share, event.review)
 
         self.run_background(save, group="share", exclusive=True)
@@ -366,7 +368,7 @@ class SignoffApp(TerminalAdaptedApp):
             self.action_focus_chat()
         elif self.workbench.waiting:
             self.workbench.show_pane("diff")
-        elif self.current.ready.is_set():
+        elif self.current.workspace_attached.is_set():
             self.run_background(self.controllers.commands.open_session_awaiting_user, group="command")
 
     def action_interrupt(self) -> None:
@@ -384,7 +386,7 @@ class SignoffApp(TerminalAdaptedApp):
 
         custom_commands = (
             self.controllers.commands.custom_commands.catalogue.commands.values()
-            if self.current.ready.is_set()
+            if self.current.workspace_attached.is_set()
             else ()
         )
         return palette_commands(self._perform_palette_action, custom_commands, self.action_command)

@@ -42,9 +42,9 @@ def welcome_lines(
     def row(keys: str, *meaning: str | tuple[str, str]) -> Content:
         return Content.assemble((keys.ljust(_KEY_COLUMN_WIDTH), "bold $text-accent"), *meaning)
 
-    decide: list[str | tuple[str, str]] = ["then  "]
+    decision_keys: list[str | tuple[str, str]] = ["then  "]
     for action_id, label in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
-        decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {label}  "]
+        decision_keys += [(key(f"review.{action_id}"), "bold $text-accent"), f" {label}  "]
     return (
         Content.assemble(
             ("signoff", "bold $text-accent"), (f" · {escape_unsafe(folder, keep='')}", "$foreground 65%")
@@ -62,7 +62,7 @@ def welcome_lines(
         row("@", "mention a file"),
         row("/", "commands, such as /sessions and /model"),
         row(key("app.focus_diff"), "read what the model wants to change"),
-        row(key("app.focus_approvals"), *decide),
+        row(key("app.focus_approvals"), *decision_keys),
         row(key("app.help"), "all keys"),
     )
 
@@ -97,7 +97,7 @@ class ChatArea(Column):
         greeting = welcome_lines(
             root.name or str(root),
             settings.keys,
-            is_demo=self._session.demo,
+            is_demo=self._session.is_demo,
             broad_folder=describe_broad_folder(root),
         )
         self.pane.transcript.show_greeting(greeting)

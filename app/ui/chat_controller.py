@@ -35,8 +35,7 @@ def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
 
 
 _MODEL_FOLLOWS_HINT = (
-    "This session is open in another window, which runs it; here you see what happens, and can decide. "
-    "/fork goes on with a copy."
+    "This session runs in another window. Here you can watch it and decide; /fork goes on with a copy."
 )
 
 
@@ -137,7 +136,7 @@ class ChatController:
     ) -> None:
         """Send a message, which `command` may have made, to the model; put it back into the composer on an error."""
         try:
-            if command is None and self.session.ready.is_set() and self._redirect_decision_key(text):
+            if command is None and self.session.workspace_attached.is_set() and self._redirect_decision_key(text):
                 return
             async with self._send_lock:
                 # Messages wait here in order until the session is open.
@@ -154,7 +153,7 @@ class ChatController:
             return False
         self.workbench.enter_review("approvals")
         self._app_context.notify(
-            f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
+            f"“{text}” was not sent, because that key decides in the review. To tell the model, write a few words."
         )
         return True
 
@@ -199,7 +198,7 @@ class ChatController:
         from app.ui.screens.dialog import ConfirmScreen
 
         name = escape_unsafe(candidate.path, keep="")
-        question = f"{name} would go to the model as an image, but {candidate.doubt}."
+        question = f"{name} would go to the model as an image, but {candidate.confirmation_reason}."
         send = await self._app_context.push_screen(
             ConfirmScreen("Send this image to the model?", question, "send it", "only name it")
         )
@@ -209,7 +208,7 @@ class ChatController:
         """Return the images if a pasted text consists of image paths."""
         from app.images.image_files import parse_pasted_images
 
-        if not self.session.ready.is_set():
+        if not self.session.workspace_attached.is_set():
             return ()
         return await parse_pasted_images(self.session.host.runtime.workspace, text)
 
@@ -218,7 +217,7 @@ class ChatController:
     def add_to_composer(self, text: str) -> None:
         """Move feedback whose proposal is already decided to the composer."""
         self.restore_to_composer([text])
-        self._app_context.notify("Your words are in the composer: what they were about is decided.")
+        self._app_context.notify("Your words are in the composer, because their proposal is already decided.")
 
     def restore_to_composer(self, texts: Sequence[str]) -> None:
         """Insert texts before the draft in the composer, and store them in the draft instead of the queue."""

@@ -139,11 +139,11 @@ class ReviewLoader:
             unfinished_notes, share = {}, None
             self._app_context.notify(str(error), problem=True)
         if share is not None:
-            self._workbench.sides.set_review_share(share)
+            self._workbench.pane_split.set_review_share(share)
         await self._workbench.mount_review(review_area, preferences.settings)
         review.restore_notes(unfinished_notes)
         controllers.review = ReviewControllers(notes, actions.checks, actions, side_questions, reading)
-        if self._current.ready.is_set():
+        if self._current.workspace_attached.is_set():
             await self._chat.show_proposals()
 
 
@@ -208,7 +208,7 @@ class AppStartup:
 
     async def show_workspace(self, opened: WorkspaceWithOptions, last_events: "Sequence[Event]") -> None:
         """Show the opened workspace, the end of its session first; open the session."""
-        self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
+        self._controllers.runtime, self._current.is_demo = opened.runtime, opened.demo
         problems = self._apply_first_settings(opened.settings)
         self.review_loader.allow_loading()
         if last_events:
@@ -229,7 +229,7 @@ class AppStartup:
         self._app_context.run(
             self._controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
         )
-        await self._current.asked.wait()
+        await self._current.session_or_question_shown.wait()
         for line in await self._current.host.start():
             self._app_context.notify(line, problem=True)
         await self._chat.show_proposals()

@@ -158,7 +158,7 @@ class Workbench(Screen[None]):
     """Whether the model cannot go on without the user's permission."""
 
     tabs = getters.query_one(PaneTabs)
-    sides = getters.query_one(PaneSplit)
+    pane_split = getters.query_one(PaneSplit)
 
     def __init__(self) -> None:
         super().__init__(classes="-chat-only")
@@ -225,8 +225,8 @@ class Workbench(Screen[None]):
 
     async def mount_review(self, review_area: "ReviewArea", settings: "Settings") -> None:
         """Mount the review with the waiting proposals."""
-        self.sides.show_placeholder()
-        width = self.size.width if self.has_class("-narrow") else self.sides.review_width
+        self.pane_split.show_placeholder()
+        width = self.size.width if self.has_class("-narrow") else self.pane_split.review_width
         review_area.styles.width = width
         await self._mount_off_screen(review_area, "#front-review", settings, width)
         self._review_area = review_area
@@ -237,7 +237,7 @@ class Workbench(Screen[None]):
             callback(review_area.review)
         await self._wait_for_layout(review_area.review, review_area.review.view)
         self._replace_placeholder(review_area, "#front-review")
-        self.sides.set_review_share()
+        self.pane_split.set_review_share()
         from widgets.review.permission_bar import PermissionBar
 
         bar = PermissionBar(review_area.review, self.composer, self._has_review_beside)
@@ -356,7 +356,7 @@ class Workbench(Screen[None]):
         """Show or hide the review; mount it if something waits in it or the user is there."""
         is_wanted = self.awaits_review or self.shown != "chat"
         if is_wanted:
-            self.sides.show_placeholder()
+            self.pane_split.show_placeholder()
         self._keeps_review = self._keeps_review or is_wanted
         self._set_layout_class("-chat-only", on=not self._keeps_review)
         if is_wanted and self._review_area is None:
@@ -371,7 +371,7 @@ class Workbench(Screen[None]):
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)
-            self.app.stylesheet.update_nodes(self.sides.children)
+            self.app.stylesheet.update_nodes(self.pane_split.children)
 
     def show_review_problem(self, problem: str) -> None:
         """Show a problem in the review, if it is mounted."""
@@ -389,7 +389,7 @@ class Workbench(Screen[None]):
         """Show a pane of the review after Enter; keys decide nothing during the grace period that this starts."""
         self.show_pane(pane)
         if self._review_area is not None:
-            self.review.restart_grace_period("Enter led here just now. Look, then press the key again.")
+            self.review.restart_grace_period("Enter brought you here just now. Look, then press the key again.")
 
     def set_full_screen(self, on: bool) -> None:
         """Show the review on the whole screen, or beside the chat again."""
@@ -455,7 +455,7 @@ class Workbench(Screen[None]):
 
     def on_review_resize_wanted(self, event: "review_messages.ReviewResizeWanted") -> None:
         """Make the review wider or narrower."""
-        self.sides.grow_review(event.steps)
+        self.pane_split.grow_review(event.steps)
 
     def on_chat_pane_turn_finished(self) -> None:
         """Mark the chat's tab as unread if it is not shown."""

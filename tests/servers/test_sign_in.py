@@ -571,7 +571,7 @@ async def test_key_on_the_servers_screen_starts_the_sign_in(
             await run.pilot.press("ctrl+s")
             await run.screen("SignInScreen")
             await run.until(lambda: bool(opened), "the browser")
-            await run.see("Your browser was opened at", "paste the address here")
+            await run.see("Your browser was opened at", "paste it here")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.callback_url(opened[0]))
             await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")

@@ -348,9 +348,9 @@ async def test_feedback_for_another_session_is_not_reported_as_sent(tmp_path: Pa
         await run.until(lambda: run.app.require_session().id != first, "the new session")
         await run.review()
         before = len(server.requests)
-        assert await go_on(run) == " It is of another session, whose model goes on there."
+        assert await go_on(run) == " It belongs to another session, whose model goes on there."
         theirs = ProposalOrigin(kind=OriginKind.AGENT, agent="codex")
-        assert await go_on(run, origin=theirs) == " It is of Codex, which goes on by itself."
+        assert await go_on(run, origin=theirs) == " It belongs to Codex, which goes on by itself."
         assert len(server.requests) == before and not run.app.require_session().is_busy
         await write_feedback(run, "No.")
         await run.pilot.press("ctrl+s")

@@ -128,7 +128,7 @@ async def test_unresolved_conflicts_are_not_saved(tmp_path: Path, server: WireSe
         row = area.blocks[0].proposed
         area.move_cursor((row, 0))
         await run.pilot.press("ctrl+shift+k", "escape", "ctrl+s")
-        await run.see("is still a marker of a conflict")
+        await run.see("is still a conflict marker")
         assert state_of(run) is ProposalState.STALE
         area.source = LONG.replace("greet 2", "hail 2").replace("greet 30", "hail 30")
         await run.pilot.press("ctrl+s")

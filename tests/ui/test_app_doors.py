@@ -69,7 +69,7 @@ async def test_an_agents_last_message_is_shown_and_it_gets_image_names(tmp_path:
         text, _ = await asyncio.to_thread(host.called, name)
         assert "As in @shot.png" in text
         await run.until(
-            lambda: any("Claude Code gets the name shot.png" in one.message for one in run.app._notifications)
+            lambda: any("Claude Code gets only the name shot.png" in one.message for one in run.app._notifications)
         )
 
 

@@ -80,7 +80,7 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
         await run.screen("ExternalDiffScreen")
         await run.see("P1 ·", "'Hello '")
         assert "another = 1" not in run.text
-        # Contents that are not kept any more are said to be gone.
+        # A notice says that the old content is no longer stored.
         await run.pilot.press("escape")
         await run.screen("Workbench")
         await run.review()
@@ -88,7 +88,7 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
             connection.execute("DELETE FROM blobs")
         await run.pilot.press("D")
         await run.screen("ExternalDiffScreen")
-        await run.see("What greet.py was is not kept any more.")
+        await run.see("The old content of greet.py is no longer stored.")
 
 
 async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:

@@ -236,7 +236,7 @@ async def test_an_image_named_in_a_denied_permission_is_not_attached(folder: Pat
         await run.pilot.press("r")
         await run.write("Not so: @shot.png")
         await run.pilot.press("ctrl+s")
-        said = "The model gets the name shot.png alone"
+        said = "The model gets only the name shot.png"
         await run.until(lambda: any(said in one.message for one in run.app._notifications), said)
         await run.until(lambda: run.turns == 1, "the end of the turn")
         assert "Not so: @shot.png" in str(server.last.body) and images(server.last.body) == []

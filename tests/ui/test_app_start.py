@@ -115,7 +115,7 @@ async def test_text_typed_while_the_session_opens_is_kept(tmp_path: Path, server
         await run.write("one ")
         go_on.set()
         typed = "one "
-        while not run.app.current.ready.is_set():
+        while not run.app.current.workspace_attached.is_set():
             await run.pilot.press("x")
             typed += "x"
         await run.app.wait_until_open()
@@ -153,7 +153,7 @@ async def test_resizing_during_the_start_works(tmp_path: Path, server: WireServe
     async with waiting(tmp_path, server, resume=True, size=size) as (run, go_on):
         go_on.set()
         sizes = [(200, 50), (60, 20), (111, 30), (109, 30)]
-        while not run.app.current.ready.is_set():
+        while not run.app.current.workspace_attached.is_set():
             await run.pilot.resize_terminal(*sizes[0])
             sizes.append(sizes.pop(0))
         await run.app.wait_until_open()
@@ -266,7 +266,7 @@ async def test_messages_sent_during_the_start_arrive_once_in_order(tmp_path: Pat
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
         go_on.set()
         sent = 0
-        while not run.app.current.ready.is_set():
+        while not run.app.current.workspace_attached.is_set():
             # As a terminal hands them on: without a pause, and without waiting for what they do.
             for key in (*f"m{sent}", "comma", "enter"):
                 run.app.post_message(events.Key(key, "," if key == "comma" else key if len(key) == 1 else None))

@@ -195,11 +195,11 @@ async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_tex
         assert run.app.controllers.review is not None
         after_decision = run.app.controllers.review.actions.after_decision
         assert after_decision.delivery_sentence(run.proposals) == (
-            " There is no model that could read your words; they are in the log."
+            " There is no model to read your words; they are stored in the log."
         )
         assert (
             await after_decision.continue_if_wanted(run.proposals[0], is_requested=True)
-            == " There is no model yet that could go on."
+            == " There is no model yet to go on."
         )
 
 

@@ -147,7 +147,7 @@ async def test_an_invalid_model_setting_is_reported_and_changes_nothing(
         for row, text, said in (
             (1, "many", "Context window takes a number."),
             (1, "10", "greater than or equal to 1000"),
-            (2, "five", "Price is written so: input = 5"),
+            (2, "five", "Write Price like this: input = 5"),
             (2, "input = 5", "output: this is missing"),
             (5, "messages = []", "messages is signoff's own field"),
         ):
@@ -166,7 +166,7 @@ async def test_an_invalid_model_setting_is_reported_and_changes_nothing(
         await run.pilot.press("ctrl+e")
         await run.screen("ModelSettingsScreen")
         await run.pilot.press("enter")
-        await run.see("stand for other letters")
+        await run.see("which match other names")
         assert file.read_text() == "# mine\n"
 
 
@@ -183,7 +183,7 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
         await run.screen("SettingsScreen")
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
-        await run.see("the model in use has a value of its own")
+        await run.see("the model in use has its own value")
 
 
 async def test_the_model_of_a_custom_command_has_its_own_settings(

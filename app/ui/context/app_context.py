@@ -96,7 +96,7 @@ def open_link(app: App[object], href: str, notify: Notify) -> None:
     if href.startswith(("https://", "http://")):
         app.open_url(href)
     else:
-        notify(f"Not opened, since it is no web address: {href}", problem=True)
+        notify(f"Not opened, because it is not a web address: {href}", problem=True)
 
 
 _MAX_LOG_BYTES = 2**20
@@ -109,7 +109,7 @@ def describe_and_log_error(error: Exception, log: Path) -> str:
         return str(error)
     is_logged = append_to_log("".join(traceback.format_exception(error)), log)
     log_hint = f" Details are in {log}." if is_logged else ""
-    return f"Something in signoff went wrong: {type(error).__name__}.{log_hint} What you were doing was not finished."
+    return f"Something in signoff went wrong: {type(error).__name__}.{log_hint} Your last action was not completed."
 
 
 def _has_user_message(error: Exception) -> bool:

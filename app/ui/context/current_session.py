@@ -117,11 +117,11 @@ class CurrentSession:
     """Holder of the open session; empty until a workspace and a session are open."""
 
     def __init__(self) -> None:
-        self.demo = False
+        self.is_demo = False
         """Whether the demo model answers."""
-        self.ready = asyncio.Event()
+        self.workspace_attached = asyncio.Event()
         """Set once a workspace is attached; a session may still be missing."""
-        self.asked = asyncio.Event()
+        self.session_or_question_shown = asyncio.Event()
         """Set once a session, or a question to the user that precedes it, is on the screen."""
         self._host: SessionHost | None = None
         self._choose_model: Callable[[], Awaitable[None]] | None = None
@@ -129,7 +129,7 @@ class CurrentSession:
     def attach(self, host: "SessionHost", choose_model: Callable[[], Awaitable[None]]) -> None:
         """Attach the workspace with its session, and a function that lets the user choose a missing model."""
         self._host, self._choose_model = host, choose_model
-        self.ready.set()
+        self.workspace_attached.set()
 
     @property
     def host(self) -> "SessionHost":
@@ -152,8 +152,8 @@ class CurrentSession:
 
     async def wait_until_open(self) -> None:
         """Return once a session, or a question to the user that precedes it, is on the screen."""
-        await self.ready.wait()
-        await self.asked.wait()
+        await self.workspace_attached.wait()
+        await self.session_or_question_shown.wait()
 
     async def wait_for_session(self) -> "Session":
         """Return the session once it is open; let the user choose a missing model. Raises ModelNotConfigured."""

@@ -86,4 +86,4 @@ def split_shell_words(argument: str) -> list[str]:
     try:
         return shlex.split(argument)
     except ValueError as error:
-        raise BadArgument(f"This cannot be read: {error}.") from error
+        raise BadArgument(f"The argument cannot be parsed: {error}.") from error

@@ -299,7 +299,7 @@ class CommandRunner:
     # Sessions
 
     async def _new(self, _: str) -> None:
-        if await self._confirm_stopping("Begin anew", "An empty session is opened"):
+        if await self._confirm_stopping("Start a new session", "An empty session is opened"):
             await self._chat.open_session(None)
 
     async def _sessions(self, _: str) -> None:
@@ -370,7 +370,7 @@ class CommandRunner:
         session = self._session.require_session()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
-        if not await self._confirm_stopping("Fork", "A copy goes on from what is in the session now"):
+        if not await self._confirm_stopping("Fork", "A copy of this session is opened instead"):
             return
         forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
         await self._chat.open_session(forked)
@@ -416,7 +416,7 @@ class CommandRunner:
 
     async def _todos(self, _: str) -> None:
         if not self._chat.toggle_todos():
-            self._app_context.notify("The model keeps no to-do list now, or all of it is done.")
+            self._app_context.notify("There is no to-do list, or all of it is done.")
 
     async def _continue(self, _: str) -> None:
         session = self._session.require_session()
@@ -447,7 +447,7 @@ class CommandRunner:
             self._app_context.notify("From the next request on the server chooses how much the model reasons.")
         elif self._session.host.effort == "off":
             self._app_context.notify(
-                f"The server has refused {effort}; requests go without it. /doctor has it asked for anew."
+                f"The server has refused {effort}; requests go without it. Run /doctor to ask for it again."
             )
         else:
             self._app_context.notify(f"From the next request on: reasoning effort {effort}.")
@@ -511,7 +511,7 @@ class CommandRunner:
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _report_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
-        await self._session.ready.wait()
+        await self._session.workspace_attached.wait()
         await self._session.host.publish_proposal_changes()
         first_left_out = f" Left out: {left_out[0]}." if left_out else ""
         more_left_out = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
@@ -525,7 +525,7 @@ class CommandRunner:
         from app.ui.screens.report_screens import EndpointDoctorScreen
 
         settings = self._preferences.settings
-        model_origin = "" if self._session.demo else describe_model_origin(self._runtime, settings)
+        model_origin = "" if self._session.is_demo else describe_model_origin(self._runtime, settings)
         endpoint = make_endpoint(settings, self._runtime.setting_origin, model_origin)
         if await self._app_context.push_screen(EndpointDoctorScreen(self._runtime, endpoint)):
             await self._connector.switch_model(self._preferences.settings)

@@ -50,7 +50,7 @@ class ModelConnector:
         try:
             await self.connect_or_choose()
         finally:
-            self._session.asked.set()
+            self._session.session_or_question_shown.set()
 
     async def connect_or_choose(self) -> None:
         """Connect with the current settings, or let the user choose. Raises ModelNotConfigured.
@@ -121,7 +121,7 @@ class ModelConnector:
             models[:] = await self._session.host.list_models(settings)
             return models
 
-        self._session.asked.set()
+        self._session.session_or_question_shown.set()
         name = await self._push_screen(
             ModelPickerScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen)
         )
@@ -139,7 +139,7 @@ class ModelConnector:
     async def _show_setup(self, missing: str) -> None:
         from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, SetupScreen
 
-        self._session.asked.set()
+        self._session.session_or_question_shown.set()
         choice = await self._push_screen(SetupScreen(missing, partial(read_picked_model, self._store)))
         if choice is None:
             self._chat.show_hint(_NO_MODEL_HINT)
@@ -154,11 +154,11 @@ class ModelConnector:
                 choice = await self._session.host.start_demo()
             except DemoServerFailed as error:
                 raise ModelNotConfigured(str(error)) from error
-            self._session.demo = True
+            self._session.is_demo = True
         base_url, model = choice
         settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
         await self.switch_model(settings)
-        if not self._session.demo:
+        if not self._session.is_demo:
             await self._save_picked_model(settings, model)
         await self._chat.open_session(self._record)
 

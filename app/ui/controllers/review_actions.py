@@ -95,7 +95,7 @@ class AfterDecision:
             sessions = "sessions" if len({proposal.session for proposal in proposals}) > 1 else "session"
             return f" Your words go to the {sessions} of {' and '.join(proposal.id for proposal in proposals)}."
         if session is None:
-            return " There is no model that could read your words; they are in the log."
+            return " There is no model to read your words; they are stored in the log."
         if session.question is not None:
             return _DELIVERED_WITH_ANSWER
         return " Your words are on their way to the model."
@@ -113,11 +113,11 @@ class AfterDecision:
         ):
             return ""
         if proposal.origin.kind == "agent":
-            return f" It is of {proposal.origin.agent_name}, which goes on by itself."
+            return f" It belongs to {proposal.origin.agent_name}, which goes on by itself."
         if proposal.session and (session is None or proposal.session != session.id):
-            return " It is of another session, whose model goes on there."
+            return " It belongs to another session, whose model goes on there."
         if session is None:
-            return " There is no model yet that could go on."
+            return " There is no model yet to go on."
         if session.is_follower:
             return " Let the model go on in the window that has this session open."
         if session.question is not None:
@@ -236,7 +236,7 @@ class ReviewActions:
         outcome = describe_denial(result, event.hunks)
         if event.model_continues:
             follow_up = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
-            delivery = f" Why it was stale is sent.{follow_up}"
+            delivery = f" The model is told why it was stale.{follow_up}"
         else:
             delivery = self._describe_delivery((event,), (result,))
         reversal = ("undo", outcome.reversal_effect) if outcome.reversal_effect else None
@@ -483,7 +483,7 @@ class ReviewActions:
         """Notify the user that mentioned images are sent by name only, if there are any."""
         if image_paths := [mention.path for mention in mentions if has_image_name(mention.path)]:
             self._app_context.notify(
-                f"{who} gets the name {escape_unsafe(', '.join(image_paths), keep='')} alone, and not the image."
+                f"{who} gets only the name {escape_unsafe(', '.join(image_paths), keep='')}, not the image."
             )
 
     def _show_written(self, result: "DecisionResult", follow_up: str = "") -> None:

@@ -222,7 +222,7 @@ class ConflictScreen(EditProposalScreen):
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
-        return self._mode_hints(types=False)
+        return self._mode_hints(is_typing=False)
 
     def compose_body(self) -> Iterable[Widget]:
         yield Static(self._conflict_reason(), id="resolve-why", classes="text")
@@ -290,12 +290,12 @@ class ConflictScreen(EditProposalScreen):
             self.show_status("take one side; once saved, it can be edited")
             return
         self._show_notice()
-        self._set_typing(types=True)
+        self._set_typing(is_typing=True)
 
     def action_leave(self) -> None:
         """Return from typing to choosing; from choosing close the screen, after a question if work would be lost."""
         if self._is_typing and not self._conflict_editor.handle_escape():
-            self._set_typing(types=False)
+            self._set_typing(is_typing=False)
         elif not self._is_typing:
             super().action_leave()
 
@@ -342,7 +342,7 @@ class ConflictScreen(EditProposalScreen):
             return None
         if (line := self._conflict.find_stray_marker(text)) >= 0:
             self._conflict_editor.move_cursor((line, 0), center=True)
-            self._show_notice(f"Not saved: line {line + 1} is still a marker of a conflict.")
+            self._show_notice(f"Not saved: line {line + 1} is still a conflict marker.")
             return None
         return text
 
@@ -354,7 +354,7 @@ class ConflictScreen(EditProposalScreen):
         conflict = await self._reload(unsaved)
         self._conflict, self._unsaved_text, self._chosen_side = conflict, unsaved, None
         self._proposed_text = conflict.text_with_choices()
-        self._set_typing(types=False)
+        self._set_typing(is_typing=False)
         self._conflict_editor.show_conflict(conflict)
         self._show_first_conflict()
         if not unsaved:
@@ -369,11 +369,11 @@ class ConflictScreen(EditProposalScreen):
         self._conflict_editor.show_block(next(iter(self._conflict_editor.blocks), None))
         self._show_position()
 
-    def _set_typing(self, *, types: bool) -> None:
-        self._conflict_editor.read_only = not types
-        self._conflict_editor.highlight_cursor_line = types
+    def _set_typing(self, *, is_typing: bool) -> None:
+        self._conflict_editor.read_only = not is_typing
+        self._conflict_editor.highlight_cursor_line = is_typing
         hints = self.query_one(WrappedKeyHints)
-        hints.hints = tuple(self._mode_hints(types=types))
+        hints.hints = tuple(self._mode_hints(is_typing=is_typing))
         hints.refresh(layout=True)
         self._show_position()
 
@@ -389,8 +389,8 @@ class ConflictScreen(EditProposalScreen):
         other_files = f"; {format_count(conflict.others, 'more file')}" if conflict.others else ""
         return safe_content(f"{reason}{other_files}")
 
-    def _mode_hints(self, *, types: bool) -> Sequence[KeyHint]:
-        if types:
+    def _mode_hints(self, *, is_typing: bool) -> Sequence[KeyHint]:
+        if is_typing:
             return [*self.hints_of("ctrl+s"), KeyHint("escape", "back to choosing")]
         if self._conflict.whole:
             return self.hints_of("p", "d", "u", "ctrl+s", "escape")

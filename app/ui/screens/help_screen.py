@@ -159,7 +159,9 @@ class HelpScreen(Dialog[None]):
         if not keys:
             return []
         names = "  ".join(key_display_name(key) for key in keys)
-        return _entry_lines(names, action.help or action.title, width, _KEYS_WIDTH, moved=action.id in self._keymap)
+        return _entry_lines(
+            names, action.help or action.title, width, _KEYS_WIDTH, is_rebound=action.id in self._keymap
+        )
 
 
 def _split_into_columns(
@@ -179,12 +181,12 @@ def _join_groups(groups: Iterable[list[Content]]) -> Content:
     return Content("\n\n").join([Content("\n").join(lines) for lines in groups])
 
 
-def _entry_lines(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
+def _entry_lines(left: str, right: str, width: int, indent: int, *, is_rebound: bool = False) -> list[Content]:
     """Return the lines of a two-column entry; the right column is wrapped."""
     if width < 2 * indent:
         indent = min(indent, _KEYS_WIDTH)
     lines = wrap(right, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
-    style = "bold $text-warning" if moved else "bold $text-accent"
+    style = "bold $text-warning" if is_rebound else "bold $text-accent"
     if len(left) >= indent:
         return [Content.styled(left, style), *(Content(" " * indent + line) for line in lines)]
     first = Content.assemble((left.ljust(indent), style), lines[0])

@@ -280,7 +280,8 @@ class ModelSettingsScreen(SettingsListDialog):
     def _save_and_apply(self, row: ModelSettingRow, value: Any) -> bool:
         if is_wildcard_pattern(self._model.id):
             self.show_message(
-                "In the name of a table * and ? stand for other letters: set it for all models.", problem=True
+                "The name of this model contains * or ?, which match other names: set it for all models.",
+                problem=True,
             )
             return False
         try:
@@ -311,7 +312,7 @@ def _parse_value(row: ModelSettingRow, text: str) -> Any:
     except ValueError:
         table = None
     if not isinstance(table, dict) or not table:
-        raise ValueError(f"{row.title} is written so: {row.help.rpartition(': ')[2]}.")
+        raise ValueError(f"Write {row.title} like this: {row.help.rpartition(': ')[2]}.")
     return table
 
 

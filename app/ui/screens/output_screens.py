@@ -222,5 +222,5 @@ class ExternalDiffController:
         try:
             diff_sides = await asyncio.to_thread(load_sides)
         except KeyError:
-            return ExternalDiffOutput("", f"What {path} was is not kept any more.")
+            return ExternalDiffOutput("", f"The old content of {path} is no longer stored.")
         return await run_external_diff(command, diff_sides, width=width, dark=dark, environment=os.environ)

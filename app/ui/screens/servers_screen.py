@@ -25,12 +25,10 @@ from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedLis
 from widgets.common.search_list import ListChoice, SearchList
 
 _REMOTE_BROWSER_HINT = (
-    "Your browser is on another machine than signoff: at the end it shows an address that it can't open. "
-    "Paste that address here. Or have the port forwarded before you sign in, by this on the machine of your browser:"
+    "Your browser runs on another machine than signoff, so at the end it shows an address that it can't open. "
+    "Paste that address here. Or forward the port before you sign in: run this on the machine of your browser:"
 )
-_LOCAL_BROWSER_HINT = (
-    "If your browser says at the end that it can't connect, paste the address here that it shows then."
-)
+_LOCAL_BROWSER_HINT = "If your browser can't connect at the end, copy the address that it shows and paste it here."
 _WRONG_ADDRESS = "That is not the address at the end of this sign-in."
 
 
@@ -213,15 +211,15 @@ class McpServersScreen(PreviewedListDialog[None]):
         worker = get_current_worker()
         dialogs: list[SignInScreen] = []
 
-        async def show(invitation: SignInRequest) -> None:
+        async def show(request: SignInRequest) -> None:
             is_browser_open = _has_browser()
-            dialogs.append(SignInScreen(server.name, invitation, opened=is_browser_open, environment=os.environ))
+            dialogs.append(SignInScreen(server.name, request, opened=is_browser_open, environment=os.environ))
             await self.app.push_screen(dialogs[0], lambda ended: None if ended else worker.cancel())
             if is_browser_open:
-                await asyncio.to_thread(self.app.open_url, invitation.address)
+                await asyncio.to_thread(self.app.open_url, request.address)
 
         try:
-            await server.sign_in(show, lambda roles: self._confirm_origins(server, roles))
+            await server.sign_in(show, lambda origins_by_role: self._confirm_origins(server, origins_by_role))
         except ConnectionLost as error:
             server.log.add_note(f"not signed in: {error}")
             self._shows_log = True
@@ -232,9 +230,9 @@ class McpServersScreen(PreviewedListDialog[None]):
                 if dialog.is_current:
                     dialog.dismiss(True)
 
-    async def _confirm_origins(self, server: McpServer, roles: Mapping[str, str]) -> bool:
+    async def _confirm_origins(self, server: McpServer, origins_by_role: Mapping[str, str]) -> bool:
         """Ask whether to sign in at these addresses, which have different origins."""
-        addresses = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
+        addresses = "\n".join(f"  {purpose}: {origin}" for purpose, origin in origins_by_role.items())
         question = (
             f"These addresses take part in the sign-in:\n\n{addresses}\n\n"
             "Sign in only if you trust all of them: each could act as you at the others."
@@ -264,7 +262,7 @@ def _server_choice(server: McpServer) -> ListChoice:
         "\n  ",
         (escape_unsafe(state_text, keep=""), "$text-error" if server.problem else QUIET_STYLE),
     )
-    tools = " ".join(offer.tool for offer in server.tools)
+    tools = " ".join(tool.tool for tool in server.tools)
     return ListChoice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
 
 
@@ -282,15 +280,15 @@ def _head_content(server: McpServer, write_access: str) -> Content:
 
 def _tools_content(server: McpServer) -> Content:
     rows = []
-    for offer in server.tools:
-        description = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
+    for tool in server.tools:
+        description = escape_unsafe(" ".join((tool.description or tool.title).split()), keep="")
         short = (
             description
             if len(description) <= _MAX_DESCRIPTION_CHARACTERS
             else f"{description[:_MAX_DESCRIPTION_CHARACTERS].rstrip()}…"
         )
         rows.append(
-            Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
+            Content.assemble((escape_unsafe(tool.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
         )
     rows += [safe_content(line, "$text-warning") for line in server.listing.problems]
     return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET_STYLE)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.ui.context.preferences import Preferences
 
 
-_NO_COMMANDS = "No command runs here without asking. When one asks, you can allow it always, with others of its form."
+_NO_COMMANDS = "Every command here asks first. When one asks, you can allow it always, with others of its form."
 
 
 class AllowedCommandsScreen(Dialog[None]):
@@ -297,7 +297,7 @@ class SettingsScreen(SettingsListDialog):
         if origin not in ("", "config.toml"):
             self.show_message(f"Saved and in use now; at the next start {origin} overrides it again.")
         elif getattr(self._preferences.settings.with_model_tables, row.key) != validated:
-            self.show_message("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
+            self.show_message("Saved; the model in use has its own value: Ctrl+E in /model shows it.")
         else:
             self.show_message(f"{row.title}: {_display_value(row, validated)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):

@@ -263,7 +263,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     Args:
         missing: One line on the missing setting.
-        picked_before: Returns the model that was last picked for a base URL.
+        load_picked_model: Returns the model that was last picked for a base URL.
     """
 
     HEADING = "Welcome to signoff"
@@ -281,10 +281,10 @@ class SetupScreen(Dialog[tuple[str, str]]):
     }
     """
 
-    def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
+    def __init__(self, missing: str, load_picked_model: Callable[[str], str] = lambda base_url: "") -> None:
         super().__init__(classes="-small")
         self._missing_setting = missing
-        self._picked_before = picked_before
+        self._load_picked_model = load_picked_model
         self._servers: list[LocalModelServer] = []
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
@@ -320,7 +320,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def _picked_index(self, models: "Sequence[tuple[LocalModelServer, str]]") -> int:
         """Return the index of the model that the user picked the last time; 0 if there is none."""
-        picked = (model == self._picked_before(server.base_url) for server, model in models)
+        picked = (model == self._load_picked_model(server.base_url) for server, model in models)
         return next((number for number, is_picked in enumerate(picked) if is_picked), 0)
 
     @on(OptionList.OptionSelected)

@@ -81,20 +81,20 @@ def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, 
     palette = theme.to_color_system().generate()
     fitted = dict(variables)
     for kind, role in (("added", "success"), ("removed", "error"), ("moved", "secondary")):
-        hue_of, used = Color.parse(palette[role]), set[Rgb]()
+        hue_source, used = Color.parse(palette[role]), set[Rgb]()
         for part in (f"diff-{kind}-background", f"diff-{kind}-word-background"):
             if part in variables:
-                rgb = _find_tint(hue_of, Color.parse(variables[part]), used)
+                rgb = _find_tint(hue_source, Color.parse(variables[part]), used)
                 fitted[part] = Color(*rgb).hex
                 used.add(rgb)
     return fitted
 
 
-def _find_tint(hue_of: Color, like: Color, used: Collection[Rgb]) -> Rgb:
+def _find_tint(hue_source: Color, lightness_source: Color, used: Collection[Rgb]) -> Rgb:
     """Return the cube colour with the hue of one colour and about the lightness of another, except those in
     `used`."""
-    _, a, b = _to_oklab(*hue_of.rgb)
-    hue, (lightness, *_) = atan2(b, a), _to_oklab(*like.rgb)
+    _, a, b = _to_oklab(*hue_source.rgb)
+    hue, (lightness, *_) = atan2(b, a), _to_oklab(*lightness_source.rgb)
 
     def distance(rgb: Rgb) -> float:
         light, a, b = _to_oklab(*rgb)

@@ -122,7 +122,7 @@ def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: byt
 def test_image_limits_differ_between_wires() -> None:
     image = Image.from_bytes("shot.png", png(padding=4_500_000))
     assert image_refusal_reason(image, "chat") == ""
-    assert image_refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
+    assert image_refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are accepted"
 
 
 def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:
@@ -134,14 +134,14 @@ def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path
         files.load(candidate, "chat")
     outside = (root / "huge.png").rename(root.parent / "huge.png")
     (candidate,) = mentioned(files, str(outside), dropped=True)
-    with pytest.raises(ImageNotAttached, match=r"huge\.png is too large: at most .* are taken, so scale it down"):
+    with pytest.raises(ImageNotAttached, match=r"huge\.png is too large: at most .* are accepted, so scale it down"):
         files.load(candidate, "chat")
 
 
 def test_a_message_takes_a_limited_number_of_images(files: ImageFiles, root: Path) -> None:
     for number in range(11):
         (root / f"{number}.png").write_bytes(png())
-    with pytest.raises(ImageNotAttached, match="at most 10 images, and this has 11"):
+    with pytest.raises(ImageNotAttached, match="at most 10 images, and this one has 11"):
         mentioned(files, *(f"{number}.png" for number in range(11)))
 
 
@@ -150,13 +150,13 @@ def test_doubtful_images_are_asked_about(files: ImageFiles, root: Path, tmp_path
     (root / ".ssh").mkdir()
     (root / ".ssh/code.png").write_bytes(png())
     elsewhere = str(tmp_path / "elsewhere.png")
-    assert "outside the workspace" in mentioned(files, elsewhere)[0].doubt
-    assert "outside the workspace" in mentioned(files, f"{root}/../elsewhere.png")[0].doubt
-    assert mentioned(files, elsewhere, dropped=True)[0].doubt == ""
+    assert "outside the workspace" in mentioned(files, elsewhere)[0].confirmation_reason
+    assert "outside the workspace" in mentioned(files, f"{root}/../elsewhere.png")[0].confirmation_reason
+    assert mentioned(files, elsewhere, dropped=True)[0].confirmation_reason == ""
     for dropped in (False, True):
-        assert "looks like a secret" in mentioned(files, ".ssh/code.png", dropped=dropped)[0].doubt
+        assert "looks like a secret" in mentioned(files, ".ssh/code.png", dropped=dropped)[0].confirmation_reason
     os.link(root / ".ssh/code.png", root / "innocent.png")
-    assert mentioned(files, "innocent.png")[0].doubt == "it is the same file as .ssh/code.png"
+    assert mentioned(files, "innocent.png")[0].confirmation_reason == "it is the same file as .ssh/code.png"
 
 
 def test_a_file_given_as_an_image_must_be_an_image(files: ImageFiles, root: Path) -> None:
