@@ -223,10 +223,7 @@ class Executor:
     async def refuse_calls(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls were refused because the gate is closed."""
         await self._log.append(
-            *(
-                ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text=REFUSED, summary="refused: gate closed")
-                for call in calls
-            )
+            *(_make_result_event(call, CallOutcome.REFUSED, REFUSED, "refused: gate closed") for call in calls)
         )
 
     def truncated_call_results(self, calls: Sequence[ToolCall]) -> list[Event]:

@@ -46,7 +46,8 @@ class GrantedPermissions:
             return "this session"
         if form := next((form for form in self._forms if _covers(form, permission_request)), None):
             return f"{form} in this session"
-        project_forms = await asyncio.to_thread(self._load_project_forms)
+        texts = await asyncio.to_thread(self._store.forms) if self._store is not None else ()
+        project_forms = [load_permission_form(text) for text in texts]
         form = next((form for form in project_forms if _covers(form, permission_request)), None)
         return f"{form} in this project" if form else ""
 
@@ -61,9 +62,6 @@ class GrantedPermissions:
         self._forms.append(answer.form)
         if answer.duration is PermissionDuration.PROJECT and self._store is not None:
             await asyncio.to_thread(self._store.add, answer.form.dump())
-
-    def _load_project_forms(self) -> list[Form]:
-        return [load_permission_form(text) for text in self._store.forms()] if self._store is not None else []
 
 
 def _covers(form: Form, permission_request: PermissionRequest) -> bool:

@@ -57,12 +57,11 @@ _CALL_DENIAL_TEXTS = {
     "changes": "The user had the changes of `{subject}` thrown away. Nothing was staged.",
     "ignored": "The user had what `{subject}` wrote of what git ignores thrown away.",
 }
-_HUNKS_DENIED_HEADLINE = "The user denied hunks of proposal {id}. They were not written"
-_HUNKS_REOPENED_HEADLINE = (
-    "The user took back the denial of hunks of proposal {id}. They await the user's decision again"
-)
-
-
+_HUNK_HEADLINES = {
+    DecisionKind.DENIED: "The user denied hunks of proposal {id}. They were not written",
+    DecisionKind.REOPENED: "The user took back the denial of hunks of proposal {id}. They await the user's decision "
+    "again",
+}
 _ON_DISK_HEADLINES = {
     DecisionKind.APPROVED: "The user keeps what proposal {id} shows of the files on disk. They are as they were",
     DecisionKind.PARTLY_APPROVED: "The user keeps a part of what proposal {id} shows of the files on disk",
@@ -74,14 +73,9 @@ _ON_DISK_HEADLINES = {
 
 
 def _headline(decided: ProposalDecided) -> str:
-    if decided.on_disk and (template := _ON_DISK_HEADLINES.get(decided.decision)):
-        files = f": {format_file_stats(decided.files)}" if decided.files else ""
-        return f"{template.replace('{id}', decided.proposal)}{files}."
-    headline = _HEADLINES[decided.decision]
-    if decided.decision is DecisionKind.DENIED and decided.hunks:
-        headline = _HUNKS_DENIED_HEADLINE
-    if decided.decision is DecisionKind.REOPENED and decided.hunks:
-        headline = _HUNKS_REOPENED_HEADLINE
+    on_disk = _ON_DISK_HEADLINES.get(decided.decision) if decided.on_disk else None
+    of_hunks = _HUNK_HEADLINES.get(decided.decision) if decided.hunks else None
+    headline = on_disk or of_hunks or _HEADLINES[decided.decision]
     files = f": {format_file_stats(decided.files)}" if decided.files else ""
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 

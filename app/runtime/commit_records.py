@@ -86,7 +86,11 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
         raw = borrowed.run_query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
         decisions_by_path = _find_decisions(runtime, borrowed, parse_raw_diff(raw))
     latest = {step.entry.proposal: step.entry for steps in decisions_by_path.values() for step in steps}
-    lines = [line for _, entry in sorted(latest.items(), key=_proposal_number) for line in make_trailers(entry)]
+    lines = [
+        line
+        for _, entry in sorted(latest.items(), key=lambda item: int(item[0][1:]))
+        for line in make_trailers(entry)
+    ]
     # Assisted-by lines come first; each line only once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
 
@@ -338,10 +342,6 @@ def _find_decisions(
             if steps:
                 decisions_by_path[pair.path] = steps
     return decisions_by_path
-
-
-def _proposal_number(item: tuple[str, DecisionRecordEntry]) -> int:
-    return int(item[0][1:])
 
 
 def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, Any]:

@@ -468,7 +468,7 @@ def open_workspace(
             from app.config.settings import ConfigError
 
             raise ConfigError(f"{misplaced} is not read there; move it to {dirs.config_file}.")
-        if os.path.lexists(dirs.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
+        if runtime._has_configuration_file():
             # Report errors in the files now, whether or not this command needs the configuration.
             _ = runtime.configuration
     except OSError as error:

@@ -148,7 +148,7 @@ class CapturedEditStore:
         Raises:
             ReadingBudgetExceeded: more lines wait unread.
         """
-        rows = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
+        rows = [(*file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:
             closed_turn = connection.execute(_SELECT_CLOSED_TURNS, (self._workspace, *turn[:3])).fetchone()
             captured_texts = (
@@ -169,7 +169,7 @@ class CapturedEditStore:
             connection.executemany(
                 "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (workspace, proposal, path)"
                 " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
-                [(workspace, turn.proposal, *rest) for workspace, *rest in rows],
+                [(self._workspace, turn.proposal, *row) for row in rows],
             )
             self._prune(connection)
         self._signal.send()

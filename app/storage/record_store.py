@@ -413,8 +413,7 @@ class RecordTableChecker:
             digest = hash_decision_event(event)
             return event, next((entry for entry in entries if entry.event == digest), entries[-1])
         if not self._is_chain_broken:
-            decision_text = f"{event.decision.replace('_', ' ')} of {event.proposal}"
-            yield f"{row_name} tells of a decision that the record does not have: {decision_text}."
+            yield f"{row_name} tells of a decision that the record does not have: {_describe_decision(event)}."
         return None
 
     def _compare_event(
@@ -444,7 +443,7 @@ class RecordTableChecker:
             described.add(key)
         for key, entry in self._entries_by_decision.items():
             if key not in described and not self._is_chain_broken:
-                yield f"What is kept of the decision {entry.decision.replace('_', ' ')} of {entry.proposal} is gone."
+                yield f"What is kept of the decision {_describe_decision(entry)} is gone."
 
     def _compare_proposals(self) -> Iterator[str]:
         """Yield proposals that differ from the record; decided ones may be missing, since pruning deletes them."""
@@ -520,8 +519,8 @@ def _decision_key(proposal: str, count: int, time: float) -> _DecisionKey:
     return proposal, count, 0.0 if count else time
 
 
-def _describe_decision(event: SessionEventRecordEntry) -> str:
-    return f"{event.decision.replace('_', ' ')} of {event.proposal}"
+def _describe_decision(decided: ProposalDecided | SessionEventRecordEntry | DecisionRecordEntry) -> str:
+    return f"{decided.decision.replace('_', ' ')} of {decided.proposal}"
 
 
 def _describe_state(proposal: Proposal) -> str:

@@ -253,18 +253,17 @@ def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rul
     return rules
 
 
-def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
+def ignore_rules_for_folder(root: Path, folder: str) -> Rules:
     """Return the rules that apply in a folder of the workspace.
 
     Args:
         folder: Relative to the workspace; empty for the root.
-        names: Names of the ignore files to read.
     """
-    rules = _read_folder_rules(root, 0, names=names) + ignore_rules_above(root, names)
+    rules = _read_folder_rules(root, 0) + ignore_rules_above(root)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
         path = "/".join(parts[: depth + 1])
-        rules = _read_folder_rules(root / path, len(path) + 1, names=names) + rules
+        rules = _read_folder_rules(root / path, len(path) + 1) + rules
     return rules
 
 

@@ -346,6 +346,7 @@ _IMPORTED_FIELDS = (
     "refusal",
     "tool_call_id",
 )
+_CALL_FIELDS = ("id", "type", "function")
 _UNKNOWN_FORMAT = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "
     "list of messages"
@@ -517,12 +518,11 @@ def _limit_messages(path: Path, messages: list[dict[str, Any]], repairs: Counter
             )
             repairs["tool results that were cut"] += 1
         if isinstance(calls := imported.get("tool_calls"), list):
-            imported["tool_calls"] = [_trim_call(call) for call in calls if isinstance(call, Mapping)]
+            mappings = [call for call in calls if isinstance(call, Mapping)]
+            imported["tool_calls"] = [
+                {name: call[name] for name in _CALL_FIELDS if name in call} for call in mappings
+            ]
         characters_left -= len(json.dumps(imported, ensure_ascii=False))
         if characters_left < 0:
             raise TranscriptError(f"{path} holds more than {_MAX_TEXT_CHARACTERS:,} characters of conversation.")
         yield imported
-
-
-def _trim_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: call[name] for name in ("id", "type", "function") if name in call}

@@ -50,26 +50,17 @@ _TILE_SIDE, _TILES_MAX_SIDE, _TILES_SHORT_SIDE, _BASE_TOKENS, _TOKENS_PER_TILE =
 
 def estimate_image_tokens(width: int, height: int) -> int:
     """Return the tokens of an image of this size in pixels: the largest count among common models."""
-    return max(
-        _count_claude_tokens(width, height),
-        _count_gpt_patch_tokens(width, height),
-        _count_gpt_tile_tokens(width, height),
-    )
-
-
-def _count_claude_tokens(width: int, height: int) -> int:
     scale = min(1.0, _CLAUDE_SIDE / max(width, height))
-    return min(_CLAUDE_MAX_PATCHES, ceil(width * scale / _CLAUDE_PATCH) * ceil(height * scale / _CLAUDE_PATCH))
-
-
-def _count_gpt_patch_tokens(width: int, height: int) -> int:
-    return ceil(min(_GPT_MAX_PATCHES, ceil(width / _GPT_PATCH) * ceil(height / _GPT_PATCH)) * _GPT_FACTOR)
-
-
-def _count_gpt_tile_tokens(width: int, height: int) -> int:
+    claude_patches = ceil(width * scale / _CLAUDE_PATCH) * ceil(height * scale / _CLAUDE_PATCH)
+    gpt_patches = ceil(width / _GPT_PATCH) * ceil(height / _GPT_PATCH)
     scale = min(1.0, _TILES_MAX_SIDE / max(width, height))
     scale = min(scale, _TILES_SHORT_SIDE / min(width, height))
-    return _BASE_TOKENS + _TOKENS_PER_TILE * ceil(width * scale / _TILE_SIDE) * ceil(height * scale / _TILE_SIDE)
+    gpt_tiles = ceil(width * scale / _TILE_SIDE) * ceil(height * scale / _TILE_SIDE)
+    return max(
+        min(_CLAUDE_MAX_PATCHES, claude_patches),
+        ceil(min(_GPT_MAX_PATCHES, gpt_patches) * _GPT_FACTOR),
+        _BASE_TOKENS + _TOKENS_PER_TILE * gpt_tiles,
+    )
 
 
 BYTES_PER_TOKEN = 3.6
@@ -361,12 +352,10 @@ def _plan_images(events: Sequence[Event], costs: _EventCosts, budget: ContextBud
 
 def _last_response_position(events: Sequence[Event]) -> int:
     """Return the position of the last response: the model has seen everything before it."""
-    answers = (position for position in range(len(events) - 1, -1, -1) if _is_response(events[position]))
-    return next(answers, 0)
-
-
-def _is_response(event: Event) -> bool:
-    return isinstance(event, AssistantMessage) and event.state != "discarded"
+    for position in range(len(events) - 1, -1, -1):
+        if isinstance(event := events[position], AssistantMessage) and event.state != "discarded":
+            return position
+    return 0
 
 
 def _plan_pruning(events: Sequence[Event], costs: _EventCosts, budget: ContextBudget) -> PruneStep | None:

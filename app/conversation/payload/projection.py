@@ -190,7 +190,9 @@ class RequestItemBuilder:
     def add_response(self, response: ModelResponse) -> None:
         """Add a response of the model with the results of its calls."""
         self._place_waiting_notes()
-        self._ensure_user_first()
+        if not self._last_role and self._profile.mid_system != "inline":
+            # Without system messages in the conversation, the model's message may not be the first there.
+            self._open_user_draft(merge=True).notes.append(NO_BEGINNING)
         if not response.records:
             self._add_assistant_text(response.text, response)
             return
@@ -212,12 +214,6 @@ class RequestItemBuilder:
                 self._add_assistant_text(BRIDGE)
             self._open_user_draft(merge=True).notes += self._waiting_notes
         self._waiting_notes.clear()
-
-    def _ensure_user_first(self) -> None:
-        """Insert a user message at the start if the endpoint allows no system messages in the conversation: the
-        model's message may not be the first there."""
-        if not self._last_role and self._profile.mid_system != "inline":
-            self._open_user_draft(merge=True).notes.append(NO_BEGINNING)
 
     def _open_user_draft(self, *, merge: bool) -> _UserMessageDraft:
         if self._user_draft is None or not merge:
