@@ -34,10 +34,9 @@ class UpdateBuffer:
 
     def __init__(self, wake_reader: Callable[[], bool]) -> None:
         self._wake_reader = wake_reader
-        self._is_reader_awake = False
         self._is_paused = False
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._reader_asleep = asyncio.Event()
+        self._reader_asleep.set()
         self._updates: list[Update] = []
         self._merged_updates: deque[Update] = deque()
         """Merged updates that are not shown yet."""
@@ -45,7 +44,7 @@ class UpdateBuffer:
     def put(self, update: "Update") -> None:
         """Add an update; wake the screen if it is not awake."""
         self._updates.append(update)
-        if not self._is_reader_awake:
+        if self._reader_asleep.is_set():
             self._wake_screen()
 
     def take_updates(self) -> "Iterator[Update]":
@@ -80,19 +79,17 @@ class UpdateBuffer:
         if self._merged_updates or self._updates:
             asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._wake_screen)
         else:
-            self._is_reader_awake = False
-            self._idle.set()
+            self._reader_asleep.set()
 
     def _wake_screen(self) -> None:
-        self._is_reader_awake = self._wake_reader()
-        if self._is_reader_awake:
-            self._idle.clear()
+        if self._wake_reader():
+            self._reader_asleep.clear()
         else:
-            self._idle.set()
+            self._reader_asleep.set()
 
     async def wait_until_empty(self) -> None:
         """Return once every update is shown, or the screen no longer processes updates."""
-        await self._idle.wait()
+        await self._reader_asleep.wait()
 
 
 class ClosedSession(NamedTuple):

@@ -491,23 +491,21 @@ class CommandRunner:
     async def _worktree(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_worktree
 
-        paths = slash_commands.split_shell_words(argument)
-        everything = "--all" in paths
-        paths = [path for path in paths if path != "--all"]
-        staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
+        words = slash_commands.split_shell_words(argument)
+        paths = [word for word in words if word != "--all"]
+        staging = partial(stage_worktree, self._runtime, paths, "", everything="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _from(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_commits
 
-        arguments = slash_commands.split_shell_words(argument)
-        everything = "--all" in arguments
-        arguments = [word for word in arguments if word != "--all"]
+        words = slash_commands.split_shell_words(argument)
+        arguments = [word for word in words if word != "--all"]
         if len(arguments) not in (1, 2):
             raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['from'])}.")
         if len(arguments) == 2 or "://" in arguments[0]:
             self._app_context.notify(f"Fetching {' '.join(arguments)}…")
-        staging = partial(stage_commits, self._runtime, arguments, everything=everything)
+        staging = partial(stage_commits, self._runtime, arguments, everything="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _report_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
@@ -560,6 +558,4 @@ class CommandRunner:
 
 def _find_free_path(path: Path) -> Path:
     """Return the file name, with the time of day added if the file exists."""
-    if not path.exists():
-        return path
-    return path.with_stem(f"{path.stem}-{time.strftime('%H%M%S')}")
+    return path.with_stem(f"{path.stem}-{time.strftime('%H%M%S')}") if path.exists() else path
