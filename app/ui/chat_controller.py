@@ -35,7 +35,8 @@ def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
 
 
 _MODEL_FOLLOWS_HINT = (
-    "This session runs in another window. Here you can watch it and decide; /fork goes on with a copy."
+    "This session is open in another window, where it runs. Here you can watch it and decide; "
+    "/fork goes on with a copy."
 )
 
 

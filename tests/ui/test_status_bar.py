@@ -100,7 +100,7 @@ async def test_the_todo_list_unfolds_and_each_session_has_its_own(tmp_path: Path
     async with running(tmp_path, server) as run:
         bar = run.app.workbench.chat.todo_bar
         await run.command("todos")
-        await run.see("keeps no to-do list")
+        await run.see("There is no to-do list")
         await keep(run, server, todos("completed", "in_progress", "pending"))
         await run.see("To do 1/3", "Step 2")
         assert bar.size.height == 1
