@@ -98,7 +98,7 @@ class WorkStopwatch:
         return ask_and_measure
 
 
-class CallRecorder:
+class CallEventWriter:
     """Writes the events of a batch of tool calls to the log, in order."""
 
     def __init__(self, log: EventLog) -> None:
@@ -154,7 +154,7 @@ class _BatchState:
 
     draft: "Draft"
     gate: Gate
-    recorder: CallRecorder
+    recorder: CallEventWriter
     budget: TurnBudget
     edit_results: list[ToolResult] = field(default_factory=list)
     """Results of edits; recorded together with their proposal."""
@@ -265,7 +265,10 @@ class Executor:
             return
         answers = self._answerable_denials()
         batch = _BatchState(
-            await asyncio.to_thread(self._service.new_draft, self._session_id), gate, CallRecorder(self._log), budget
+            await asyncio.to_thread(self._service.new_draft, self._session_id),
+            gate,
+            CallEventWriter(self._log),
+            budget,
         )
         try:
             for call in message.calls:

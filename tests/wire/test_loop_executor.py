@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.executor import CallRecorder, Executor
+from app.agent.executor import CallEventWriter, Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.limits import SessionLimits, TurnBudget, UsageMeter
 from app.agent.updates import CommandOutput, EventRecorded, PermissionRequested
@@ -291,7 +291,7 @@ class FailingSink(CountingSink):
 async def test_an_event_that_could_not_be_stored_is_stored_with_the_next() -> None:
     sink = FailingSink()
     log = EventLog(sink)
-    recorder = CallRecorder(log)
+    recorder = CallEventWriter(log)
     for call in ("c1.0", "c1.1"):
         await recorder.write_soon(ToolStarted(call=call))
     await until(lambda: sink.failed, "the write that fails")

@@ -224,7 +224,7 @@ class History:
     """Ids of results whose texts are left out."""
 
 
-def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) -> History:
+def fold_history(events: Sequence[Event], ids: WireIds, kept_characters: int) -> History:
     """Fold a log into the history to send; accepts any sequence of events, takes linear time.
 
     Args:
@@ -253,7 +253,7 @@ class HistoryReader:
 
     Args:
         marks: what the compactions and prunings of the whole log leave out.
-        kept_characters: the same as for `read_history`.
+        kept_characters: the same as for `fold_history`.
         earlier: facts about the events before the first one, if that is not the first of the log; the first one must
             come after the cut.
     """

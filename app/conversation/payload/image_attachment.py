@@ -41,13 +41,13 @@ def attach_history_images(
     Returns:
         The items, and the sent images in order.
     """
-    image_reasons = find_unsent_reasons(collect_history_images(items), profile, contents)
+    image_reasons = pair_images_with_unsent_reasons(collect_history_images(items), profile, contents)
     return attach_images_or_reasons(items, image_reasons, contents), tuple(
         image for image, reason in image_reasons if not reason
     )
 
 
-def find_unsent_reasons(
+def pair_images_with_unsent_reasons(
     history_images: Sequence["HistoryImage"], profile: EndpointProfile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""

@@ -22,7 +22,7 @@ from app.conversation.payload.history import (
     ModelResponse,
     ProgramNote,
     UserHistoryItem,
-    read_history,
+    fold_history,
     read_omissions,
 )
 from app.conversation.payload.image_attachment import (
@@ -30,7 +30,7 @@ from app.conversation.payload.image_attachment import (
     attach_history_images,
     attach_images_or_reasons,
     collect_history_images,
-    find_unsent_reasons,
+    pair_images_with_unsent_reasons,
 )
 from app.conversation.payload.tool_calls import (
     CallRecord,
@@ -323,7 +323,7 @@ def project(events: Sequence[Event], profile: EndpointProfile, inputs: PayloadIn
     """
     wire = wire_for(profile)
     original_profile, profile = profile, wire.adapt_profile(profile)
-    history = read_history(events, WireIds(profile.tool_id), _max_kept_characters(profile))
+    history = fold_history(events, WireIds(profile.tool_id), _max_kept_characters(profile))
     if inputs.side_request is not None:
         history = _append_side_request(history, inputs.side_request)
     history_items, images = attach_history_images(history.items, profile, inputs.images)
@@ -415,7 +415,7 @@ class CachedProjection:
         if inputs.side_request is not None:
             history = _append_side_request(history, inputs.side_request)
         history_images = prefix.history_images + collect_history_images(history.items)
-        image_reasons = find_unsent_reasons(history_images, profile, inputs.images)
+        image_reasons = pair_images_with_unsent_reasons(history_images, profile, inputs.images)
         if reader.changed_earlier or image_reasons[: len(prefix.image_reasons)] != prefix.image_reasons:
             return None
         builder, writer = prefix.builder.fork(), prefix.writer.fork()

@@ -19,7 +19,7 @@ from app.doors.hook.hook_messages import (
     HookCall,
 )
 from app.doors.hook.transcripts import find_claude_attachments
-from app.storage.captured_edit_store import AgentRead
+from app.storage.captured_edit_store import AgentReadNote
 from app.text.line_hash import pack_line_hashes
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -39,13 +39,13 @@ _FOUND_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
 """A line of a search result: `a.py:12:text`, a context line `a.py-13-text`, a count `a.py:2`, or `L12: text`."""
 
 
-def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentRead]:
+def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentReadNote]:
     """Return the reads that a call of the hook shows; none for an agent whose reads are not recorded."""
     agent = find_agent(call.agent)
     if not agent.reads:
         return []
     if call.event in SESSION_START_EVENTS:
-        return [AgentRead("start")] if call.source in ("startup", "clear") else []
+        return [AgentReadNote("start")] if call.source in ("startup", "clear") else []
     if call.event in BEFORE_PROMPT_EVENTS:
         return list(_prompt_reads(call.prompt_text))
     if call.event in AFTER_TOOL_EVENTS:
@@ -61,27 +61,27 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentRead]:
     return [_unseen(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
-def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentRead]:
+def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentReadNote]:
     """Return those of the files that the agent's program has attached to the conversation."""
     if call.agent != "claude":
         return []
-    return [AgentRead("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
+    return [AgentReadNote("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
 
 
-def _unseen(words: str) -> AgentRead:
-    return AgentRead("unseen", words=words)
+def _unseen(words: str) -> AgentReadNote:
+    return AgentReadNote("unseen", words=words)
 
 
-def _prompt_reads(text: str) -> Iterator[AgentRead]:
+def _prompt_reads(text: str) -> Iterator[AgentReadNote]:
     kept = text[:_LONGEST_PROMPT].encode("utf-8", "replace").decode("utf-8")
-    yield AgentRead("prompt", words=kept)
+    yield AgentReadNote("prompt", words=kept)
     if len(text) > _LONGEST_PROMPT:
         yield _unseen("a prompt was too long to be kept.")
     if text.startswith(("/", "!")):
         yield _unseen("a command of yours may have shown it files.")
 
 
-def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
+def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
     named = call.arguments.get("file_path")
     if not isinstance(named, str) or not named:
         yield _unseen(f"signoff does not understand this call of {call.tool}.")
@@ -95,10 +95,10 @@ def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
     shown = lines[first - 1 : last]
     words = f"{len(lines)} lines" if len(shown) == len(lines) else f"lines {first}-{last} of {len(lines)}"
     hashes = pack_line_hashes(shown) if sum(map(len, shown)) <= _LONGEST_READ else b""
-    yield AgentRead("read", path, words, sha256(data).hexdigest(), hashes)
+    yield AgentReadNote("read", path, words, sha256(data).hexdigest(), hashes)
 
 
-def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
+def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
     given = call.arguments.get("path") or call.arguments.get("dir_path") or ""
     searched = str(given) if str(given).startswith("/") else f"{call.folder}/{given}".rstrip("/")
     found = _matches(call.result, searched)
@@ -113,7 +113,7 @@ def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
             return
         for folder in (searched, call.folder):
             if file := _readable(workspace, folder, named):
-                yield AgentRead("found", file[0], name, sha256(file[1]).hexdigest(), pack_line_hashes(lines))
+                yield AgentReadNote("found", file[0], name, sha256(file[1]).hexdigest(), pack_line_hashes(lines))
                 break
 
 
