@@ -154,11 +154,11 @@ def plan_approval(
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
-            approved = change.model_copy(
-                update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
-            )
-            is_as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
-            return approved if is_as_shown else make_fully_decided_change(contents, approved, hunks, number)
+            update = {"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
+            approved = change.model_copy(update=update)
+            if is_same_version(start, change.base) and is_same_version(result, change.result):
+                return approved
+            return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
         remaining = replace_versions(change, chosen, change.result, "", rebased=False)
         return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
@@ -172,14 +172,8 @@ def plan_denial(
 
     def deny_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
-        outcome.files.append(
-            FileStat(
-                path=change.path,
-                op=change.op,
-                added=sum(hunk.new_count for hunk in denied),
-                removed=sum(hunk.old_count for hunk in denied),
-            )
-        )
+        added, removed = sum(hunk.new_count for hunk in denied), sum(hunk.old_count for hunk in denied)
+        outcome.files.append(FileStat(path=change.path, op=change.op, added=added, removed=removed))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
@@ -188,15 +182,10 @@ def plan_denial(
             remaining = replace_versions(change, change.base, result, change.old_path, denied=denied_hunks)
             return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
-            approved = change.model_copy(
-                update={
-                    "base": starts.get(change.path, change.base),
-                    "result": change.base,
-                    "state": HunkState.APPLIED,
-                    "conflicts": (),
-                }
-            )
-            return make_fully_decided_change(contents, approved, hunks, number)
+            start = starts.get(change.path, change.base)
+            versions = {"base": start, "result": change.base, "conflicts": ()}
+            approved = change.model_copy(update={**versions, "state": HunkState.APPLIED, "hunks": hunks})
+            return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
         denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, change.result, choice))
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": denied_hunks}
         return change.model_copy(update=update)
@@ -338,13 +327,6 @@ def _count_file_lines(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )
     return counted.stat
-
-
-def make_fully_decided_change(
-    contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], number: int
-) -> FileChange:
-    """Return a change with nothing pending, from the file's first content to its present one."""
-    return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 
 def _read_quotable(filesystem: Filesystem, change: FileChange) -> Document | None:

@@ -7,13 +7,12 @@ from app.proposals.decide.decision_outcomes import (
     DecisionScope,
     apply_hunks,
     decide_each_file,
-    make_fully_decided_change,
     pending_hunks,
 )
 from app.proposals.files.file_changes import (
-    count_lines,
     decide_hunks,
     make_file_change,
+    make_file_stat,
     next_hunk_number,
     recompute_hunks,
     replace_versions,
@@ -93,7 +92,9 @@ def reopen_approved(
         if not change.has_applied_part or change.path not in after:
             return None
         old_path = moved_from.get(change.path, "")
-        base = add_version_size(contents, after[old_path or change.path])
+        base = after[old_path or change.path]
+        # The journal stores no sizes.
+        base = base and make_file_version(contents.get(base), base.mode)
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.state is HunkState.APPLIED)
         return replace_versions(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
@@ -215,14 +216,8 @@ def _separate_renames(
         if removal is None or creation is None:
             continue
         rest = [step for step in rest if step is not removal and step is not creation]
-        added, removed = count_lines(contents, removal.before, creation.after)
-        stats.append(FileStat(path=change.path, op=FileOperation.RENAME, added=added, removed=removed))
+        stats.append(make_file_stat(contents, change.path, removal.before, creation.after, FileOperation.RENAME))
     return stats, rest
-
-
-def add_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
-    """Return the version with its size, which the journal does not store."""
-    return None if version is None else make_file_version(contents.get(version), version.mode)
 
 
 def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
@@ -233,10 +228,11 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
         kept = change.result if covers else apply_hunks(contents, change, choice.hunks)
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _new_decision(proposal, change, choice, kept))}
-        outcome.files.append(_count_file_lines(contents, change, change.base, kept))
+        outcome.files.append(make_file_stat(contents, change.path, change.base, kept, change.op))
         if covers:
             approved = {"base": _base_before_decisions(change), "state": HunkState.APPLIED}
-            return make_fully_decided_change(contents, change.model_copy(update=update | approved), hunks, number)
+            decided = change.model_copy(update=update | approved)
+            return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
         # From now on, the rest is compared with a base that includes the kept part.
         changed = replace_versions(change, kept, change.result, "", **update)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
@@ -254,7 +250,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
             outcome.transitions += _revert_transitions(change, path, result)
-        outcome.files.append(_count_file_lines(contents, change, result, change.result))
+        outcome.files.append(make_file_stat(contents, change.path, result, change.result, change.op))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.DENIED, choice.hunks)
         update = {
             "hunks": hunks,
@@ -265,7 +261,8 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
-            return make_fully_decided_change(contents, change.model_copy(update=update | approved), hunks, number)
+            decided = change.model_copy(update=update | approved)
+            return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
     return decide_each_file(proposal, choice, revert_file)
@@ -314,13 +311,6 @@ def _base_before_decisions(change: FileChange) -> FileVersion | None:
             break
         version = part.base
     return version
-
-
-def _count_file_lines(
-    contents: ContentStore, change: FileChange, before: FileVersion | None, after: FileVersion | None
-) -> FileStat:
-    added, removed = count_lines(contents, before, after)
-    return FileStat(path=change.path, op=change.op, added=added, removed=removed)
 
 
 def _revert_transitions(change: FileChange, path: str, result: FileVersion | None) -> list[PathTransition]:

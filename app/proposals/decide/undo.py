@@ -31,7 +31,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
-from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+from app.proposals.values.proposal_store import JournalRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +145,12 @@ def _file_versions(record: JournalRecord) -> Iterator[tuple[str, str, FileVersio
     targets = {entry.new_path: entry for entry in record.entries if entry.new_path}
     by_path = {entry.path: entry for entry in record.entries}
     for entry in record.entries:
+        before = _version(entry.before, entry.before_mode)
         if entry.new_path and entry.new_path in by_path:
-            yield entry.path, entry.new_path, _before(entry), _after(by_path[entry.new_path])
+            after = by_path[entry.new_path]
+            yield entry.path, entry.new_path, before, _version(after.after, after.after_mode)
         elif not (entry.path in targets and entry.before is None):
-            yield entry.path, entry.path, _before(entry), _after(entry)
-
-
-def _before(entry: JournalEntry) -> FileVersion | None:
-    return _version(entry.before, entry.before_mode)
-
-
-def _after(entry: JournalEntry) -> FileVersion | None:
-    return _version(entry.after, entry.after_mode)
+            yield entry.path, entry.path, before, _version(entry.after, entry.after_mode)
 
 
 def _version(sha256: str | None, mode: int | None) -> FileVersion | None:

@@ -13,6 +13,7 @@ from app.proposals.text.hunks import (
     set_state_of_pending_hunks,
     split_document_lines,
 )
+from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
 
@@ -127,6 +128,14 @@ def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVe
         return 0, 0
     changes = contents.line_changes(base, result)
     return sum(change.added for change in changes), sum(change.removed for change in changes)
+
+
+def make_file_stat(
+    contents: ContentStore, path: str, base: FileVersion | None, result: FileVersion | None, op: str = ""
+) -> FileStat:
+    """Return the counted lines from one version of a file to another; the operation is found if it is not given."""
+    added, removed = count_lines(contents, base, result)
+    return FileStat(path=path, op=op or file_operation("", base, result), added=added, removed=removed)
 
 
 def describe_file_attributes(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:

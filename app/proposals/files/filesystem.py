@@ -105,7 +105,9 @@ _MAX_KEPT_BYTES = 20 * 1024 * 1024
 OPEN_FOLDERS = 128
 """Maximum folders kept open while applying; a process may usually have 1,024 descriptors, on macOS 256."""
 
-Kind = Literal["file", "link", "folder", "other", "missing"]
+NodeKind = Literal["file", "link", "folder", "other"]
+Kind = Literal[NodeKind, "missing"]
+_KINDS: dict[int, NodeKind] = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "folder"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class DiskFile:
 class FileNode:
     """A file, folder, link or other node, as `stat` describes it."""
 
-    kind: Literal["file", "link", "folder", "other"]
+    kind: NodeKind
     identity: FileIdentity
     size: int
     modified_ns: int
@@ -276,7 +278,9 @@ class PosixFilesystem:
                 return None
             raise
         mode = stat.S_IMODE(facts.st_mode)
-        return FileNode(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
+        return FileNode(
+            _KINDS.get(stat.S_IFMT(facts.st_mode), "other"), _identity(facts), facts.st_size, facts.st_mtime_ns, mode
+        )
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
         """Return the file or link, None if there is none; raise OSError (EFBIG), unread, over a limit."""
@@ -433,14 +437,6 @@ class PosixFilesystem:
                             os.setxattr(descriptor, name, os.getxattr(source, name))
         finally:
             os.close(source)
-
-
-def _kind(mode: int) -> Literal["file", "link", "folder", "other"]:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISLNK(mode):
-        return "link"
-    return "folder" if stat.S_ISDIR(mode) else "other"
 
 
 def _read_link(name: str, folder: int) -> DiskFile | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from app.proposals.files.file_changes import count_lines, file_operation
+from app.proposals.files.file_changes import make_file_stat
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, read_pending_files
 from app.proposals.locate.edit_script import encode_new_content
@@ -411,16 +411,13 @@ class Draft:
                     # A write through a symlink replaces it by a regular file.
                     file.mode = after.mode if after else default_file_mode()
                 file.data = after.data if after else None
-                added, removed = count_lines(self._contents, old, new)
-                stats[change.path] = FileStat(
-                    path=change.path, op=file_operation("", old, new), added=added, removed=removed
-                )
+                stats[change.path] = make_file_stat(self._contents, change.path, old, new)
             for path, source in renamed_paths(changes).items():
                 if self.changed_paths[path].base is None and self.changed_paths[source].data is None:
                     self.changed_paths[path].source = self.changed_paths[source].source or source
                     del stats[source]
-                    added, removed = count_lines(self._contents, versions[source][0], versions[path][1])
-                    stats[path] = FileStat(path=path, op=FileOperation.RENAME, added=added, removed=removed)
+                    old, new = versions[source][0], versions[path][1]
+                    stats[path] = make_file_stat(self._contents, path, old, new, FileOperation.RENAME)
             return EditReport(tuple(stats.values()), "", "")
 
     def undo_add_changes(self) -> None:
@@ -468,9 +465,9 @@ class Draft:
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
                 self._contents.cache_content(version.sha256, content)
-        added, removed = count_lines(self._contents, base, result)
-        stat = FileStat(path=path, op=file_operation("", base, result), added=added, removed=removed)
-        return EditReport((stat,), _describe_edit(path, result, matches, notes), f"{path} +{added} -{removed}")
+        stat = make_file_stat(self._contents, path, base, result)
+        summary = f"{path} +{stat.added} -{stat.removed}"
+        return EditReport((stat,), _describe_edit(path, result, matches, notes), summary)
 
     def _resolve(self, path: str) -> tuple[str, list[str]]:
         """Return the real path of a file to change, and a note if a link leads there."""

@@ -7,6 +7,8 @@ any choice of parts gives a text that the review has shown.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from app.proposals.files.file_changes import next_hunk_number
 from app.proposals.files.overlay import ContentStore
@@ -83,18 +85,12 @@ def split_hunks(
 def _split_hunk(base: Document, result: Document, hunk: Hunk, selected: SelectedLines) -> Iterator[tuple[Hunk, bool]]:
     """Yield the pieces of a hunk in order, and whether each was selected."""
     old_at, new_at = hunk.old_start, hunk.new_start
-    lines_in_order = list(_ordered_lines(base, result, hunk, selected))
-    first = 0
-    while first < len(lines_in_order):
-        is_selected = lines_in_order[first][1]
-        end = first
-        while end < len(lines_in_order) and lines_in_order[end][1] is is_selected:
-            end += 1
-        removed = sum(is_old for is_old, _ in lines_in_order[first:end])
-        added = end - first - removed
+    for is_selected, lines in groupby(_ordered_lines(base, result, hunk, selected), key=itemgetter(1)):
+        kinds = [is_old for is_old, _ in lines]
+        removed, added = kinds.count(True), kinds.count(False)
         place = {"old_start": old_at, "old_count": removed, "new_start": new_at, "new_count": added}
         yield hunk.model_copy(update={**place, "part_of": hunk.part_of or hunk.id}), is_selected
-        old_at, new_at, first = old_at + removed, new_at + added, end
+        old_at, new_at = old_at + removed, new_at + added
 
 
 def _ordered_lines(
