@@ -302,16 +302,15 @@ class Overlay:
         present = pending.keys() - deleted
         return sorted(({*list_files_below(self.filesystem, folder)} - deleted) | present)
 
-    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
-        """Return the paths that the pending changes add to the disk, and those that they remove."""
-        added, removed = set(), set()
-        for path, entry in self.pending.all().items():
-            on_disk = self.filesystem.kind(path) in ("file", "link")
-            if entry.version is not None and not on_disk:
-                added.add(path)
-            elif entry.version is None and on_disk:
-                removed.add(path)
-        return added, removed
+    def added_and_removed_paths(self, changed: dict[str, bool] | None = None) -> tuple[set[str], set[str]]:
+        """Return the paths that the pending changes add to the disk, and those that they remove.
+
+        `changed` has further changed paths, with whether they exist then.
+        """
+        exists = {path: entry.version is not None for path, entry in self.pending.all().items()} | (changed or {})
+        on_disk = {path for path in exists if self.filesystem.kind(path) in ("file", "link")}
+        present = {path for path, is_present in exists.items() if is_present}
+        return present - on_disk, on_disk - present
 
 
 def is_same_version(one: FileVersion | None, other: FileVersion | None) -> bool:

@@ -265,28 +265,14 @@ class Draft:
     def touched_paths(self) -> set[str]:
         """Return the files that pending edits or this draft have changed."""
         with self._lock:
-            paths = self._overlay().touched_paths()
-            for path, file in self.changed_paths.items():
-                if file.data is None:
-                    paths.discard(path)
-                else:
-                    paths.add(path)
-            return paths
+            deleted = {path for path, file in self.changed_paths.items() if file.data is None}
+            return (self._overlay().touched_paths() | self.changed_paths.keys()) - deleted
 
     def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Return the paths that pending edits and this draft add to the disk, and those that they remove."""
         with self._lock:
-            overlay = self._overlay()
-            added, removed = overlay.added_and_removed_paths()
-            for path, file in self.changed_paths.items():
-                on_disk = overlay.filesystem.kind(path) in ("file", "link")
-                added.discard(path)
-                removed.discard(path)
-                if file.data is None and on_disk:
-                    removed.add(path)
-                elif file.data is not None and not on_disk:
-                    added.add(path)
-            return added, removed
+            changed = {path: file.data is not None for path, file in self.changed_paths.items()}
+            return self._overlay().added_and_removed_paths(changed)
 
     def edit(self, path: str, replacements: Sequence[TextReplacement], version: str = "") -> EditReport:
         """Replace parts of a file.

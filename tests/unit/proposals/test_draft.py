@@ -178,7 +178,7 @@ def test_inexact_match_is_explained_once_to_model_and_user(
         (lambda draft: draft.delete("none.txt"), "does not exist"),
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
-        (lambda draft: draft.apply_patch(draft.parse_patch("no patch")), "no patch"),
+        (lambda draft: draft.apply_patch(draft.parse_patch("no patch")), "not a patch"),
         (
             lambda draft: draft.edit("huge.txt", [TextReplacement("x", "y")]),
             "files over 20,971,520 bytes are not edited",
