@@ -5,7 +5,7 @@ endings or in a byte order mark is no conflict. The resolution is a whole text, 
 merged as text. This module writes nothing to disk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -52,7 +52,14 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )
+    return _replace_change(contents, proposal, change, edited)
+
+
+def _replace_change(contents: ContentStore, proposal: Proposal, change: FileChange, edited: FileChange) -> Proposal:
+    """Return the next revision with an edited change and its hunks; the same proposal if nothing is different."""
     edited = recompute_hunks(contents, edited, next_number=next_hunk_number(proposal.files))
+    if edited == change:
+        return proposal
     after = proposal.next_revision(edited if each is change else each for each in proposal.files)
     return add_risk_reasons(contents, after) if proposal.order else after
 
@@ -303,11 +310,7 @@ def resolve_conflict(
         already_applied=is_unchanged,
         stacked_on=overlay.pending_proposals_at(sides.source),
     )
-    after = recompute_hunks(overlay.contents, resolved, next_number=next_hunk_number(proposal.files))
-    if after == change:
-        return proposal
-    proposal = proposal.next_revision(after if each is change else each for each in proposal.files)
-    return add_risk_reasons(overlay.contents, proposal) if proposal.order else proposal
+    return _replace_change(overlay.contents, proposal, change, resolved)
 
 
 def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
@@ -398,19 +401,20 @@ def _make_conflict(
             labels.base,
             labels.proposed if unsaved else f"{labels.proposed}: {_describe_kind(sides.proposed, proposed)}",
         )
-        region = ConflictRegion(1, *(lines or () for lines in texts))
-        parts: tuple[tuple[str, ...] | ConflictRegion, ...] = (region,)
+        parts: Iterable[tuple[str, ...] | ConflictRegion] = [ConflictRegion(1, *(lines or () for lines in texts))]
         ends = unsaved.text.endswith("\n") if unsaved else proposed.has_final_newline
-        return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, True, labels, others)
-    old, ours, theirs = (lines or () for lines in texts)
-    has_base = sides.base is not None or unsaved is not None
-    parts = tuple(_merged_parts(old, ours, theirs) if has_base else _differing_parts(ours, theirs))
-    had_newline = (
-        (unsaved.original_text.endswith("\n") or not unsaved.original_text) if unsaved else base.has_final_newline
+    else:
+        old, ours, theirs = (lines or () for lines in texts)
+        has_base = sides.base is not None or unsaved is not None
+        parts = _merged_parts(old, ours, theirs) if has_base else _differing_parts(ours, theirs)
+        had_newline, wants_newline = base.has_final_newline, proposed.has_final_newline
+        if unsaved is not None:
+            had_newline = unsaved.original_text.endswith("\n") or not unsaved.original_text
+            wants_newline = unsaved.text.endswith("\n") or not unsaved.text
+        ends = wants_newline if has_base and had_newline == disk.has_final_newline else disk.has_final_newline
+    return FileConflict(
+        proposal.id, sides.change.path, reason, current, text, tuple(parts), ends, not mergeable, labels, others
     )
-    wants_newline = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.has_final_newline
-    ends = wants_newline if has_base and had_newline == disk.has_final_newline else disk.has_final_newline
-    return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, False, labels, others)
 
 
 def _text_lines(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:

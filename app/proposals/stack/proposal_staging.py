@@ -84,17 +84,10 @@ def stage_draft(
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
         summary = make_patch_summary(changes, without)
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
-    proposal = mark_taken_over_changes(proposal, old) if old else proposal
-    proposal = proposal.model_copy(
-        update={
-            "origin": draft.origin,
-            "ignored": tuple(draft.ignored),
-            "recipe": recipe,
-            "left_out": tuple(left_out),
-            "supersedes": old.id if old else "",
-            "version": old.version + 1 if old else 1,
-        }
-    )
+    proposal = proposal.model_copy(update={"recipe": recipe, "left_out": tuple(left_out)})
+    if old:
+        successor = {"supersedes": old.id, "version": old.version + 1}
+        proposal = mark_taken_over_changes(proposal, old).model_copy(update=successor)
     proposal = mark_hunks_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
     if staged and change_result_set(staged.files) == change_result_set(proposal.files):
         return staged
@@ -261,6 +254,8 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
         id=draft.ensure_proposal_id(),
         workspace=workspace,
         session=draft.session,
+        origin=draft.origin,
+        ignored=tuple(draft.ignored),
         created=time.time(),
         summary=text,
         files=changes,
