@@ -61,9 +61,7 @@ class TurnStatusLine(Widget):
         """The user wants to see the end of the transcript."""
 
     def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        local_time: Callable[[], datetime] = datetime.now,
+        self, clock: Callable[[], float] = time.monotonic, local_time: Callable[[], datetime] = datetime.now
     ) -> None:
         super().__init__()
         self._clock = clock

@@ -248,7 +248,8 @@ class Composer(Column):
     def action_send(self) -> None:
         """Accept the highlighted suggestion, or send the text."""
         choice = self.popup.highlighted_suggestion
-        if choice is not None and (self.popup.source != "command" or not self._is_complete_command(choice.value)):
+        is_complete = choice is not None and self.editor.text.strip() == f"/{choice.value}"
+        if choice is not None and (self.popup.source != "command" or not is_complete):
             self._accept_suggestion(choice, enter=True)
             return
         if self._searching_history:
@@ -279,9 +280,6 @@ class Composer(Column):
             or name in self._unlisted_commands
             or any(name == known for known, _ in self._commands)
         )
-
-    def _is_complete_command(self, name: str) -> bool:
-        return self.editor.text.strip() == f"/{name}"
 
     def _record_sent(self, text: str) -> None:
         if not self._history or self._history[-1] != text:

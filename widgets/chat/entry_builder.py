@@ -125,21 +125,14 @@ class EntryBuilder:
             case TextStreamed(text):
                 ended = self._end_reasoning()
                 self._answer_text += text
-                self._streamed_keys[self._key_in_response("answer")] = None
-                return [
-                    *ended,
-                    EntryAddedOrReplaced(
-                        AnswerEntry(self._key_in_response("answer"), self._answer_text, "streaming")
-                    ),
-                ]
+                key = self._key_in_response("answer")
+                self._streamed_keys[key] = None
+                return [*ended, EntryAddedOrReplaced(AnswerEntry(key, self._answer_text, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning_text += text
-                self._streamed_keys[self._key_in_response("reasoning")] = None
-                return [
-                    EntryAddedOrReplaced(
-                        ReasoningEntry(self._key_in_response("reasoning"), self._reasoning_text, streaming=True)
-                    )
-                ]
+                key = self._key_in_response("reasoning")
+                self._streamed_keys[key] = None
+                return [EntryAddedOrReplaced(ReasoningEntry(key, self._reasoning_text, streaming=True))]
             case CallStreamed(index, name, characters):
                 return [*self._end_reasoning(), *self._streamed_call_changes(index, name, characters)]
             case StreamDiscarded():
@@ -175,12 +168,8 @@ class EntryBuilder:
                 changes = self._proposal_changes(event, key)
             case TurnStarted(time=time):
                 self._turn_key, self._response_number = f"{event.id or -self._event_count}.", 0
-                self._turn_started_at, self._turn_waited_seconds, self._turn_call_count, self._turn_tokens = (
-                    time,
-                    0.0,
-                    0,
-                    TokenTotals(),
-                )
+                self._turn_started_at, self._turn_waited_seconds = time, 0.0
+                self._turn_call_count, self._turn_tokens = 0, TokenTotals()
                 changes = []
             case RequestFailed(message=message):
                 self._last_failure = (key, message)
@@ -212,16 +201,14 @@ class EntryBuilder:
         return [EntryAddedOrReplaced(ToolEntry(key, name, status="writing", characters=characters))]
 
     def _discard_stream(self) -> list[EntryChange]:
-        changes = self._streamed_removals(kept={self._key_in_response("answer")})
-        self._discarded_answer_keys.append(self._key_in_response("answer") if self._answer_text else "")
-        answer_changes: list[EntryChange] = []
+        key = self._key_in_response("answer")
+        changes = self._streamed_removals(kept={key})
+        self._discarded_answer_keys.append(key if self._answer_text else "")
         if self._answer_text:
-            answer_changes.append(
-                EntryAddedOrReplaced(AnswerEntry(self._key_in_response("answer"), self._answer_text, "discarded"))
-            )
+            changes.append(EntryAddedOrReplaced(AnswerEntry(key, self._answer_text, "discarded")))
             self._response_number += 1
         self._forget_stream()
-        return [*changes, *answer_changes]
+        return changes
 
     def _drop_stream(self) -> list[EntryChange]:
         """Remove the streamed entries that were never recorded."""
@@ -364,20 +351,7 @@ class EntryBuilder:
                     state = "pending"
                 return [
                     *self._update_card(event.proposal, state, ""),
-                    EntryAddedOrReplaced(
-                        DecisionEntry(
-                            key,
-                            event.proposal,
-                            event.decision,
-                            event.files,
-                            event.hunks,
-                            event.feedback,
-                            event.comments,
-                            event.images,
-                            event.still_pending,
-                            event.on_disk,
-                        )
-                    ),
+                    EntryAddedOrReplaced(DecisionEntry(key, event)),
                 ]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[EntryChange]:
@@ -437,12 +411,8 @@ def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
     """Return the entries of an event that depends on no other events."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
-            model_and_effort = " · ".join(filter(None, (command.model, command.effort)))
-            return [
-                CustomCommandEntry(
-                    key, command.typed, expansion=text, model_and_effort=model_and_effort, images=images
-                )
-            ]
+            settings = " · ".join(filter(None, (command.model, command.effort)))
+            return [CustomCommandEntry(key, command.typed, images=images, expansion=text, model_and_effort=settings)]
         case UserMessage(text=text, images=images):
             return [UserEntry(key, text, images=images)]
         case CallDenied(feedback=feedback):

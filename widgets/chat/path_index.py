@@ -406,9 +406,9 @@ class _Search:
         """Search for paths that contain the letters of the query in order, the first of them in the folder.
 
         Args:
-            reach: Matches the query's letters in a folder; the number of the last group is the number of matched
-                letters.
-            rests: Requirement for the name, by the number of letters in the folder.
+            folder_pattern: Matches the query's letters in a folder; the number of the last group is the number of
+                matched letters.
+            requirements: Requirement for the name, by the number of letters in the folder.
             number: Number of the block.
             first: The first run.
             end: The run after the last.
@@ -427,14 +427,9 @@ class _Search:
     def _add_matching_names(
         self, tier: int, number: int, requirement: _NameRequirement, first: int, end: int
     ) -> None:
-        """Add the matching names of neighbouring runs that are short enough to be among the best.
+        """Add the matching names of the runs from `first` up to `end` that may be among the best.
 
-        Args:
-            tier: Tier of the matches.
-            number: Number of the block.
-            requirement: Requirement for the names.
-            first: The first run.
-            end: The run after the last.
+        `number` is the number of the block.
         """
         best, block = self._best, self._blocks[number]
         starts, expression = block.name_starts, requirement.pattern

@@ -39,19 +39,11 @@ class Splitter(Widget):
         screen_x: int
         screen_y: int
 
-        @property
-        def control(self) -> "Splitter":
-            return self.splitter
-
     @dataclass
     class Dropped(Message):
         """The line was dropped."""
 
         splitter: "Splitter"
-
-        @property
-        def control(self) -> "Splitter":
-            return self.splitter
 
     def __init__(self, *, upright: bool = False) -> None:
         super().__init__(classes="upright" if upright else "")

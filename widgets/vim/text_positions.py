@@ -289,17 +289,12 @@ def _is_escaped(text: str, first: int, at: int) -> bool:
 
 
 def _bracket_range(text: str, at: int, inner: bool, left: str, right: str) -> tuple[int, int] | None:
-    if at < len(text) and text[at] == left:
-        start: int | None = at
-    elif at < len(text) and text[at] == right:
-        start = enclosing_bracket(text, at, left, right)
-    else:
-        start = enclosing_bracket(text, at, left, right)
-        if start is None:
-            # Outside of brackets, use the next pair.
-            found = text.find(left, at)
-            start = None if found < 0 else found
-    end = None if start is None else closing_bracket(text, start, left, right)
+    character = text[at : at + 1]
+    start = at if character == left else enclosing_bracket(text, at, left, right)
+    if start is None and character != right:
+        # Outside of brackets, use the next pair.
+        start = text.find(left, at)
+    end = None if start is None or start < 0 else closing_bracket(text, start, left, right)
     if start is None or end is None:
         return None
     if not inner:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from app.conversation.events import DecisionKind
-from app.images.image import Image
-from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
+from app.conversation.events import DecisionKind, ProposalDecided
+from app.proposals.values.decision_facts import FileStat
 from app.text.quantities import format_count
 from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.highlighted_code import lay_out_code
@@ -204,18 +203,16 @@ class ToolEntry(TranscriptEntry):
             text = make_safe_text(text)
             if "\n" in text or cell_width(text) > width - column:
                 lines.append(StyledLine(((name, MUTED_STYLE),)))
-                lines.extend(_limit_lines(lay_out_code(text.rstrip("\n"), "", width), MAX_DETAIL_ROWS))
+                lines.extend(_plain_code_rows(text.rstrip("\n"), width))
             else:
                 lines.append(
                     StyledLine(((name + " " * (column - cell_width(name)), MUTED_STYLE), (text, TEXT_STYLE)))
                 )
         if self.raw_arguments:
-            lines.extend(_limit_lines(lay_out_code(make_safe_text(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
+            lines.extend(_plain_code_rows(make_safe_text(self.raw_arguments), width))
         if self.output.strip():
             lines.append(StyledLine((("result", MUTED_STYLE),)))
-            lines.extend(
-                _limit_lines(lay_out_code(make_safe_text(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS)
-            )
+            lines.extend(_plain_code_rows(make_safe_text(self.output.rstrip("\n")), width))
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
@@ -232,10 +229,11 @@ class ToolEntry(TranscriptEntry):
         return self.output
 
 
-def _limit_lines(lines: list[StyledLine], limit: int) -> list[StyledLine]:
-    if len(lines) <= limit:
-        return lines
-    return [*lines[:limit], StyledLine(((hidden_lines_note(lines[limit:]), MUTED_STYLE),))]
+def _plain_code_rows(text: str, width: int) -> list[StyledLine]:
+    rows = lay_out_code(text, "", width)
+    if len(rows) <= MAX_DETAIL_ROWS:
+        return rows
+    return [*rows[:MAX_DETAIL_ROWS], StyledLine(((hidden_lines_note(rows[MAX_DETAIL_ROWS:]), MUTED_STYLE),))]
 
 
 MAX_LISTED_FILES = 8
@@ -358,39 +356,30 @@ class ProposalEntry(TranscriptEntry):
 class DecisionEntry(TranscriptEntry):
     """A decision of the user, with the feedback."""
 
-    proposal: str
-    decision: DecisionKind
-    files: tuple[FileStat, ...] = ()
-    hunks: tuple[HunkOutcome, ...] = ()
-    feedback: str = ""
-    comments: tuple[LineComment, ...] = ()
-    images: tuple[Image, ...] = ()
-    """Images sent with the feedback."""
-    still_pending: bool = False
-    on_disk: bool = False
-    """Whether the change was on disk before the decision."""
+    event: ProposalDecided
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the decision, and below it the user's feedback."""
-        word, style = _DECISION_TEXTS[self.decision]
-        word = _ON_DISK_DECISION_TEXTS.get(self.decision, word) if self.on_disk else word
-        spans: list[Span] = [(word, style), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
-        if self.hunks:
+        event = self.event
+        word, style = _DECISION_TEXTS[event.decision]
+        word = _ON_DISK_DECISION_TEXTS.get(event.decision, word) if event.on_disk else word
+        spans: list[Span] = [(word, style), (f" {make_safe_text(event.proposal)}", TextStyle("text", bold=True))]
+        if event.hunks:
             spans.append((f" · {self._hunk_outcome()}", MUTED_STYLE))
-        elif self.files:
-            names = f"{len(self.files)} files" if len(self.files) > 1 else make_safe_text(self.files[0].path)
+        elif event.files:
+            names = f"{len(event.files)} files" if len(event.files) > 1 else make_safe_text(event.files[0].path)
             spans.append((f" · {names}", MUTED_STYLE))
-            numbers = _change_counts(sum(s.added for s in self.files), sum(s.removed for s in self.files))
-            if numbers and self.decision not in (DecisionKind.DENIED, DecisionKind.REOPENED):
+            numbers = _change_counts(sum(s.added for s in event.files), sum(s.removed for s in event.files))
+            if numbers and event.decision not in (DecisionKind.DENIED, DecisionKind.REOPENED):
                 spans += [(" ", TEXT_STYLE), *numbers]
-        if self.still_pending:
+        if event.still_pending:
             pending_texts = {DecisionKind.EDITED: "it still waits", DecisionKind.REOPENED: "it waits again"}
-            spans.append((f" · {pending_texts.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
+            spans.append((f" · {pending_texts.get(event.decision, 'the rest still waits')}", TextStyle("warning")))
         lines = wrap_spans(spans, width)
         bar: tuple[Span, ...] = (USER_BAR,)
-        if self.feedback.strip():
-            lines.extend(wrap_text(make_safe_text(self.feedback.strip()), TextStyle("user"), width, bar))
-        for comment in self.comments:
+        if event.feedback.strip():
+            lines.extend(wrap_text(make_safe_text(event.feedback.strip()), TextStyle("user"), width, bar))
+        for comment in event.comments:
             place = f"{make_safe_text(comment.path)}:{comment.line}  "
             lines.extend(
                 wrap_spans(
@@ -400,34 +389,36 @@ class DecisionEntry(TranscriptEntry):
                     bar,
                 )
             )
-        return [*lines, *(image_line(image, width, bar) for image in self.images)]
+        return [*lines, *(image_line(image, width, bar) for image in event.images)]
 
     def _hunk_outcome(self) -> str:
         """Return the outcome of the hunks if the decision was about some of them."""
-        count = len(self.hunks)
-        if self.decision is not DecisionKind.DENIED:
-            if self.on_disk and self.decision is DecisionKind.REOPENED:
+        event = self.event
+        count = len(event.hunks)
+        if event.decision is not DecisionKind.DENIED:
+            if event.on_disk and event.decision is DecisionKind.REOPENED:
                 return format_count(count, "hunk")
-            if not self.still_pending and all(hunk.landed for hunk in self.hunks):
+            if not event.still_pending and all(hunk.landed for hunk in event.hunks):
                 return _rest_line(count)
-            verb = "kept" if self.on_disk else "written"
-            return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
-        if not self.still_pending:
+            verb = "kept" if event.on_disk else "written"
+            return f"{sum(hunk.landed for hunk in event.hunks)} of {count} hunks {verb}"
+        if not event.still_pending:
             return _rest_line(count)
-        verb = "" if self.on_disk else " discarded"
-        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
+        verb = "" if event.on_disk else " discarded"
+        return f"{sum(hunk.reason == 'denied' for hunk in event.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(_DECISION_SIGNS[self.decision])
+        return EntryMarks(_DECISION_SIGNS[self.event.decision])
 
     def expected_height(self, width: int) -> int:
         """Return the estimated height, with the feedback."""
-        return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
+        event = self.event
+        return 1 + (event.feedback.count("\n") + 1 if event.feedback else 0) + len(event.images)
 
     @property
     def copy_text(self) -> str:
         """Return the feedback, or else the proposal id."""
-        return self.feedback or self.proposal
+        return self.event.feedback or self.event.proposal
 
 
 def _shorten_to_width(text: str, width: int) -> str:

@@ -78,8 +78,8 @@ class HighlightedCode:
 
     Args:
         lines: The lines, without line ends.
-        info: Info string of the fence.
-        former: The shorter, previous state of the piece.
+        info_string: Info string of the fence.
+        previous: The shorter, previous state of the piece.
     """
 
     __slots__ = ("_highlighted_lines", "_previous_piece", "language", "lines")
@@ -88,7 +88,7 @@ class HighlightedCode:
         self.lines = lines
         self.language = find_code_language(info_string)
         self._highlighted_lines: list[list[Span]] | None = None
-        # If the former piece was never highlighted, use the one before it.
+        # If the previous piece was never highlighted, use the one before it.
         self._previous_piece: HighlightedCode | None = previous
         if previous is not None and previous._highlighted_lines is None:
             self._previous_piece = previous._previous_piece
@@ -108,7 +108,7 @@ class HighlightedCode:
         return self._highlighted_lines[index]
 
     def _continue_styles(self) -> list[list[Span]]:
-        """Return the styles of the former piece plus those of the added text; empty if they cannot be combined.
+        """Return the styles of the previous piece plus those of the added text; empty if they cannot be combined.
 
         A lexer does not reveal its state at the end of a line, for example inside a string. Therefore, it begins some
         lines above the new text. If it finds the known styles there, it is in the correct state.
@@ -116,7 +116,7 @@ class HighlightedCode:
         previous = self._previous_piece
         if previous is None or previous._highlighted_lines is None or previous.language != self.language:
             return []
-        # The last line of the former piece may have been incomplete.
+        # The last line of the previous piece may have been incomplete.
         same_count = len(previous.lines) - 1
         if self.lines[:same_count] != previous.lines[:same_count]:
             return []
@@ -162,11 +162,11 @@ def lay_out_code(
 
     Args:
         source: The code.
-        info: Info string of the fence.
+        info_string: Info string of the fence.
         width: In cells.
         prefix: Spans before each row.
-        joined: Indices of the lines that continue the line before.
-        former: The shorter, previous state of the code.
+        continuation_lines: Indices of the lines that continue the line before.
+        previous: The shorter, previous state of the code.
     """
     texts = source.expandtabs(4).split("\n")
     piece = HighlightedCode(texts, info_string, previous)

@@ -100,6 +100,8 @@ def _link_spans(text: str, style: TextStyle) -> list[Span]:
     return spans
 
 
+Prefix = tuple[Span, ...]
+"""Text at the left of a row: quote bars, list marks, indentation."""
 TableCell = list[Span]
 TableRow = list[TableCell]
 
@@ -140,7 +142,7 @@ def _share_column_widths(wanted_widths: Sequence[int], min_widths: Sequence[int]
 
 
 def table_lines(
-    rows: Sequence[TableRow], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
+    rows: Sequence[TableRow], widths: Sequence[int], aligns: Sequence[str], prefix: Prefix, heading: bool
 ) -> list[StyledLine]:
     """Return the rows in columns of these widths; with `heading`, a rule follows the first row."""
     lines: list[StyledLine] = []
@@ -154,7 +156,7 @@ def table_lines(
 
 
 def _row_lines(
-    row: TableRow, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
+    row: TableRow, widths: Sequence[int], aligns: Sequence[str], prefix: Prefix, gutter: int
 ) -> list[StyledLine]:
     cells = [wrap_spans(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
     lines: list[StyledLine] = []
@@ -201,10 +203,6 @@ class MarkdownRenderState:
     """Link references of the whole text, for the parser."""
     unfinished_code: HighlightedCode | None = None
     """Previous state of the growing code, while an unfinished chunk is rendered."""
-
-    def unfinished(self, code: HighlightedCode | None) -> "MarkdownRenderState":
-        """Return a copy for rendering an unfinished chunk; `code` is the previous state of its code, if any."""
-        return MarkdownRenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
 def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
@@ -316,7 +314,7 @@ class _BlockRenderer:
         self._number = number
         """First number of the outermost ordered list, if it differs from that in the text."""
 
-    def render(self, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
+    def render(self, prefix: Prefix = ()) -> list[StyledLine]:
         lines: list[StyledLine] = []
         self._render_siblings(self._tokens, prefix, prefix, 0, lines)
         return lines
@@ -326,12 +324,7 @@ class _BlockRenderer:
         return token.map is not None and not self._source[token.map[0] - 1].strip(" >")
 
     def _render_siblings(
-        self,
-        tokens: Sequence["Token"],
-        first: tuple[Span, ...],
-        rest: tuple[Span, ...],
-        depth: int,
-        lines: list[StyledLine],
+        self, tokens: Sequence["Token"], first: Prefix, rest: Prefix, depth: int, lines: list[StyledLine]
     ) -> None:
         """Render sibling blocks; the first row of the first one gets `first`, all others `rest`."""
         position = 0
@@ -351,9 +344,10 @@ class _BlockRenderer:
             inner = tokens[position + 1 : end]
             match kind:
                 case "paragraph_open":
-                    self._render_paragraph(inner, prefix, rest, lines)
+                    self._render_inline(inner[0], _paragraph_style(rest), prefix, rest, lines)
                 case "heading_open":
-                    self._render_heading(token, inner, prefix, rest, lines)
+                    style = TextStyle("heading" if token.tag in ("h1", "h2") else "subheading", bold=True)
+                    self._render_inline(inner[0], style, prefix, rest, lines)
                 case "bullet_list_open" | "ordered_list_open":
                     self._render_list(token, inner, prefix, rest, depth, lines)
                 case "blockquote_open":
@@ -376,26 +370,17 @@ class _BlockRenderer:
             previous = kind
             position = end + 1
 
-    def _render_paragraph(
-        self, inner: Sequence["Token"], first: tuple[Span, ...], rest: tuple[Span, ...], lines: list[StyledLine]
-    ) -> None:
-        style = _paragraph_style(rest)
-        for spans in inline_spans(inner[0].children or [], style):
-            if spans and first is not rest and first[-1] in _TASK_BOXES.values():
-                spans[0] = (spans[0][0][4:], spans[0][1])
-            lines.extend(wrap_spans(spans, self.width, first, rest))
-            first = rest
-
-    def _render_heading(
+    def _render_inline(
         self,
         token: "Token",
-        inner: Sequence["Token"],
-        first: tuple[Span, ...],
-        rest: tuple[Span, ...],
+        style: TextStyle,
+        first: Prefix,
+        rest: Prefix,
         lines: list[StyledLine],
     ) -> None:
-        role = "heading" if token.tag in ("h1", "h2") else "subheading"
-        for spans in inline_spans(inner[0].children or [], TextStyle(role, bold=True)):
+        for spans in inline_spans(token.children or [], style):
+            if spans and first is not rest and first[-1] in _TASK_BOXES.values():
+                spans[0] = (spans[0][0][4:], spans[0][1])
             lines.extend(wrap_spans(spans, self.width, first, rest))
             first = rest
 
@@ -403,8 +388,8 @@ class _BlockRenderer:
         self,
         token: "Token",
         inner: Sequence["Token"],
-        first: tuple[Span, ...],
-        rest: tuple[Span, ...],
+        first: Prefix,
+        rest: Prefix,
         depth: int,
         lines: list[StyledLine],
     ) -> None:
@@ -449,10 +434,10 @@ def _closing_index(tokens: Sequence["Token"], position: int) -> int:
     return len(tokens) - 1
 
 
-def _prefix_cells(prefix: tuple[Span, ...]) -> int:
+def _prefix_cells(prefix: Prefix) -> int:
     return sum(len(text) for text, _ in prefix)
 
 
-def _paragraph_style(prefix: tuple[Span, ...]) -> TextStyle:
+def _paragraph_style(prefix: Prefix) -> TextStyle:
     """Return the style of a paragraph after this prefix: muted inside a quote."""
     return TextStyle("quote-text") if any(style is _QUOTE for _, style in prefix) else TEXT_STYLE

@@ -230,7 +230,7 @@ class MarkdownDocument:
         partial = self._clean_line(self._partial_line.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk_markup, probe.finish())
-        state = self._state.unfinished(self._unfinished_code)
+        state = replace(self._state, unfinished_code=self._unfinished_code)
         for chunk in chunks:
             if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled_row_count:
                 self._continued_row = self._lines[-1]

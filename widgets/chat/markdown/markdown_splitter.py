@@ -7,6 +7,7 @@ tables.
 """
 
 import re
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,26 +85,6 @@ def starts_block(line: str, inside_paragraph: bool = False) -> bool:
 class MarkdownSplitter:
     """Splits lines into chunks; keeps the state of the open block between two lines."""
 
-    __slots__ = (
-        "_begins",
-        "_continuation_lines",
-        "_fence",
-        "_fence_indent",
-        "_fence_opening",
-        "_header",
-        "_indent",
-        "_info",
-        "_inner_fence",
-        "_is_inside_line",
-        "_kind",
-        "_lines",
-        "_marker",
-        "_number",
-        "_pending_blank",
-        "_size",
-        "_spaced",
-    )
-
     def __init__(self) -> None:
         self._kind: ChunkKind | None = None
         self._lines: list[str] = []
@@ -131,11 +112,8 @@ class MarkdownSplitter:
 
     def copy(self) -> "MarkdownSplitter":
         """Return an independent copy, to try an unfinished line."""
-        other = MarkdownSplitter.__new__(MarkdownSplitter)
-        for name in MarkdownSplitter.__slots__:
-            setattr(other, name, getattr(self, name))
-        other._lines = list(self._lines)
-        other._continuation_lines = list(self._continuation_lines)
+        other = copy(self)
+        other._lines, other._continuation_lines = list(self._lines), list(self._continuation_lines)
         return other
 
     def feed_line(self, line: str) -> list[MarkdownChunk]:

@@ -163,12 +163,7 @@ def wrap_spans(
     return lines
 
 
-def wrap_text(
-    text: str,
-    style: TextStyle,
-    width: int,
-    prefix: tuple[Span, ...] = (),
-) -> list[StyledLine]:
+def wrap_text(text: str, style: TextStyle, width: int, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
     """Return the rows of plain text; keep its line breaks and indentation, and start each line with `prefix`."""
     sources = text.expandtabs(4).split("\n")
     return [line for source in sources for line in wrap_spans([(source, style)], width, prefix, prefix)]

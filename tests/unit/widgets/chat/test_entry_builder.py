@@ -288,7 +288,7 @@ def test_a_decision_is_recorded_and_turns_the_card(decision: DecisionKind, state
     )
     assert isinstance(card, ProposalEntry)
     assert isinstance(decided, DecisionEntry)
-    assert (card.state, decided.feedback) == (state, "why")
+    assert (card.state, decided.event.feedback) == (state, "why")
 
 
 def test_a_revision_replaces_the_card_before_it() -> None:

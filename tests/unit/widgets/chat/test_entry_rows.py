@@ -1,11 +1,17 @@
 """The rows of decisions and tool calls."""
 
+from typing import Any
+
 import pytest
 
-from app.conversation.events import DecisionKind
+from app.conversation.events import DecisionKind, ProposalDecided
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry
 from widgets.chat.markdown.styled_lines import cell_width
+
+
+def decision_entry(decision: DecisionKind, **fields: Any) -> DecisionEntry:
+    return DecisionEntry("d1", ProposalDecided(proposal="P1", decision=decision, **fields))
 
 
 @pytest.mark.parametrize(
@@ -17,7 +23,7 @@ from widgets.chat.markdown.styled_lines import cell_width
     ],
 )
 def test_partial_decision_row_says_what_waits(decision: DecisionKind, words: str) -> None:
-    lines = DecisionEntry("d1", "P1", decision, still_pending=True).rows(80, opened=False)
+    lines = decision_entry(decision, still_pending=True).rows(80, opened=False)
     assert [line.text for line in lines] == [words]
 
 
@@ -31,7 +37,7 @@ def test_partial_decision_row_says_what_waits(decision: DecisionKind, words: str
 )
 def test_a_denial_of_hunks_counts_discarded_lines(reasons: list[str], still_pending: bool, words: str) -> None:
     hunks = tuple(HunkOutcome(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
-    entry = DecisionEntry("d1", "P1", DecisionKind.DENIED, hunks=hunks, still_pending=still_pending)
+    entry = decision_entry(DecisionKind.DENIED, hunks=hunks, still_pending=still_pending)
     assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
 
 
@@ -46,7 +52,7 @@ def test_an_approval_of_the_rest_is_not_all(landed: list[bool], still_pending: b
     hunks = tuple(
         HunkOutcome(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
     )
-    entry = DecisionEntry("d1", "P1", DecisionKind.APPROVED, hunks=hunks, still_pending=still_pending)
+    entry = decision_entry(DecisionKind.APPROVED, hunks=hunks, still_pending=still_pending)
     assert [line.text for line in entry.rows(80, opened=False)] == [words]
 
 
@@ -54,13 +60,13 @@ def test_removed_lines_are_counted_with_a_minus_sign() -> None:
     """The diff beside it, the review and `git diff --stat` have the same."""
     files = (FileStat(path="a.py", op="edit", added=3, removed=2),)
     card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
-    decided = DecisionEntry("d1", "P1", DecisionKind.APPROVED, files).rows(80, opened=False)
+    decided = decision_entry(DecisionKind.APPROVED, files=files).rows(80, opened=False)
     assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))
 
 
 def test_reopened_hunks_on_disk_are_counted() -> None:
     hunks = tuple(HunkOutcome(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
-    entry = DecisionEntry("d1", "P1", DecisionKind.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
+    entry = decision_entry(DecisionKind.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
     (line,) = entry.rows(80, opened=False)
     assert "2 hunks" in line.text and "of 2" not in line.text
 
