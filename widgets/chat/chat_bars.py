@@ -270,7 +270,6 @@ class TodoBar(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one row; if unfolded, one more for each item."""
         return min(self._max_rows, 1 + len(self._todos)) if self.unfolded else 1
 
     def render(self) -> Content:
@@ -298,7 +297,6 @@ class TodoBar(Widget):
         return [*(_todo_row(todo, width) for todo in shown), more]
 
     def on_click(self, event: events.Click) -> None:
-        """Fold or unfold the list."""
         if event.button == MAIN_BUTTON:
             event.stop()
             self.toggle_folded()
@@ -336,29 +334,25 @@ class QuestionBar(ClickTargets):
 
     def __init__(self) -> None:
         super().__init__()
-        self._question: QuestionEntry | None = None
+        self.question: QuestionEntry | None = None
+        """The open question; None if there is none."""
         self._selected_index = 0
         self._max_rows = 10
 
-    @property
-    def question(self) -> QuestionEntry | None:
-        """Return the open question; None if there is none."""
-        return self._question
-
     def show_question(self, question: QuestionEntry | None) -> None:
         """Show the options of this question; hide the bar if None."""
-        if (question and question.call) == (self._question and self._question.call):
+        if (question and question.call) == (self.question and self.question.call):
             return
-        self._question = question
+        self.question = question
         self._selected_index = 0
         self.display = question is not None and bool(question.options)
         self.refresh(layout=True)
 
     def handle_option_key(self, key: str) -> bool:
         """Handle a key of the empty composer; return whether it was used."""
-        if self._question is None or not self._question.options:
+        if self.question is None or not self.question.options:
             return False
-        count = len(self._question.options)
+        count = len(self.question.options)
         if key in ("up", "down"):
             self._selected_index = (self._selected_index + (1 if key == "down" else -1)) % count
             self.refresh()
@@ -371,8 +365,8 @@ class QuestionBar(ClickTargets):
         return True
 
     def _select_option(self, index: int) -> None:
-        assert self._question is not None
-        self.post_message(self.OptionPicked(self._question.options[index]))
+        assert self.question is not None
+        self.post_message(self.OptionPicked(self.question.options[index]))
 
     # Rows
 
@@ -386,7 +380,7 @@ class QuestionBar(ClickTargets):
         room = max(4, width - _OPTION_LEAD_CELLS)
         return [
             (index, row.text)
-            for index, option in enumerate(self._question.options if self._question else ())
+            for index, option in enumerate(self.question.options if self.question else ())
             for row in wrap_text(escape_unsafe(option), TEXT_STYLE, room)
         ]
 
@@ -397,7 +391,6 @@ class QuestionBar(ClickTargets):
         return min(first, chosen[0]) if chosen else 0
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows of all options, up to the maximum."""
         return min(self._max_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
@@ -418,11 +411,9 @@ class QuestionBar(ClickTargets):
         return Content("\n").join(lines)
 
     async def click_target(self, target: int) -> None:
-        """Select the clicked option."""
         self._select_option(target)
 
     def target_at(self, event: events.MouseEvent) -> int | None:
-        """Return the option under the mouse; None if there is none."""
         offset = event.get_content_offset(self)
         rows = self._option_rows(self.content_size.width)
         row = self._first_visible_row(rows) + offset.y if offset is not None else len(rows)

@@ -295,7 +295,6 @@ class Composer(Column):
         self.editor.show_draft(ComposerDraft(text))
 
     def action_undo(self) -> None:
-        """Undo the last edit."""
         self.editor.undo()
 
     def action_newline(self) -> None:

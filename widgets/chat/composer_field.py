@@ -321,7 +321,6 @@ class ComposerField(TextArea):
         self.move_cursor(result.end_location)
 
     def action_paste(self) -> None:
-        """Paste from the clipboard."""
         if self.app.clipboard:
             self.paste(self.app.clipboard)
 

@@ -129,7 +129,6 @@ class CompletionPopup(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """Select the clicked suggestion."""
         offset = event.get_content_offset(self)
         index = self._first_visible_row + (offset.y if offset else 0)
         if 0 <= index < len(self._choices):
@@ -139,7 +138,7 @@ class CompletionPopup(Widget):
 
 _MAX_QUEUE_ROWS = 4
 _QUEUE_LABEL = "queued  "
-_TAKE_BACK_HINT = ("↑", " takes back")
+_TAKE_BACK_HINT = Content.assemble(("↑", "$text-accent bold"), (" takes back", "$foreground 60%"))
 
 
 class QueuedMessages(Widget):
@@ -167,13 +166,11 @@ class QueuedMessages(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one row for each message, up to a maximum."""
         return min(_MAX_QUEUE_ROWS, len(self._texts))
 
     def render(self) -> Content:
         """Return the oldest messages, and the key that takes them back."""
-        width = self.content_size.width
-        hint = Content.assemble((_TAKE_BACK_HINT[0], "$text-accent bold"), (_TAKE_BACK_HINT[1], "$foreground 60%"))
+        width, hint = self.content_size.width, _TAKE_BACK_HINT
         shown_texts = self._texts if len(self._texts) <= _MAX_QUEUE_ROWS else self._texts[: _MAX_QUEUE_ROWS - 1]
         rows = []
         for number, text in enumerate(shown_texts):
@@ -186,6 +183,5 @@ class QueuedMessages(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """Take the queued messages back."""
         event.stop()
         self.post_message(self.TakeBackWanted())

@@ -171,18 +171,15 @@ class Transcript(CachedStripView, can_focus=True):
         self._cursor = EntryCursor(self._slots)
         self._current_painter: TranscriptPainter | None = None
         self._width = 0
-        self._following, self._is_moving = True, False
+        self.is_following = True
+        """Whether the transcript follows its end."""
+        self._is_moving = False
         self._unseen_count = 0
         self._selection: Selection | None = None
         self._link_under_mouse: object = None
         self._is_drawing = False
         self._greeting: Sequence[Content] = ()
         self._is_loading_lexers = False
-
-    @property
-    def is_following(self) -> bool:
-        """Return whether the transcript follows its end."""
-        return self._following
 
     @property
     def entries(self) -> list[TranscriptEntry]:
@@ -213,7 +210,7 @@ class Transcript(CachedStripView, can_focus=True):
         """Show a whole session instead of another, from the end; nothing above the screen is laid out."""
         layout.copy_settings(self._layout)
         self._set_layout(layout)
-        self._unseen_count, self._following = 0, True
+        self._unseen_count, self.is_following = 0, True
         self._settle_visible_rows()
 
     def extend_layout(self, layout: TranscriptLayout) -> None:
@@ -240,7 +237,7 @@ class Transcript(CachedStripView, can_focus=True):
         changes. While text `is_streaming`, few rows change, and only these are drawn.
         """
         was_unfinished = self._layout.has_unfinished_layout
-        count, anchor = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
+        count, anchor = len(self._slots), None if self.is_following else self._layout.anchor_at(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._apply_change(change)) is not None}
         if not self._width:
             return True
@@ -248,7 +245,7 @@ class Transcript(CachedStripView, can_focus=True):
         if anchor is not None and (shift := self._layout.rows_moved_since(anchor)):
             self._update_height()
             self._move_to_row(self.scroll_offset.y + shift)
-        if (added := len(self._slots) - count) > 0 and not self._following:
+        if (added := len(self._slots) - count) > 0 and not self.is_following:
             self._unseen_count += added
             self.post_message(self.FollowChanged(False, self._unseen_count))
         if was_unfinished or not self._layout.has_unfinished_layout:
@@ -276,7 +273,7 @@ class Transcript(CachedStripView, can_focus=True):
         """Make the visible rows exact without moving them; if the transcript follows its end, scroll there."""
         if not self._width:
             return
-        if self._following:
+        if self.is_following:
             self._layout.lay_out_end(self.size.height)
             self._update_height()
             self._move_to_row(self._slots.total_rows - self.size.height)
@@ -314,13 +311,13 @@ class Transcript(CachedStripView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if self._is_moving or round(old_value) == round(new_value):
             return
-        if (at_end := new_value >= self.max_scroll_y) != self._following:
+        if (at_end := new_value >= self.max_scroll_y) != self.is_following:
             self._set_following(at_end)
         is_near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
         self._show_from(round(new_value), self._slots.index_at_row(round(old_value)) if is_near else None)
 
     def _set_following(self, following: bool) -> None:
-        self._following = following
+        self.is_following = following
         self._unseen_count = 0
         self.post_message(self.FollowChanged(following, 0))
 
@@ -338,7 +335,7 @@ class Transcript(CachedStripView, can_focus=True):
         self._width = event.size.width
         self._current_painter = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
-        if not self._following and position is not None:
+        if not self.is_following and position is not None:
             self._layout.lay_out_exactly(position[0])
             self._update_height()
             self._move_to_row(self._slots.row_at_position(*position))
@@ -409,7 +406,6 @@ class Transcript(CachedStripView, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self.refresh()
 
     def move_cursor(self, index: int) -> None:
@@ -490,7 +486,7 @@ class Transcript(CachedStripView, can_focus=True):
         if isinstance(entry, ProposalEntry):
             self.post_message(self.ProposalOpened(entry.proposal))
         elif entry.can_open:
-            if self._following:
+            if self.is_following:
                 # Keep the opened entry in place, although it pushes the end out of view.
                 self._set_following(False)
             self._layout.toggle_open(index)

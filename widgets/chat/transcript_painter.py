@@ -90,6 +90,7 @@ def _component_css(selector: str) -> str:
 
 
 _MAX_CACHED_STYLES = 256
+"""Each link address has a separate style."""
 
 
 class TranscriptStyles:
@@ -97,7 +98,7 @@ class TranscriptStyles:
 
     def __init__(self, widget: "Widget") -> None:
         self._widget = widget
-        self._styles: dict[tuple[TextStyle, str, bool], Style] = {}
+        self._styles: FIFOCache[tuple[TextStyle, str, bool], Style] = FIFOCache(_MAX_CACHED_STYLES)
         self._component_styles: dict[str, Style] = {}
         self.base = widget.rich_style
         """The style of the widget, with its background."""
@@ -107,9 +108,6 @@ class TranscriptStyles:
         key = (text_style, fill, cursor)
         style = self._styles.get(key)
         if style is None:
-            if len(self._styles) >= _MAX_CACHED_STYLES:
-                # Each link address has a separate style.
-                self._styles.clear()
             style = self._styles[key] = self._resolve_style(text_style, fill, cursor)
         return style
 

@@ -172,11 +172,6 @@ class OrderedInputQueue:
                     await asyncio.sleep(seconds_left)
                     await self._idle.wait()
 
-    @staticmethod
-    def is_undelivered_input(event: events.Event) -> bool:
-        """Return whether an event is input that was not delivered yet."""
-        return isinstance(event, InputEvent) and not event.is_forwarded
-
     async def queue_event(self, event: events.Event) -> None:
         """Queue an event; deliver it now or after the events before it."""
         self._waiting_events.append(event)
@@ -246,13 +241,13 @@ class OrderedInputApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Queue the user's input; handle all other events at once."""
-        if isinstance(event, InputEvent) and not self.screen_stack:
-            # The screens are already closed, so no widget can handle the input.
-            return
-        if self.input.is_undelivered_input(event):
-            await self.input.queue_event(event)
-        else:
+        if not isinstance(event, InputEvent):
             await super().on_event(event)
+        elif self.screen_stack and not event.is_forwarded:
+            await self.input.queue_event(event)
+        elif self.screen_stack:
+            await super().on_event(event)
+        # Else the screens are already closed, so no widget can handle the input.
 
     def simulate_key(self, key: str) -> None:
         """Press a key for the user, who clicked its hint."""

@@ -34,7 +34,6 @@ class ClickTargets(Widget):
         """Handle a click on a part."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click starts."""
         self._pressed_target = self.target_at(event)
 
     async def on_click(self, event: events.Click) -> None:
@@ -114,13 +113,11 @@ class ClickableKeyHints(ClickTargets):
         return Content("\n").join(rows)
 
     async def click_target(self, target: tuple[KeyHint, str]) -> None:
-        """Press the clicked key."""
         hint, key = target
         if key and hint.enabled:
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight the hint under the mouse."""
         target = self.target_at(event)
         self.hovered = None if target is None else target[0]
 
@@ -129,12 +126,10 @@ class ClickableKeyHints(ClickTargets):
 
     def target_at(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
         """Return the hint under the mouse and its key there; None if there is none."""
-        offset = event.get_content_offset(self)
-        if offset is None:
-            return None
-        for row, column, hint in self.place_hints(self.content_size.width):
-            if row == offset.y and column <= offset.x < column + hint.width:
-                return hint, hint.key_at(offset.x - column)
+        if (offset := event.get_content_offset(self)) is not None:
+            for row, column, hint in self.place_hints(self.content_size.width):
+                if row == offset.y and column <= offset.x < column + hint.width:
+                    return hint, hint.key_at(offset.x - column)
         return None
 
 
@@ -161,5 +156,4 @@ class WrappedKeyHints(ClickableKeyHints):
         return placed
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines."""
         return max((row for row, _, _ in self.place_hints(width)), default=0) + 1

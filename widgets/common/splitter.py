@@ -60,17 +60,14 @@ class Splitter(Widget):
         return Strip([Segment(text, self.rich_style)], width)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Start dragging."""
         self.add_class("-dragged")
         self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Report the position while dragging."""
         if self.has_class("-dragged"):
             self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Stop dragging."""
         if self.has_class("-dragged"):
             self.remove_class("-dragged")
             self.release_mouse()

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -256,14 +257,8 @@ def _cut_index(text: str, start: int, width: int) -> int:
     """Return the index of the first character that does not fit into a row of `width` cells."""
     if text.isascii():
         return start + width
-    from rich.cells import cell_len
-
-    used = 0
-    for index in range(start, len(text)):
-        used += cell_len(text[index])
-        if used > width:
-            return index
-    return len(text)
+    ends = accumulate(cell_len(character) for character in islice(text, start, None))
+    return next((index for index, end in enumerate(ends, start) if end > width), len(text))
 
 
 _SEQUENCE_PATTERN = re.compile(

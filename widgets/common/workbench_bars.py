@@ -74,16 +74,13 @@ class PaneTabs(ClickTargets):
         self.unread = bool(self.display) and self.shown != "chat"
 
     def watch_shown(self, shown: Pane) -> None:
-        """Clear the unread mark when the chat is shown."""
         if shown == "chat":
             self.unread = False
 
     async def click_target(self, target: Pane) -> None:
-        """Show the pane of the clicked tab."""
         self.post_message(self.Chosen(target))
 
     def target_at(self, event: events.MouseEvent) -> Pane | None:
-        """Return the pane of the tab under the mouse; None if there is none."""
         position = 0
         for pane, content in self._tabs():
             position += content.cell_length
@@ -203,18 +200,15 @@ class StatusBar(ClickTargets):
         return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight the part under the mouse."""
         self.hovered = event.style.meta.get(_ACTION_META_KEY, "")
 
     def on_leave(self) -> None:
         self.hovered = ""
 
     def target_at(self, event: events.MouseEvent) -> str | None:
-        """Return the action of the part under the mouse; None if there is none."""
         return event.style.meta.get(_ACTION_META_KEY)
 
     async def click_target(self, target: str) -> None:
-        """Run the action of the clicked part."""
         await self.run_action(target)
 
     def _all_parts(self) -> list[RankedLinePart]:

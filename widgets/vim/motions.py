@@ -142,13 +142,7 @@ class LastSearches:
 
 
 def find_motion_target(  # noqa: PLR0911
-    text: str,
-    at: int,
-    command: VimCommand,
-    column: float,
-    last_searches: LastSearches,
-    *,
-    allow_line_end: bool = False,
+    text: str, at: int, command: VimCommand, column: float, searches: LastSearches, *, allow_line_end: bool = False
 ) -> MotionTarget | None:
     """Return the target of a command's motion; None if it is impossible.
 
@@ -157,7 +151,7 @@ def find_motion_target(  # noqa: PLR0911
         at: The cursor.
         command: The command with the motion.
         column: The column that `j` and `k` keep.
-        last_searches: The current or last searches.
+        searches: The current or last searches.
         allow_line_end: Whether the cursor may be on the end of a line, as in visual mode.
     """
     times, operates = command.times, bool(command.operator) or allow_line_end
@@ -185,16 +179,14 @@ def find_motion_target(  # noqa: PLR0911
             return None if found is None else MotionTarget(found, "inclusive")
         case "{" | "}":
             return _move_by_paragraphs(text, at, times, forward=command.name == "}")
-        case "f" | "F" | "t" | "T":
-            found = find_character_in_line(text, at, command.name, command.argument, times)
-            return (
-                None if found is None else MotionTarget(found, "inclusive" if command.name in "ft" else "exclusive")
-            )
-        case ";" | ",":
-            return _repeat_search(text, at, command, last_searches)
+        case "f" | "F" | "t" | "T" | ";" | ",":
+            key = searches.key.swapcase() if command.name == "," else searches.key
+            found = find_character_in_line(text, at, key, searches.character, times, again=command.name in ";,")
+            kind: MotionKind = "inclusive" if key in "ft" else "exclusive"
+            return MotionTarget(found, kind) if key and found is not None else None
         case "/" | "?" | "n" | "N":
-            forward = last_searches.forward != (command.name == "N")
-            found = find_text(text, at, last_searches.query, times, forward=forward)
+            forward = searches.forward != (command.name == "N")
+            found = find_text(text, at, searches.query, times, forward=forward)
             return None if found is None else MotionTarget(found)
     return _move_by_words(text, at, command)
 
@@ -272,16 +264,8 @@ def _move_by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Mot
     return MotionTarget(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _repeat_search(text: str, at: int, command: VimCommand, last_searches: LastSearches) -> MotionTarget | None:
-    if not last_searches.key:
-        return None
-    key = last_searches.key if command.name == ";" else last_searches.key.swapcase()
-    found = find_character_in_line(text, at, key, last_searches.character, command.times, again=True)
-    return None if found is None else MotionTarget(found, "inclusive" if key in "ft" else "exclusive")
-
-
 def find_operator_range(
-    text: str, at: int, command: VimCommand, column: float, last_searches: LastSearches
+    text: str, at: int, command: VimCommand, column: float, searches: LastSearches
 ) -> TextRange | None:
     """Return the range for a command's operator; None if there is none."""
     if command.name == "object":
@@ -290,7 +274,7 @@ def find_operator_range(
     if command.name == "line":
         below = _move_vertically(text, at, command.times - 1, 0) if command.times > 1 else MotionTarget(at)
         return None if below is None else _line_range(text, at, below.position)
-    target = find_motion_target(text, at, command, column, last_searches)
+    target = find_motion_target(text, at, command, column, searches)
     if target is None:
         return None
     if target.kind == "lines":

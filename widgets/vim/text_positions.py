@@ -29,10 +29,8 @@ def line_end(text: str, at: int) -> int:
 def first_nonblank(text: str, at: int) -> int:
     """Return the first non-blank character of the line, or its last character."""
     start, end = line_start(text, at), line_end(text, at)
-    found = start
-    while found < end and text[found] in " \t":
-        found += 1
-    return found if found < end else max(start, end - 1)
+    line = text[start:end]
+    return max(start, min(end - len(line.lstrip(" \t")), end - 1))
 
 
 def nearest_cursor_position(text: str, at: int) -> int:

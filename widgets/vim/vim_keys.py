@@ -41,13 +41,9 @@ class VimKeyHandler:
         """The cursor at that time; the text area's cursor is after the selection."""
         self._text_after_key: str | None = None
         """The text after the last key."""
-        self._mode_label = ""
+        self.mode_label = ""
+        """The label of the mode for the user."""
         self._update_mode_label()
-
-    @property
-    def mode_label(self) -> str:
-        """Return the label of the mode for the user."""
-        return self._mode_label
 
     @property
     def is_inserting(self) -> bool:
@@ -111,8 +107,8 @@ class VimKeyHandler:
         )
         mode = "" if self._machine.mode is VimMode.INSERT else self._machine.mode.value.upper()
         label = f"{mode} {keys}".strip()
-        if label != self._mode_label:
-            self._mode_label = label
+        if label != self.mode_label:
+            self.mode_label = label
             self._on_mode(label)
 
     def _index(self, location: tuple[int, int]) -> int:

@@ -99,11 +99,9 @@ class UserEntry(TranscriptEntry):
         return [*lines[:shown_count], _more_line(lines[shown_count:], self.text.count("\n", wrapped_length))]
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the bar of the user's messages."""
         return EntryMarks(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
-        """Return an estimated height within the row limit."""
         row_count = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
         return min(MAX_MESSAGE_ROWS + 1, row_count) + len(self.images)
 
@@ -136,12 +134,10 @@ class CustomCommandEntry(UserEntry):
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
-        """Return the estimated height, with the line below the command."""
         return UserEntry.expected_height(self, width) + 1
 
     @property
     def can_open(self) -> bool:
-        """Return True, because the message can be shown."""
         return True
 
     @property
@@ -168,9 +164,8 @@ class AnswerEntry(TranscriptEntry):
         """Return the Markdown written so far; None for a discarded answer."""
         if self.state == "discarded":
             return None
-        document = former
-        fits = isinstance(document, MarkdownDocument) and document.width == width
-        if not (fits and isinstance(document, MarkdownDocument) and document.is_continued_by(self.text)):
+        document = former if isinstance(former, MarkdownDocument) and former.width == width else None
+        if document is None or not document.is_continued_by(self.text):
             document = MarkdownDocument(width, make_safe_text)
         document.append_source(self.text[len(document.source) :])
         if self.state != "streaming":
@@ -180,20 +175,13 @@ class AnswerEntry(TranscriptEntry):
     @property
     def _note_lines(self) -> list[StyledLine]:
         """Return the lines below an incomplete answer."""
-        match self.state:
-            case "interrupted":
-                note = "interrupted"
-            case "truncated":
-                note = "cut off before it was finished"
-            case _:
-                return []
-        return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
+        note = {"interrupted": "interrupted", "truncated": "cut off before it was finished"}.get(self.state)
+        return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)] if note else []
 
     def marks(self, opened: bool) -> EntryMarks:
         return EntryMarks(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
-        """Return the height, estimated from the source lines."""
         return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
 
     @property
@@ -265,7 +253,6 @@ class QuestionEntry(TranscriptEntry):
         return EntryMarks(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
-        """Return the estimated height, with the options."""
         return 1 + len(self.options)
 
     @property
@@ -328,7 +315,6 @@ class NoticeEntry(TranscriptEntry):
         )
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the mark of the severity."""
         return EntryMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
@@ -351,11 +337,8 @@ class TurnEndEntry(TranscriptEntry):
     def facts(self) -> list[str]:
         """Return duration, calls, tokens and cost, as far as known."""
         calls = format_count(self.calls, "tool call") if self.calls else ""
-        return [
-            fact
-            for fact in (format_seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
-            if fact
-        ]
+        figures = (format_seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
+        return list(filter(None, figures))
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the outcome, the facts, and how to continue, as far as needed."""

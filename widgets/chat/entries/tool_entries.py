@@ -216,7 +216,6 @@ class ToolEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the mark of the call's status."""
         return EntryMarks(_TOOL_STATUS_SIGNS[self.status])
 
     @property
@@ -225,7 +224,6 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Return the result for the model."""
         return self.output
 
 
@@ -343,12 +341,10 @@ class ProposalEntry(TranscriptEntry):
         return EntryMarks(("╭ ", style), ("│ ", style), ("╰ ", style))
 
     def expected_height(self, width: int) -> int:
-        """Return the estimated height, with a row for each listed file."""
         return 2 + (0 if self.is_command else min(len(self.files), MAX_LISTED_FILES + 1))
 
     @property
     def copy_text(self) -> str:
-        """Return the id and the summary."""
         return f"{self.proposal} {self.summary}"
 
 
@@ -411,13 +407,11 @@ class DecisionEntry(TranscriptEntry):
         return EntryMarks(_DECISION_SIGNS[self.event.decision])
 
     def expected_height(self, width: int) -> int:
-        """Return the estimated height, with the feedback."""
         event = self.event
         return 1 + (event.feedback.count("\n") + 1 if event.feedback else 0) + len(event.images)
 
     @property
     def copy_text(self) -> str:
-        """Return the feedback, or else the proposal id."""
         return self.event.feedback or self.event.proposal
 
 

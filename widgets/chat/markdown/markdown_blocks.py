@@ -371,12 +371,7 @@ class _BlockRenderer:
             position = end + 1
 
     def _render_inline(
-        self,
-        token: "Token",
-        style: TextStyle,
-        first: Prefix,
-        rest: Prefix,
-        lines: list[StyledLine],
+        self, token: "Token", style: TextStyle, first: Prefix, rest: Prefix, lines: list[StyledLine]
     ) -> None:
         for spans in inline_spans(token.children or [], style):
             if spans and first is not rest and first[-1] in _TASK_BOXES.values():

@@ -108,7 +108,7 @@ class MarkdownDocument:
     """
 
     def __init__(self, width: int, make_safe: Callable[[str], str] = str) -> None:
-        self._width = width
+        self.width = width
         self._make_safe = make_safe
         self._parts: list[str] = []
         self._new_texts: list[str] = []
@@ -121,7 +121,8 @@ class MarkdownDocument:
         self._chunks: list[MarkdownChunk] = []
         self._state = MarkdownRenderState()
         self._lines: list[StyledLine] = []
-        self._settled_row_count = 0
+        self.settled_row_count = 0
+        """Number of rows that never change again at this width."""
         self._continued_row: StyledLine | None = None
         """The settled row that the shown, unfinished end of a long paragraph continues."""
         self._unfinished_code: HighlightedCode | None = None
@@ -131,16 +132,6 @@ class MarkdownDocument:
     def lines(self) -> list[StyledLine]:
         """Return the rows after the last `advance`."""
         return [*self._lines, *self._closing_lines] if self._closing_lines else self._lines
-
-    @property
-    def settled_rows(self) -> int:
-        """Return the number of rows that never change again at this width."""
-        return self._settled_row_count
-
-    @property
-    def width(self) -> int:
-        """Return the width of the rows in cells."""
-        return self._width
 
     @property
     def source(self) -> str:
@@ -173,7 +164,7 @@ class MarkdownDocument:
         self._splitter = MarkdownSplitter()
         self._state = MarkdownRenderState(environment=environment)
         self._lines = []
-        self._settled_row_count = 0
+        self.settled_row_count = 0
         self._continued_row = None
 
     def advance(self, deadline: float | None = None) -> bool:
@@ -182,10 +173,10 @@ class MarkdownDocument:
         `deadline` is a `time.thread_time` value; after it, the rest is left to the next call.
         """
         self._split_new_texts()
-        del self._lines[self._settled_row_count :]
+        del self._lines[self.settled_row_count :]
         if self._continued_row is not None:
             self._lines.append(self._continued_row)
-            self._settled_row_count += 1
+            self.settled_row_count += 1
             self._continued_row = None
         while self._line_position < len(self._waiting_lines):
             self._settle_chunks(self._splitter.feed_line(self._clean_line(self._waiting_lines[self._line_position])))
@@ -221,8 +212,8 @@ class MarkdownDocument:
 
     def _settle_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
-            self._lines += render_chunk(chunk, self._width, self._state, self._lines)
-            self._settled_row_count = len(self._lines)
+            self._lines += render_chunk(chunk, self.width, self._state, self._lines)
+            self.settled_row_count = len(self._lines)
 
     def _render_open_end(self) -> None:
         """Render the unfinished block; the next `advance` discards these rows."""
@@ -232,10 +223,10 @@ class MarkdownDocument:
         chunks += map(close_chunk_markup, probe.finish())
         state = replace(self._state, unfinished_code=self._unfinished_code)
         for chunk in chunks:
-            if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled_row_count:
+            if chunk.kind == "rest" and self._lines and len(self._lines) == self.settled_row_count:
                 self._continued_row = self._lines[-1]
-                self._settled_row_count -= 1
-            self._lines += render_chunk(chunk, self._width, state, self._lines)
+                self.settled_row_count -= 1
+            self._lines += render_chunk(chunk, self.width, state, self._lines)
         code = self._lines[-1].code if self._lines else None
         self._unfinished_code = code[0] if code is not None and isinstance(code[0], HighlightedCode) else None
 

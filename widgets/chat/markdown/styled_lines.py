@@ -128,8 +128,7 @@ def find_fitting_end(text: str, position: int, width: int) -> int:
     if window.isascii():
         return min(len(text), position + width)
     graphemes, _ = split_graphemes(window)
-    used = 0
-    end = 0
+    used = end = 0
     for start, stop, cells in graphemes:
         if used + cells > width and start:
             return position + start

@@ -149,7 +149,7 @@ def test_settled_rows_stay_while_a_block_grows(start: str, row: str, most: int) 
     for _ in range(4 * MAX_FENCE_LINES + MAX_TABLE_ROWS):
         document.append_source(row)
         document.advance()
-        now = document.lines[: document.settled_rows]
+        now = document.lines[: document.settled_row_count]
         assert all(old is new for old, new in zip(settled, now, strict=False))
         assert len(now) >= len(settled)
         assert not settled or len(document.lines) - len(now) <= most
@@ -210,7 +210,7 @@ def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
     for source in (quoted, ">\n", "> more\n"):
         document.append_source(source)
         document.advance()
-    assert document.settled_rows >= 1
+    assert document.settled_row_count >= 1
     document.finish()
     document.advance()
     assert [line.text.strip() for line in document.lines] == [line.strip() for line in texts(quoted + ">\n> more\n")]
@@ -308,7 +308,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
         work = 0
         for start in range(0, len(text), 800):
             document.append_source(text[start : start + 800])
-            settled = document.settled_rows
+            settled = document.settled_row_count
             document.advance()
             work += sum(len(line.text) for line in document.lines[settled:])
         return work
