@@ -48,14 +48,7 @@ class TurnStatusLine(Widget):
         local_time: The wall clock.
     """
 
-    DEFAULT_CSS = """
-    TurnStatusLine {
-        height: 1;
-        padding: 0 1 0 0;
-        color: $text-muted;
-        background: $background;
-    }
-    """
+    DEFAULT_CSS = "TurnStatusLine { height: 1; padding: 0 1 0 0; color: $text-muted; background: $background; }"
 
     class NewestWanted(Message):
         """The user wants to see the end of the transcript."""
@@ -318,13 +311,7 @@ _OPTION_LEAD_CELLS = 5
 class QuestionBar(ClickTargets):
     """Numbered options of a question; the keys of the empty composer select one."""
 
-    DEFAULT_CSS = """
-    QuestionBar {
-        display: none;
-        height: auto;
-        padding: 0 1 0 2;
-    }
-    """
+    DEFAULT_CSS = "QuestionBar { display: none; height: auto; padding: 0 1 0 2; }"
 
     @dataclass
     class OptionPicked(Message):

@@ -145,13 +145,7 @@ class ChatPane(Column):
         composer: The composer for this chat; its parent is the chat column.
     """
 
-    DEFAULT_CSS = """
-    ChatPane {
-        height: 1fr;
-        width: 1fr;
-        background: $background;
-    }
-    """
+    DEFAULT_CSS = "ChatPane { height: 1fr; width: 1fr; background: $background; }"
 
     @dataclass
     class QuestionAnswered(Message):

@@ -298,8 +298,7 @@ class Composer(Column):
         self.editor.undo()
 
     def action_newline(self) -> None:
-        start, end = self.editor.selection
-        result = self.editor.replace("\n", start, end, maintain_selection_offset=False)
+        result = self.editor.replace("\n", *self.editor.selection, maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
 
     def action_external_editor(self) -> None:

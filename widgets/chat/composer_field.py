@@ -311,14 +311,9 @@ class ComposerField(TextArea):
     def paste(self, text: str) -> None:
         """Insert pasted text at the cursor, folded if it is large."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        start, end = self.selection
-        result = self.replace(
-            self.folded_pastes.fold(text, self.text) if should_fold_paste(text) else text,
-            start,
-            end,
-            maintain_selection_offset=False,
-        )
-        self.move_cursor(result.end_location)
+        if should_fold_paste(text):
+            text = self.folded_pastes.fold(text, self.text)
+        self.move_cursor(self.replace(text, *self.selection, maintain_selection_offset=False).end_location)
 
     def action_paste(self) -> None:
         if self.app.clipboard:

@@ -144,13 +144,7 @@ _TAKE_BACK_HINT = Content.assemble(("↑", "$text-accent bold"), (" takes back",
 class QueuedMessages(Widget):
     """A row for each queued message; a click, or Up in the empty composer, takes all of them back."""
 
-    DEFAULT_CSS = """
-    QueuedMessages {
-        display: none;
-        height: auto;
-        padding: 0 1 0 2;
-    }
-    """
+    DEFAULT_CSS = "QueuedMessages { display: none; height: auto; padding: 0 1 0 2; }"
 
     class TakeBackWanted(Message):
         """The user wants to edit the queued messages in the composer."""

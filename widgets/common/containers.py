@@ -53,12 +53,7 @@ class CachedStripView(ScrollView):
     lay out the whole screen, because the scroll bar may appear or disappear, and paint that bar twice.
     """
 
-    DEFAULT_CSS = """
-    CachedStripView {
-        overflow-x: hidden;
-        overflow-y: scroll;
-    }
-    """
+    DEFAULT_CSS = "CachedStripView { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self) -> None:
         super().__init__()

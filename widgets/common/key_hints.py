@@ -136,9 +136,7 @@ class ClickableKeyHints(ClickTargets):
 class WrappedKeyHints(ClickableKeyHints):
     """Key hints on as many lines as needed; a hint is never broken."""
 
-    DEFAULT_CSS = """
-    WrappedKeyHints { height: auto; padding: 0 1; }
-    """
+    DEFAULT_CSS = "WrappedKeyHints { height: auto; padding: 0 1; }"
 
     def __init__(self, hints: Sequence[KeyHint]) -> None:
         super().__init__()

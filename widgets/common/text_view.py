@@ -66,14 +66,7 @@ class TextView(ScrollView, can_focus=True):
         Binding("G,end", "bottom", "Bottom", show=False),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "text--key",
-        "text--string",
-        "text--number",
-        "text--quiet",
-        "text--program",
-        "text--important",
-        "text--heading",
-        "text--match",
+        f"text--{role}" for role in ("key", "string", "number", "quiet", "program", "important", "heading", "match")
     }
     DEFAULT_CSS = """
     TextView {

@@ -45,12 +45,7 @@ _TABS: tuple[tuple[Pane, str, str], ...] = (
 class PaneTabs(ClickTargets):
     """Shows the panes, which one is visible and what waits; a click shows another pane."""
 
-    DEFAULT_CSS = """
-    PaneTabs {
-        height: 1;
-        background: $panel;
-    }
-    """
+    DEFAULT_CSS = "PaneTabs { height: 1; background: $panel; }"
 
     @dataclass
     class Chosen(Message):
@@ -109,7 +104,6 @@ _ACTION_META_KEY = "status_action"
 
 _QUIET_STYLE = "$foreground 60%"
 _PART_GAP = "  ·  "
-_NO_TOKENS = TokenTotals()
 
 
 class ReviewReadingStatus(NamedTuple):
@@ -121,9 +115,6 @@ class ReviewReadingStatus(NamedTuple):
     """All changed lines."""
     minutes: float | None = None
     """Minutes for the rest at the user's reading speed; None if that is unknown or not wanted."""
-
-
-_NOTHING_READ = ReviewReadingStatus()
 
 
 class StatusValues(NamedTuple):
@@ -142,12 +133,12 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Number of proposals that await a decision."""
-    reading: ReviewReadingStatus = _NOTHING_READ
+    reading: ReviewReadingStatus = ReviewReadingStatus()
     """How much of these the user has read."""
     context_tokens: int = 0
     context_window: int = 0
     """0 if it is unknown."""
-    spent: TokenTotals = _NO_TOKENS
+    spent: TokenTotals = TokenTotals()
     """Tokens and cost of the session."""
     branch: str = ""
     denials: int = 0
@@ -177,14 +168,7 @@ class StatusBar(ClickTargets):
     models.
     """
 
-    DEFAULT_CSS = """
-    StatusBar {
-        height: 1;
-        background: $panel;
-        color: $foreground;
-        padding: 0 1;
-    }
-    """
+    DEFAULT_CSS = "StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }"
 
     status: reactive[StatusValues] = reactive(StatusValues())
     hovered: reactive[str] = reactive("")
@@ -297,14 +281,7 @@ class ShowsOwnActionKeys:
 class KeyBar(ClickableKeyHints):
     """One line with the keys of the focused pane on the left and of the app on the right."""
 
-    DEFAULT_CSS = """
-    KeyBar {
-        dock: bottom;
-        height: 1;
-        padding: 0 1;
-        background: $background;
-    }
-    """
+    DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; padding: 0 1; background: $background; }"
 
     hints: reactive[tuple[tuple[KeyHint, int, bool], ...]] = reactive(())
     """(hint, drop rank, works everywhere): higher ranks are dropped first, 1 never."""

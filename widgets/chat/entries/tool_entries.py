@@ -158,15 +158,13 @@ class ToolEntry(TranscriptEntry):
         target = " ".join(target.split())
         facts = [f" · {fact}" for fact in self._outcome_spans(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
-        target_cells = width - cell_width(verb) - 1 - cell_width(tail)
-        if target_cells < _MIN_TARGET_CELLS and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
+        room = width - cell_width(verb) - 1 - _MIN_TARGET_CELLS
+        if cell_width(tail) > room and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
             # Omit the duration first: a shortened number would be useless.
             tail = "".join(facts[:-1])
-            target_cells = width - cell_width(verb) - 1 - cell_width(tail)
-        if target_cells < _MIN_TARGET_CELLS:
-            tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _MIN_TARGET_CELLS - 2))}"
-            target_cells = width - cell_width(verb) - 1 - cell_width(tail)
-        target = shorten_path_or_text(target, target_cells)
+        if cell_width(tail) > room:
+            tail = f" {shorten_text(tail, max(0, room - 1))}"
+        target = shorten_path_or_text(target, room + _MIN_TARGET_CELLS - cell_width(tail))
         fact_style = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
             (

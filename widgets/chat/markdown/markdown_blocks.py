@@ -344,7 +344,8 @@ class _BlockRenderer:
             inner = tokens[position + 1 : end]
             match kind:
                 case "paragraph_open":
-                    self._render_inline(inner[0], _paragraph_style(rest), prefix, rest, lines)
+                    style = TextStyle("quote-text") if any(mark is _QUOTE for _, mark in rest) else TEXT_STYLE
+                    self._render_inline(inner[0], style, prefix, rest, lines)
                 case "heading_open":
                     style = TextStyle("heading" if token.tag in ("h1", "h2") else "subheading", bold=True)
                     self._render_inline(inner[0], style, prefix, rest, lines)
@@ -431,8 +432,3 @@ def _closing_index(tokens: Sequence["Token"], position: int) -> int:
 
 def _prefix_cells(prefix: Prefix) -> int:
     return sum(len(text) for text, _ in prefix)
-
-
-def _paragraph_style(prefix: Prefix) -> TextStyle:
-    """Return the style of a paragraph after this prefix: muted inside a quote."""
-    return TextStyle("quote-text") if any(style is _QUOTE for _, style in prefix) else TEXT_STYLE

@@ -68,12 +68,7 @@ def indentation_width(line: str) -> int:
 
 def starts_block(line: str, inside_paragraph: bool = False) -> bool:
     """Return whether the line begins a new block, which ends an open paragraph, table or quote."""
-    if (
-        FENCE_PATTERN.match(line)
-        or HEADING_PATTERN.match(line)
-        or RULE_PATTERN.match(line)
-        or QUOTE_PATTERN.match(line)
-    ):
+    if any(pattern.match(line) for pattern in (FENCE_PATTERN, HEADING_PATTERN, RULE_PATTERN, QUOTE_PATTERN)):
         return True
     item = ITEM_PATTERN.match(line)
     if not item:
@@ -388,6 +383,7 @@ class MarkdownSplitter:
         return line
 
     def _make_chunk(self, kind: ChunkKind) -> MarkdownChunk:
+        """Return the collected lines as a chunk, and begin to collect again."""
         lines = self._lines
         if kind == "item_rest":
             lines = [line[min(indentation_width(line), self._indent) :] for line in lines]
@@ -395,24 +391,20 @@ class MarkdownSplitter:
         if kind != "fence":
             text = text.rstrip()
         joined, self._continuation_lines = tuple(self._continuation_lines), []
+        self._lines, self._size = [], 0
         return MarkdownChunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header, joined)
 
     def _close_block(self, kind: ChunkKind | None = None) -> MarkdownChunk:
         assert self._kind is not None
         chunk = self._make_chunk(kind or self._kind)
         self._kind = None
-        self._lines = []
-        self._size = 0
         return chunk
 
     def _cut_block(self) -> MarkdownChunk:
         """Return the finished part of the block and continue the block."""
         assert self._kind is not None
         chunk = self._make_chunk(self._kind)
-        self._lines = []
-        self._size = 0
-        self._begins = False
-        self._spaced = False
+        self._begins = self._spaced = False
         return chunk
 
     def _cut_paragraph(self) -> list[MarkdownChunk]:
