@@ -60,7 +60,7 @@ async def test_keys_are_handled_before_streamed_text(
         await run.app.workbench.mount(slow)
         run.app.workbench.set_focus(slow)
         run.app.post_message(events.Key("w", "w"))
-        await run.until(lambda: run.app.input.is_handling)
+        await run.until(lambda: run.app.input.current_event is not None)
         run.app.workbench.chat.apply_update(TextStreamed("poured"))
         await run.see("poured")
     assert slow.shown

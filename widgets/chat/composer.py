@@ -321,9 +321,9 @@ class Composer(Column):
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
             return True
-        if key == "up" and self.editor.is_on_first_row:
+        if key == "up" and self.editor.navigator.is_first_wrapped_line(self.editor.cursor_location):
             return self._show_from_history(-1)
-        if key == "down" and self.editor.is_on_last_row:
+        if key == "down" and self.editor.navigator.is_last_wrapped_line(self.editor.cursor_location):
             return self._show_from_history(1)
         return False
 

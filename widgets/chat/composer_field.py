@@ -339,16 +339,6 @@ class ComposerField(TextArea):
         if not self._intercept_key("page_down"):
             super().action_cursor_page_down()
 
-    @property
-    def is_on_first_row(self) -> bool:
-        """Return whether the cursor is on the first shown row."""
-        return self.navigator.is_first_wrapped_line(self.cursor_location)
-
-    @property
-    def is_on_last_row(self) -> bool:
-        """Return whether the cursor is on the last shown row."""
-        return self.navigator.is_last_wrapped_line(self.cursor_location)
-
     def set_vim(self, on: bool, on_mode: Callable[[str], None]) -> None:
         """Switch vim keys on or off; `on_mode` is called with each new mode."""
         if on and self.vim is None:

@@ -374,11 +374,8 @@ class EntryBuilder:
         return [EntryAddedOrReplaced(self._proposals[proposal])]
 
     def _turn_end_changes(self, event: TurnEnded, key: str) -> list[EntryChange]:
-        duration = (
-            event.time - self._turn_started_at - self._turn_waited_seconds
-            if event.time and self._turn_started_at
-            else 0.0
-        )
+        seconds = event.time - self._turn_started_at - self._turn_waited_seconds
+        duration = seconds if event.time and self._turn_started_at else 0.0
         calls, tokens = self._turn_call_count, self._turn_tokens
         self._turn_started_at, self._turn_call_count, self._turn_tokens = 0.0, 0, TokenTotals()
         stopped, message = event.stopped, event.message

@@ -134,8 +134,8 @@ class OrderedInputQueue:
         self._deliver = deliver
         self._waiting_events: deque[events.Event] = deque()
         self._follower: EventFollower | None = None
-        self._current_event: events.Event | None = None
-        """The event that is being handled."""
+        self.current_event: events.Event | None = None
+        """The event that is being handled; None if there is none."""
         self._idle = asyncio.Event()
         """Set while no input is being handled."""
         self._idle.set()
@@ -145,17 +145,7 @@ class OrderedInputQueue:
     @property
     def arrival_time(self) -> float:
         """Return when the current input arrived, in monotonic seconds; now if there is none."""
-        return time.monotonic() if self._current_event is None else self._current_event.time
-
-    @property
-    def is_handling(self) -> bool:
-        """Return whether input is being handled."""
-        return self._current_event is not None
-
-    @property
-    def is_key_in_burst(self) -> bool:
-        """Return whether the current input is a key that arrived with other characters."""
-        return isinstance(self._current_event, BurstKey)
+        return time.monotonic() if self.current_event is None else self.current_event.time
 
     async def wait_until_painted(self) -> None:
         """Return when the effect of the input is on the screen; call it before a large change."""
@@ -210,7 +200,7 @@ class OrderedInputQueue:
             if isinstance(event, BurstKey) and event.is_beyond_limit and not self._is_field_focused():
                 self._waiting_events.popleft()
                 continue
-            self._current_event = event
+            self.current_event = event
             self._idle.clear()
             self._follower = follower = EventFollower(self._app, event, self._deliver_next)
             if follower.ready:
@@ -222,7 +212,7 @@ class OrderedInputQueue:
                     return
                 follower.stop()
             self._follower = None
-        self._current_event = None
+        self.current_event = None
         self._handled_at = time.monotonic()
         self._idle.set()
 
@@ -261,7 +251,7 @@ def input_arrival_time(app: App[Any]) -> float:
 
 def is_burst_input(app: App[Any]) -> bool:
     """Return whether the key that the app is handling arrived with other characters."""
-    return isinstance(app, OrderedInputApp) and app.input.is_key_in_burst
+    return isinstance(app, OrderedInputApp) and isinstance(app.input.current_event, BurstKey)
 
 
 async def wait_until_input_painted(app: App[Any]) -> None:
@@ -278,7 +268,7 @@ async def wait_for_typing_pause(app: App[Any]) -> None:
 
 def is_handling_input(app: App[Any]) -> bool:
     """Return whether an app is handling input."""
-    return isinstance(app, OrderedInputApp) and app.input.is_handling
+    return isinstance(app, OrderedInputApp) and app.input.current_event is not None
 
 
 class EventFollower:

@@ -163,9 +163,8 @@ def find_motion_target(  # noqa: PLR0911
             last = end if operates else end - 1
             return MotionTarget(min(at + times, last)) if at < last else None
         case "j" | "k":
-            return _move_vertically(
-                text, at, times if command.name == "j" else -times, column, allow_line_end=allow_line_end
-            )
+            lines = times if command.name == "j" else -times
+            return _move_vertically(text, at, lines, column, allow_line_end=allow_line_end)
         case "0":
             return MotionTarget(start)
         case "^":
@@ -213,20 +212,13 @@ def _move_by_words(text: str, at: int, command: VimCommand) -> MotionTarget | No
 def _move_vertically(
     text: str, at: int, lines: int, column: float, *, allow_line_end: bool = False
 ) -> MotionTarget | None:
-    moved = 0
-    place = line_start(text, at)
-    while moved < abs(lines):
-        if lines > 0:
-            end = line_end(text, place)
-            if end == len(text):
-                break
-            place = end + 1
-        else:
-            if not place:
-                break
-            place = line_start(text, place - 1)
-        moved += 1
-    if not moved:
+    start = place = line_start(text, at)
+    for _ in range(abs(lines)):
+        beyond = line_end(text, place) + 1 if lines > 0 else place - 1
+        if not 0 <= beyond <= len(text):
+            break
+        place = line_start(text, beyond)
+    if place == start:
         return None
     place = int(min(place + column, line_end(text, place)))
     return MotionTarget(place if allow_line_end else nearest_cursor_position(text, place), "lines", keeps_column=True)
@@ -239,13 +231,9 @@ def _move_to_line_end(text: str, at: int, times: int, *, allow_line_end: bool) -
             return None
         at = below.position
     start, end = line_start(text, at), line_end(text, at)
-    if allow_line_end:
+    if allow_line_end or start == end:
         return MotionTarget(end, moves_to_line_ends=True)
-    return (
-        MotionTarget(end - 1, "inclusive", moves_to_line_ends=True)
-        if end > start
-        else MotionTarget(end, moves_to_line_ends=True)
-    )
+    return MotionTarget(end - 1, "inclusive", moves_to_line_ends=True)
 
 
 def _move_to_line(text: str, command: VimCommand) -> MotionTarget:

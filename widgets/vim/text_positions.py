@@ -116,11 +116,9 @@ def next_paragraph(text: str, at: int) -> int:
     at = line_start(text, at)
     while at < len(text) and _is_empty_line(text, at):
         at = line_end(text, at) + 1
-    while at <= len(text):
-        if at == len(text) or _is_empty_line(text, at):
-            return at if _is_empty_line(text, at) else max(0, len(text) - 1)
+    while at < len(text) and not _is_empty_line(text, at):
         at = line_end(text, at) + 1
-    return max(0, len(text) - 1)
+    return at if at <= len(text) and _is_empty_line(text, at) else max(0, len(text) - 1)
 
 
 def previous_paragraph(text: str, at: int) -> int:

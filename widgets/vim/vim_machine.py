@@ -510,14 +510,7 @@ class VimMachine:
         return text, at
 
 
-_SHORTHAND_COMMANDS = {
-    "x": "dl",
-    "X": "dh",
-    "D": "d$",
-    "C": "c$",
-    "S": ("c", "line"),
-    "Y": ("y", "line"),
-}
+_SHORTHAND_COMMANDS = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "S": ("c", "line"), "Y": ("y", "line")}
 """Operator and motion for commands with a single key."""
 
 

@@ -289,11 +289,8 @@ class InterventionEntry(FoldedEntry):
         text = make_safe_text(self.text)
         if opened:
             return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]
-        return [
-            StyledLine(
-                (head, (shorten_text(text, width - cell_width(head[0])), TextStyle("program"))), action="toggle"
-            )
-        ]
+        shown: Span = (shorten_text(text, width - cell_width(head[0])), TextStyle("program"))
+        return [StyledLine((head, shown), action="toggle")]
 
     @property
     def copy_text(self) -> str:
@@ -310,9 +307,8 @@ class NoticeEntry(TranscriptEntry):
     level: Literal["info", "warning", "error"] = "info"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        return wrap_text(
-            make_safe_text(self.text), MUTED_STYLE if self.level == "info" else TextStyle(self.level), width
-        )
+        style = MUTED_STYLE if self.level == "info" else TextStyle(self.level)
+        return wrap_text(make_safe_text(self.text), style, width)
 
     def marks(self, opened: bool) -> EntryMarks:
         return EntryMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
@@ -351,10 +347,8 @@ class TurnEndEntry(TranscriptEntry):
             return [StyledLine(((shorten_text(" · ".join(parts), width), TextStyle("warning")),))]
         message_lines = wrap_text(message, TextStyle("warning"), width) if message else []
         parts = [*self.facts, "/continue goes on"] if message and self.stopped == "answer" else self.facts
-        return [
-            *message_lines,
-            *([StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else []),
-        ]
+        last_line = [StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else []
+        return [*message_lines, *last_line]
 
     def marks(self, opened: bool) -> EntryMarks:
         return EntryMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryMarks()

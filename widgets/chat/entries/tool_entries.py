@@ -152,10 +152,8 @@ class ToolEntry(TranscriptEntry):
     def _head_line(self, width: int) -> StyledLine:
         verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
         # The complete command is shown above the composer or in the review.
-        target = (
-            "a command" if self.status == "asking" and self.name == "run_command" else make_safe_text(self.target)
-        )
-        target = " ".join(target.split())
+        hides_command = self.status == "asking" and self.name == "run_command"
+        target = "a command" if hides_command else " ".join(make_safe_text(self.target).split())
         facts = [f" · {fact}" for fact in self._outcome_spans(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
         room = width - cell_width(verb) - 1 - _MIN_TARGET_CELLS
@@ -374,15 +372,9 @@ class DecisionEntry(TranscriptEntry):
         if event.feedback.strip():
             lines.extend(wrap_text(make_safe_text(event.feedback.strip()), TextStyle("user"), width, bar))
         for comment in event.comments:
-            place = f"{make_safe_text(comment.path)}:{comment.line}  "
-            lines.extend(
-                wrap_spans(
-                    [(place, MUTED_STYLE), (make_safe_text(" ".join(comment.text.split())), TextStyle("user"))],
-                    width,
-                    bar,
-                    bar,
-                )
-            )
+            place: Span = (f"{make_safe_text(comment.path)}:{comment.line}  ", MUTED_STYLE)
+            remark: Span = (make_safe_text(" ".join(comment.text.split())), TextStyle("user"))
+            lines.extend(wrap_spans([place, remark], width, bar, bar))
         return [*lines, *(image_line(image, width, bar) for image in event.images)]
 
     def _hunk_outcome(self) -> str:
