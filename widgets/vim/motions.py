@@ -7,13 +7,13 @@ from typing import Literal
 from widgets.vim.text_positions import (
     BRACKET_PAIRS,
     QUOTES,
+    clamp_cursor,
     find_character_in_line,
     find_text,
     first_nonblank,
     line_end,
     line_start,
     matching_bracket,
-    nearest_cursor_position,
     next_paragraph,
     next_word,
     previous_paragraph,
@@ -199,7 +199,7 @@ def _move_by_words(text: str, at: int, command: VimCommand) -> MotionTarget | No
                 at = word_end(text, at, big_word, stay=not number)
             return MotionTarget(at, "inclusive")
         at = next_word(text, at, big_word, command.times, within_line=operates)
-        at = at if operates else nearest_cursor_position(text, at)
+        at = at if operates else clamp_cursor(text, at)
         return MotionTarget(at) if operates or at != started else None
     step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
     for _ in range(command.times):
@@ -221,7 +221,7 @@ def _move_vertically(
     if place == start:
         return None
     place = int(min(place + column, line_end(text, place)))
-    return MotionTarget(place if allow_line_end else nearest_cursor_position(text, place), "lines", keeps_column=True)
+    return MotionTarget(place if allow_line_end else clamp_cursor(text, place), "lines", keeps_column=True)
 
 
 def _move_to_line_end(text: str, at: int, times: int, *, allow_line_end: bool) -> MotionTarget | None:

@@ -33,7 +33,7 @@ def first_nonblank(text: str, at: int) -> int:
     return max(start, min(end - len(line.lstrip(" \t")), end - 1))
 
 
-def nearest_cursor_position(text: str, at: int) -> int:
+def clamp_cursor(text: str, at: int) -> int:
     """Return the nearest position in the line where a cursor can be."""
     start, end = line_start(text, at), line_end(text, at)
     return max(start, min(at, end - 1))

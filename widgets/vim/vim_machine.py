@@ -14,13 +14,7 @@ from widgets.vim.motions import (
     find_operator_range,
     parse_keys,
 )
-from widgets.vim.text_positions import (
-    first_nonblank,
-    line_end,
-    line_start,
-    nearest_cursor_position,
-    text_object_range,
-)
+from widgets.vim.text_positions import clamp_cursor, first_nonblank, line_end, line_start, text_object_range
 
 INDENT = "    "
 MAX_PUT_CHARACTERS = 10_000_000
@@ -44,7 +38,7 @@ def delete_range(text: str, span: TextRange) -> tuple[str, int]:
     """Return the text without a range, and the cursor."""
     if not span.lines:
         left = text[: span.start] + text[span.end :]
-        return left, nearest_cursor_position(left, span.start)
+        return left, clamp_cursor(left, span.start)
     if span.end < len(text):
         left = text[: span.start] + text[span.end + 1 :]
         return left, first_nonblank(left, span.start)
@@ -67,7 +61,7 @@ def put_register(text: str, at: int, register: VimRegister, times: int, *, after
     at = min(at + 1, line_end(text, at)) if after else at
     block = register.text * times
     new = text[:at] + block + text[at:]
-    return new, nearest_cursor_position(new, at if "\n" in register.text else at + len(block) - 1)
+    return new, clamp_cursor(new, at if "\n" in register.text else at + len(block) - 1)
 
 
 def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
@@ -85,7 +79,7 @@ def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
         line = text[line_start(text, end) : end]
         space = "" if not below_text or below_text[0] == ")" or line[-1:] in (" ", "\t") or not line else " "
         text = text[:end] + space + below_text + text[end + 1 + len(below) :]
-    return text, nearest_cursor_position(text, end)
+    return text, clamp_cursor(text, end)
 
 
 def shift_lines(text: str, span: TextRange, times: int, *, right: bool) -> tuple[str, int]:
@@ -117,7 +111,7 @@ def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
     """Return the text with the case of characters from the cursor on swapped, and the new cursor."""
     end = min(at + times, line_end(text, at))
     new = text[:at] + text[at:end].swapcase() + text[end:]
-    return new, nearest_cursor_position(new, end)
+    return new, clamp_cursor(new, end)
 
 
 _MAX_UNDO_CHARACTERS = 20_000_000
@@ -278,7 +272,7 @@ class VimMachine:
         if key == "escape":
             used = bool(self.pending) or self.is_visual
             self.pending, self.mode = [], VimMode.NORMAL
-            return VimKeyResult(text, nearest_cursor_position(text, cursor), used)
+            return VimKeyResult(text, clamp_cursor(text, cursor), used)
         if self._is_typing_query and key == "backspace":
             # Delete the last character of the query; if the query is empty, cancel the search.
             del self.pending[-1 if self.pending[-1] not in TEXT_SEARCHES else 0 :]
@@ -294,9 +288,7 @@ class VimMachine:
         keys, self.pending = self.pending, []
         if command == "none":
             return VimKeyResult(text, cursor)
-        outcome = self._run_command(
-            command, keys, text, nearest_cursor_position(text, cursor) if not self.is_visual else cursor
-        )
+        outcome = self._run_command(command, keys, text, clamp_cursor(text, cursor) if not self.is_visual else cursor)
         if self.has_failed and command.name in _SEARCH_COMMANDS:
             self.unmatched_query = self._last_searches.query
         return outcome
@@ -341,7 +333,7 @@ class VimMachine:
         else:
             self._column = None
         allow_line_end = self.is_visual and command.name in ("j", "k", "l", "$")
-        return target.position if allow_line_end else nearest_cursor_position(text, target.position)
+        return target.position if allow_line_end else clamp_cursor(text, target.position)
 
     def _run_operator(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
         self._last_searches = self._last_searches.after_command(command)
@@ -351,9 +343,7 @@ class VimMachine:
             return text, at
         cursor = at if command.operator == "y" and span.lines and span.start <= at else None
         if command.operator == "y" and span.lines and span.start < line_start(text, at):
-            cursor = nearest_cursor_position(
-                text, min(span.start + at - line_start(text, at), line_end(text, span.start))
-            )
+            cursor = clamp_cursor(text, min(span.start + at - line_start(text, at), line_end(text, span.start)))
         if command.operator == "y" and command.name in ("gg", "G"):
             target = find_motion_target(text, at, command, 0, self._last_searches)
             cursor = min(at, target.position) if target else cursor
@@ -387,7 +377,7 @@ class VimMachine:
             case "v" | "V":
                 wanted = VimMode.VISUAL if name == "v" else VimMode.LINES
                 self.mode = VimMode.NORMAL if self.mode is wanted else wanted
-                return text, at if self.is_visual else nearest_cursor_position(text, at)
+                return text, at if self.is_visual else clamp_cursor(text, at)
             case "o":
                 self.anchor, at = at, self.anchor
                 return text, at
@@ -397,7 +387,7 @@ class VimMachine:
         operator = {"x": "d", "X": "d", "D": "d", "s": "c", "S": "c", "C": "c", "Y": "y"}.get(name, name)
         if operator in ("d", "c", "y", ">", "<"):
             if operator == "y" and at < line_start(text, self.anchor):
-                return self._apply_operator("y", span, text, times=1, cursor=nearest_cursor_position(text, at))
+                return self._apply_operator("y", span, text, times=1, cursor=clamp_cursor(text, at))
             return self._apply_operator(operator, span, text, times=command.times)
         return self._change_selection(command, span, text, at)
 
@@ -410,16 +400,16 @@ class VimMachine:
             new = cases[command.name](selected_text)
         elif command.name == "J":
             lines = max(2, selected_text.count("\n") + 1)
-            return join_lines(text, span.start, lines) or (text, nearest_cursor_position(text, span.start))
+            return join_lines(text, span.start, lines) or (text, clamp_cursor(text, span.start))
         elif command.name in ("p", "P"):
             register, self.register = self.register, yank_range(text, span)
             new = register.text if register.whole_lines == span.lines or span.lines else f"\n{register.text}\n"
             left = text[: span.start] + new + text[span.end :]
             last = span.start if register.whole_lines or "\n" in new else span.start + len(new) - 1
-            return left, nearest_cursor_position(left, max(span.start, last))
+            return left, clamp_cursor(left, max(span.start, last))
         else:
-            return text, nearest_cursor_position(text, at)
-        return text[: span.start] + new + text[span.end :], nearest_cursor_position(text, span.start)
+            return text, clamp_cursor(text, at)
+        return text[: span.start] + new + text[span.end :], clamp_cursor(text, span.start)
 
     def _run_normal_command(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
         name, times = command.name, command.times
@@ -457,7 +447,7 @@ class VimMachine:
             if found is None:
                 break
             text, at = found
-        return text, nearest_cursor_position(text, min(at, len(text)))
+        return text, clamp_cursor(text, min(at, len(text)))
 
     # Inserting
 
