@@ -253,7 +253,8 @@ def test_a_new_listing_replaces_the_old_in_blocks(before: list[str], after: list
                 yield path
                 if number % block == 0:
                     known = set(index.find_paths(""))
-                    assert set(after[: max(0, number - 2 * block)]) <= known <= {*before, *after}
+                    replaced_count = max(0, min(number - 2 * block, MAX_MATCHES))
+                    assert set(after[:replaced_count]) <= known <= {*before, *after}
 
         index.rebuild(listed())
         assert index.find_paths("") == after[:MAX_MATCHES]
