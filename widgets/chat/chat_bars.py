@@ -162,11 +162,8 @@ class TurnStatusLine(Widget):
                 turn_end = self._turn_end_text if self._unseen_count is not None else ""
                 return Content.styled(f"  {escape_unsafe(turn_end)}", "$text-warning") if turn_end else Content("")
         total = format_seconds(max(0.0, self._clock() - self._turn_started_at))
-        spinner = (
-            "·"
-            if self.app.animation_level == "none"
-            else _SPINNER[int(self._clock() / _FRAME_SECONDS) % len(_SPINNER)]
-        )
+        is_still = self.app.animation_level == "none"
+        spinner = "·" if is_still else _SPINNER[int(self._clock() / _FRAME_SECONDS) % len(_SPINNER)]
         text = shorten_text(escape_unsafe(activity), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
@@ -176,9 +173,8 @@ class TurnStatusLine(Widget):
         left = max(0.0, self._retry_at - self._clock())
         if left <= _MAX_COUNTDOWN_SECONDS:
             return f"Retrying in {left:.0f} s"
-        return (
-            f"Retrying at {self._local_time() + timedelta(seconds=left):%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
-        )
+        retry_time = self._local_time() + timedelta(seconds=left)
+        return f"Retrying at {retry_time:%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
 
     def _action_hints(self) -> Content:
         parts: list[Content] = []
@@ -388,11 +384,8 @@ class QuestionBar(ClickTargets):
             index, text = rows[position]
             begins = position == 0 or rows[position - 1][0] != index
             chosen = index == self._selected_index
-            number = (
-                f"{'›' if chosen else ' '} {index + 1:<{_OPTION_LEAD_CELLS - 2}}"
-                if begins
-                else " " * _OPTION_LEAD_CELLS
-            )
+            mark = "›" if chosen else " "
+            number = f"{mark} {index + 1:<{_OPTION_LEAD_CELLS - 2}}" if begins else " " * _OPTION_LEAD_CELLS
             style = "$text-accent bold" if chosen else "$foreground 60%"
             lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
         return Content("\n").join(lines)

@@ -83,9 +83,8 @@ class RefreshPacer:
 
     def set_tool_call_length(self, characters: int) -> None:
         """Set the length of the tool call that the model is writing; a smaller number means a new call."""
-        self._waiting_characters += (
-            characters - self._call_characters if characters >= self._call_characters else characters
-        )
+        is_same_call = characters >= self._call_characters
+        self._waiting_characters += characters - self._call_characters if is_same_call else characters
         self._call_characters = characters
 
     def start_refresh(self) -> None:
@@ -334,10 +333,8 @@ class ChatPane(Column):
 
     def _flush_streamed(self) -> None:
         self._flush_timer = None
-        is_loading_parsers = self._parser_loader is not None and not self._parser_loader.is_finished
-        if is_loading_parsers or self._refresh_pacer.should_yield_to_keys(
-            is_handling_key=is_handling_input(self.app)
-        ):
+        is_loading = self._parser_loader is not None and not self._parser_loader.is_finished
+        if is_loading or self._refresh_pacer.should_yield_to_keys(is_handling_key=is_handling_input(self.app)):
             self._flush_soon(KEY_FIRST_SECONDS)
         elif not (seconds_left := self._refresh_pacer.seconds_left):
             self.show_streamed_text()
@@ -349,9 +346,8 @@ class ChatPane(Column):
     def show_streamed_text(self) -> None:
         """Show streamed text, or continue an unfinished layout."""
         if updates := self._pop_streamed():
-            self.status_line.add_characters(
-                sum(len(update.text) for update in updates if isinstance(update, _STREAMED_TEXT_UPDATES))
-            )
+            texts = [update.text for update in updates if isinstance(update, TextStreamed | ReasoningStreamed)]
+            self.status_line.add_characters(sum(map(len, texts)))
             changes = [change for update in updates for change in self._entry_builder.changes_of_update(update)]
             if self._apply_changes(changes, streams=True):
                 self.call_after_refresh(self._refresh_pacer.end_refresh)
@@ -423,6 +419,3 @@ class ChatPane(Column):
         """Scroll to the end of the transcript."""
         event.stop()
         self.transcript.follow_end()
-
-
-_STREAMED_TEXT_UPDATES = (TextStreamed, ReasoningStreamed)

@@ -349,9 +349,8 @@ class Composer(Column):
         if self._history_index == len(self._history):
             self._unsent_draft = self.editor.draft
         self._history_index = index
-        self.editor.show_draft(
-            ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent_draft
-        )
+        draft = ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent_draft
+        self.editor.show_draft(draft)
         if step > 0 and index < len(self._history):
             self.editor.move_cursor((0, 0))
         return True
@@ -414,9 +413,8 @@ class Composer(Column):
             finally:
                 search_cancelled.set()
             # Keep the highlighted file while the list grows.
-            self.popup.show_suggestions(
-                "file", [CompletionSuggestion(name, name) for name in matches], keep_choice=not is_first
-            )
+            suggestions = [CompletionSuggestion(path, path) for path in matches]
+            self.popup.show_suggestions("file", suggestions, keep_choice=not is_first)
             if is_complete:
                 return
             wait_seconds, is_first = 2 * wait_seconds, False
@@ -448,9 +446,8 @@ class Composer(Column):
 
     def _offer_history_matches(self) -> None:
         matches = self._search_history()
-        self.popup.show_suggestions(
-            "history", self._history_suggestions(matches), _HISTORY_TITLE if matches else _NO_MATCH_TITLE
-        )
+        title = _HISTORY_TITLE if matches else _NO_MATCH_TITLE
+        self.popup.show_suggestions("history", self._history_suggestions(matches), title)
 
     def _search_history(self) -> list[str]:
         query = self.editor.text.lower()
@@ -458,9 +455,8 @@ class Composer(Column):
 
     def _history_suggestions(self, texts: Sequence[str]) -> list[CompletionSuggestion]:
         """Return suggestions without duplicates, latest first."""
-        return [
-            CompletionSuggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_HISTORY_MATCHES)
-        ]
+        latest = islice(dict.fromkeys(reversed(texts)), _MAX_HISTORY_MATCHES)
+        return [CompletionSuggestion(text, text) for text in latest]
 
     @on(CompletionPopup.Chosen)
     def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:
@@ -485,9 +481,7 @@ class Composer(Column):
         mention = _MENTION_PATTERN.search(self.editor.document.get_line(row)[:column])
         if mention is None:
             return
-        mention_text = f"{format_mention(path)} "
-        result = self.editor.replace(
-            mention_text, (row, mention.start()), (row, column), maintain_selection_offset=False
-        )
+        text = f"{format_mention(path)} "
+        result = self.editor.replace(text, (row, mention.start()), (row, column), maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
         self._close_popup()

@@ -113,9 +113,8 @@ class CompletionPopup(Widget):
         rows: list[Content] = []
         first = self._first_visible_row
         # Align the notes in one column for all scroll positions.
-        column = (
-            max((cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
-        )
+        label_widths = (cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note)
+        column = max(label_widths, default=0) + 2
         for index, choice in enumerate(self._choices[first : first + _MAX_SUGGESTION_ROWS], first):
             label = shorten_text(escape_unsafe(choice.label), width - 2)
             room = width - 2 - column

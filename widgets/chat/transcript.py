@@ -382,9 +382,8 @@ class Transcript(CachedStripView, can_focus=True):
             return self._painter.paint_greeting(self._greeting, y, size.width, size.height)
         span = self._selection.get_span(row) if self._selection is not None else None
         selected = (span, selection_style(self)) if span is not None else None
-        strip = self._painter.paint_row(
-            self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
-        )
+        cursor = self._cursor.index if self.has_focus else None
+        strip = self._painter.paint_row(self._layout, row, size.width, cursor, selected)
         # Offsets double the cost of a row, and each is a style that Rich and Textual cache.
         return strip if self._is_drawing or row >= self._slots.total_rows else strip.apply_offsets(0, row)
 
@@ -451,9 +450,8 @@ class Transcript(CachedStripView, can_focus=True):
 
     def _move_by_page(self, direction: int) -> None:
         self._scroll_to_row(self.scroll_offset.y + direction * max(1, self.size.height - 2))
-        self._cursor.index = self._slots.index_at_row(
-            self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1)
-        )
+        row_on_screen = self.size.height - 1 if direction > 0 else 1
+        self._cursor.index = self._slots.index_at_row(self.scroll_offset.y + row_on_screen)
         self.refresh()
 
     def action_top(self) -> None:
@@ -523,11 +521,8 @@ class Transcript(CachedStripView, can_focus=True):
     def _select_at_click(self, event: events.Click, row: int) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         column = offset.x if offset is not None else 0
-        selection = (
-            word_selection_at(self._layout, row, column)
-            if event.chain == 2
-            else entry_selection_at(self._layout, row)
-        )
+        layout = self._layout
+        selection = word_selection_at(layout, row, column) if event.chain == 2 else entry_selection_at(layout, row)
         if selection is not None:
             self.screen.selections = {self: selection}
 

@@ -223,16 +223,14 @@ class TranscriptPainter:
             # The code background begins at the code, not at the indentation of its list.
             is_inside_code = is_inside_code or span_style.role.startswith("code")
             if part:
-                style = self._styles.resolve_style(
-                    span_style, fill if is_inside_code else entry_fill, _is_highlighted(offset, cursor)
-                )
+                span_fill = fill if is_inside_code else entry_fill
+                style = self._styles.resolve_style(span_style, span_fill, _is_highlighted(offset, cursor))
                 segments.append(Segment(part, style))
         return segments
 
     def _row_strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        fill_style = self._styles.resolve_style(
-            TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _is_highlighted(offset, cursor)
-        )
+        fill = slot.line(offset).fill or slot.entry.fill
+        fill_style = self._styles.resolve_style(TEXT_STYLE, fill, _is_highlighted(offset, cursor))
         fill_cells = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if fill_cells < 0:
             return (

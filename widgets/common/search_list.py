@@ -146,9 +146,8 @@ class SearchList(Vertical):
         self._list.clear_options()
         self._list.add_options([Option(_underline_matches(choice.label, query)) for choice in self._shown_choices])
         self.set_class(not self._shown_choices, "-nothing")
-        unmatched = (
-            self._no_match_text if self._all_choices or (self._searches_elsewhere and query) else self._empty_text
-        )
+        has_searched = self._all_choices or (self._searches_elsewhere and query)
+        unmatched = self._no_match_text if has_searched else self._empty_text
         self._notice.update(self._problem or unmatched)
         index = next((index for index, choice in enumerate(self._shown_choices) if choice.key == wanted_key), 0)
         self._list.highlighted = index if self._shown_choices else None

@@ -114,9 +114,8 @@ class TextView(ScrollView, can_focus=True):
     def set_query(self, query: str) -> None:
         """Highlight the matches of a query; none if it is empty."""
         self.query_text, self._match = query, None
-        self._matches = [
-            number for number, line in enumerate(self._lines) if find_smartcase_matches(line.text, query)
-        ]
+        lines = enumerate(self._lines)
+        self._matches = [number for number, line in lines if find_smartcase_matches(line.text, query)]
         self.refresh()
 
     def go_to_match(self, step: int) -> tuple[int, int]:
@@ -191,9 +190,8 @@ class TextView(ScrollView, can_focus=True):
         match = self.get_component_rich_style("text--match") if highlights else base
         for text, role in line.pieces:
             style = base if line.mark or not role else base + self._style(role)
-            for first, last, is_highlighted in _split_at_highlights(
-                highlights, max(start, position), min(end, position + len(text))
-            ):
+            first_visible, last_visible = max(start, position), min(end, position + len(text))
+            for first, last, is_highlighted in _split_at_highlights(highlights, first_visible, last_visible):
                 segments.append(Segment(text[first - position : last - position], match if is_highlighted else style))
             position += len(text)
         return Strip(segments).adjust_cell_length(width, base)
@@ -231,9 +229,8 @@ def _split_at_highlights(
 
 
 def _make_safe(line: TextViewLine) -> TextViewLine:
-    return TextViewLine(
-        tuple((escape_unsafe(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark
-    )
+    pieces = ((escape_unsafe(text, keep="").expandtabs(4), role) for text, role in line.pieces)
+    return TextViewLine(tuple(pieces), line.mark)
 
 
 def _row_starts(text: str, width: int) -> list[int]:

@@ -211,9 +211,8 @@ class StatusBar(ClickTargets):
             gate = closed_gate if status.gate_closed else open_gate
             parts.append(RankedLinePart(8, self._clickable_part("app.command('gate')", Content.styled(*gate))))
         if status.plan:
-            parts.append(
-                RankedLinePart(8, self._clickable_part("app.command('plan')", Content.styled("plan", "bold $accent")))
-            )
+            plan = Content.styled("plan", "bold $accent")
+            parts.append(RankedLinePart(8, self._clickable_part("app.command('plan')", plan)))
         if status.waiting:
             plural_suffix = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural_suffix} waiting", "bold $text-accent")
@@ -243,9 +242,8 @@ class StatusBar(ClickTargets):
             figures.append((1, Content.styled(cost, _QUIET_STYLE)))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
-            figures.append(
-                (2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET_STYLE))
-            )
+            style = "$text-warning" if share >= 80 else _QUIET_STYLE
+            figures.append((2, Content.styled(f"context {share} %", style)))
         elif status.context_tokens:
             figures.append((2, Content.styled(f"context {format_short_number(status.context_tokens)}", _QUIET_STYLE)))
         if status.denials:
@@ -278,13 +276,16 @@ class ShowsOwnActionKeys:
         """Return the handlers of the actions whose keys are shown."""
 
 
+FooterHint = tuple[KeyHint, int, bool]
+"""(hint, drop rank, works everywhere): higher ranks are dropped first, 1 never."""
+
+
 class KeyBar(ClickableKeyHints):
     """One line with the keys of the focused pane on the left and of the app on the right."""
 
     DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; padding: 0 1; background: $background; }"
 
-    hints: reactive[tuple[tuple[KeyHint, int, bool], ...]] = reactive(())
-    """(hint, drop rank, works everywhere): higher ranks are dropped first, 1 never."""
+    hints: reactive[tuple[FooterHint, ...]] = reactive(())
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._update_hints)
@@ -319,7 +320,7 @@ class KeyBar(ClickableKeyHints):
 
 def select_shown_keys(
     bindings: "Sequence[ActiveBinding]", shown_elsewhere: Collection[str] = ()
-) -> tuple[tuple[KeyHint, int, bool], ...]:
+) -> tuple[FooterHint, ...]:
     """Return the keys to show, in the order of the registry.
 
     Args:
@@ -345,9 +346,7 @@ def select_shown_keys(
     )
 
 
-def select_fitting_hints(
-    hints: Sequence[tuple[KeyHint, int, bool]], width: int
-) -> Sequence[tuple[KeyHint, int, bool]]:
+def select_fitting_hints(hints: Sequence[FooterHint], width: int) -> Sequence[FooterHint]:
     """Return as many hints as fit; drop those with the highest rank first."""
     fitting = list(hints)
     while sum(hint.width + _HINT_GAP_CELLS for hint, _, _ in fitting) - _HINT_GAP_CELLS > width:

@@ -16,6 +16,7 @@ from widgets.vim.motions import (
 )
 from widgets.vim.text_positions import clamp_cursor, first_nonblank, line_end, line_start, text_object_range
 
+TextAndCursor = tuple[str, int]
 INDENT = "    "
 MAX_PUT_CHARACTERS = 10_000_000
 """Maximum characters that a put with a count inserts."""
@@ -34,7 +35,7 @@ def yank_range(text: str, span: TextRange) -> VimRegister:
     return VimRegister(text[span.start : span.end], span.lines)
 
 
-def delete_range(text: str, span: TextRange) -> tuple[str, int]:
+def delete_range(text: str, span: TextRange) -> TextAndCursor:
     """Return the text without a range, and the cursor."""
     if not span.lines:
         left = text[: span.start] + text[span.end :]
@@ -46,7 +47,7 @@ def delete_range(text: str, span: TextRange) -> tuple[str, int]:
     return left, first_nonblank(left, len(left))
 
 
-def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
+def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> TextAndCursor:
     """Return the text with the register's text put after or before the cursor, and the new cursor."""
     times = max(1, min(times, MAX_PUT_CHARACTERS // (len(register.text) + 1)))
     if register.whole_lines:
@@ -64,7 +65,7 @@ def put_register(text: str, at: int, register: VimRegister, times: int, *, after
     return new, clamp_cursor(new, at if "\n" in register.text else at + len(block) - 1)
 
 
-def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
+def join_lines(text: str, at: int, lines: int) -> TextAndCursor | None:
     """Return the text with the line and the lines below joined, and the cursor; None if there is no line below."""
     end = line_end(text, at)
     if end == len(text):
@@ -82,7 +83,7 @@ def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
     return text, clamp_cursor(text, end)
 
 
-def shift_lines(text: str, span: TextRange, times: int, *, right: bool) -> tuple[str, int]:
+def shift_lines(text: str, span: TextRange, times: int, *, right: bool) -> TextAndCursor:
     """Return the text with the lines of a range indented or dedented, and the cursor."""
     start, end = line_start(text, span.start), line_end(text, span.end)
     lines = text[start:end].split("\n")
@@ -100,14 +101,14 @@ def _shift_line(line: str, *, right: bool) -> str:
     return line[min(len(INDENT), len(line) - len(line.lstrip(" "))) :]
 
 
-def replace_characters(text: str, at: int, character: str, times: int) -> tuple[str, int] | None:
+def replace_characters(text: str, at: int, character: str, times: int) -> TextAndCursor | None:
     """Return the text with characters from the cursor on replaced, and the cursor; None if the line is too short."""
     if at + times > line_end(text, at):
         return None
     return text[:at] + character * times + text[at + times :], at + times - 1
 
 
-def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
+def swap_case(text: str, at: int, times: int) -> TextAndCursor:
     """Return the text with the case of characters from the cursor on swapped, and the new cursor."""
     end = min(at + times, line_end(text, at))
     new = text[:at] + text[at:end].swapcase() + text[end:]
@@ -122,8 +123,8 @@ class UndoHistory:
     """The states to undo and to redo: texts with their cursors, latest last."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[str, int]] = []
-        self._after: list[tuple[str, int]] = []
+        self._before: list[TextAndCursor] = []
+        self._after: list[TextAndCursor] = []
 
     def push(self, text: str, cursor: int) -> None:
         """Store the state before a change."""
@@ -138,18 +139,18 @@ class UndoHistory:
         if self._before and self._before[-1][0] == text:
             self._before.pop()
 
-    def undo(self, text: str, cursor: int) -> tuple[str, int] | None:
+    def undo(self, text: str, cursor: int) -> TextAndCursor | None:
         """Return the text and cursor before the last change; None if there is none."""
         return _pop_state(self._before, self._after, text, cursor)
 
-    def redo(self, text: str, cursor: int) -> tuple[str, int] | None:
+    def redo(self, text: str, cursor: int) -> TextAndCursor | None:
         """Return the last undone state; None if there is none."""
         return _pop_state(self._after, self._before, text, cursor)
 
 
 def _pop_state(
-    source: list[tuple[str, int]], target: list[tuple[str, int]], text: str, cursor: int
-) -> tuple[str, int] | None:
+    source: list[TextAndCursor], target: list[TextAndCursor], text: str, cursor: int
+) -> TextAndCursor | None:
     if not source:
         return None
     found = source.pop()
@@ -226,7 +227,7 @@ class VimMachine:
         self._last_searches = LastSearches()
         self._column: float | None = None
         """The column that `j` and `k` keep; None for the column of the cursor."""
-        self._insert_start: tuple[str, int] | None = None
+        self._insert_start: TextAndCursor | None = None
         """The text and the cursor at the start of insert mode."""
         self._last_change_keys: list[str] = []
         """The keys of the last change."""
@@ -335,7 +336,7 @@ class VimMachine:
         allow_line_end = self.is_visual and command.name in ("j", "k", "l", "$")
         return target.position if allow_line_end else clamp_cursor(text, target.position)
 
-    def _run_operator(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+    def _run_operator(self, command: VimCommand, text: str, at: int) -> TextAndCursor:
         self._last_searches = self._last_searches.after_command(command)
         span = find_operator_range(text, at, command, at - line_start(text, at), self._last_searches)
         self.has_failed = span is None
@@ -351,7 +352,7 @@ class VimMachine:
 
     def _apply_operator(
         self, operator: str, span: TextRange, text: str, *, times: int, cursor: int | None = None
-    ) -> tuple[str, int]:
+    ) -> TextAndCursor:
         match operator:
             case "d":
                 self.register = yank_range(text, span)
@@ -365,7 +366,7 @@ class VimMachine:
                 return text, span.start if cursor is None else cursor
         return shift_lines(text, span, times, right=operator == ">")
 
-    def _run_visual_command(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+    def _run_visual_command(self, command: VimCommand, text: str, at: int) -> TextAndCursor:
         span, name = self.selected_range(text, at), command.name
         if name == "object":
             found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
@@ -391,7 +392,7 @@ class VimMachine:
             return self._apply_operator(operator, span, text, times=command.times)
         return self._change_selection(command, span, text, at)
 
-    def _change_selection(self, command: VimCommand, span: TextRange, text: str, at: int) -> tuple[str, int]:
+    def _change_selection(self, command: VimCommand, span: TextRange, text: str, at: int) -> TextAndCursor:
         selected_text = text[span.start : span.end]
         cases: dict[str, Callable[[str], str]] = {"~": str.swapcase, "u": str.lower, "U": str.upper}
         if command.name == "r":
@@ -411,7 +412,7 @@ class VimMachine:
             return text, clamp_cursor(text, at)
         return text[: span.start] + new + text[span.end :], clamp_cursor(text, span.start)
 
-    def _run_normal_command(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
+    def _run_normal_command(self, command: VimCommand, text: str, at: int) -> TextAndCursor:  # noqa: PLR0911
         name, times = command.name, command.times
         if (same := _SHORTHAND_COMMANDS.get(name)) is not None:
             return self._run_operator(VimCommand(same[1], command.count, same[0]), text, at)
@@ -437,11 +438,11 @@ class VimMachine:
                 return self._repeat_last_change(text, at)
         return text, at
 
-    def _record_failure(self, done: tuple[str, int] | None, text: str, at: int) -> tuple[str, int]:
+    def _record_failure(self, done: TextAndCursor | None, text: str, at: int) -> TextAndCursor:
         self.has_failed = done is None
         return done or (text, at)
 
-    def _step_through_history(self, text: str, at: int, times: int, *, forward: bool) -> tuple[str, int]:
+    def _step_through_history(self, text: str, at: int, times: int, *, forward: bool) -> TextAndCursor:
         for _ in range(times):
             found = self._history.redo(text, at) if forward else self._history.undo(text, at)
             if found is None:
@@ -451,7 +452,7 @@ class VimMachine:
 
     # Inserting
 
-    def _begin_insert(self, name: str, text: str, at: int) -> tuple[str, int]:
+    def _begin_insert(self, name: str, text: str, at: int) -> TextAndCursor:
         self.mode = VimMode.INSERT
         start, end = line_start(text, at), line_end(text, at)
         match name:
@@ -477,7 +478,7 @@ class VimMachine:
             self._history.drop_unchanged(text)
         return max(line_start(text, cursor), cursor - 1)
 
-    def _repeat_last_change(self, text: str, at: int) -> tuple[str, int]:
+    def _repeat_last_change(self, text: str, at: int) -> TextAndCursor:
         """Repeat the last change, with the text typed in it."""
         keys, inserted, selection_size = self._last_change_keys, self._last_inserted_text, self._selection_size
         command = parse_keys(keys, visual=selection_size is not None) if keys else "none"

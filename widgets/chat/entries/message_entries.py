@@ -54,9 +54,8 @@ class PlainTextRows:
         rows = self.lines[1 : self._settled_row_count]
         complete_length = text.rfind("\n") + 1
         if complete_length > len(self._settled_text):
-            rows += wrap_text(
-                make_safe_text(text[len(self._settled_text) : complete_length])[:-1], self._style, self.width
-            )
+            new_text = text[len(self._settled_text) : complete_length]
+            rows += wrap_text(make_safe_text(new_text)[:-1], self._style, self.width)
             self._settled_text = text[:complete_length]
         self._settled_row_count = 1 + len(rows)
         self.lines = [heading, *rows, *wrap_text(make_safe_text(text[complete_length:]), self._style, self.width)]
@@ -244,9 +243,8 @@ class QuestionEntry(TranscriptEntry):
             chosen = option == self.answer
             mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED_STYLE)
             style = TextStyle("success") if chosen else MUTED_STYLE
-            lines.extend(
-                wrap_spans([(make_safe_text(option), style)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),))
-            )
+            indent: Span = (" " * len(mark[0]), TEXT_STYLE)
+            lines.extend(wrap_spans([(make_safe_text(option), style)], width, (mark,), (indent,)))
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:

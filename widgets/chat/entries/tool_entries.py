@@ -182,9 +182,8 @@ class ToolEntry(TranscriptEntry):
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         duration = format_seconds(self.duration)
         outcome_cells = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, duration) if fact) - 3
-        outcome = shorten_text(make_safe_text(summary), max(20, width // 2, outcome_cells)) or _TOOL_STATUS_TEXTS.get(
-            self.status, ""
-        )
+        outcome = shorten_text(make_safe_text(summary), max(20, width // 2, outcome_cells))
+        outcome = outcome or _TOOL_STATUS_TEXTS.get(self.status, "")
         # A command's summary ends with the proposal id, unless it was shortened.
         return [outcome, staged if f"→ {self.proposal}" not in outcome else "", duration]
 
@@ -201,9 +200,8 @@ class ToolEntry(TranscriptEntry):
                 lines.append(StyledLine(((name, MUTED_STYLE),)))
                 lines.extend(_plain_code_rows(text.rstrip("\n"), width))
             else:
-                lines.append(
-                    StyledLine(((name + " " * (column - cell_width(name)), MUTED_STYLE), (text, TEXT_STYLE)))
-                )
+                gap = " " * (column - cell_width(name))
+                lines.append(StyledLine(((name + gap, MUTED_STYLE), (text, TEXT_STYLE))))
         if self.raw_arguments:
             lines.extend(_plain_code_rows(make_safe_text(self.raw_arguments), width))
         if self.output.strip():
@@ -304,9 +302,8 @@ class ProposalEntry(TranscriptEntry):
         head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {format_count(len(self.files), 'file')}"
-            command = _shorten_to_width(
-                make_safe_text(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail)
-            )
+            room = width - cell_width(self.proposal) - 2 - cell_width(tail)
+            command = _shorten_to_width(make_safe_text(self.summary), room)
             lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED_STYLE)), fill="card")]
         else:
             head.append((make_safe_text(" ".join(self.summary.split())), TextStyle("text", bold=True)))
