@@ -110,7 +110,6 @@ class FoldedPastes:
         """Fold a text; return the marker for it in the current message.
 
         Args:
-            text: The text to fold.
             surrounding_text: The text to insert the marker into; the marker does not occur in it.
             label: The text before the number of lines in the marker.
         """

@@ -74,8 +74,6 @@ class CompletionPopup(Widget):
         """Show these suggestions and highlight the first.
 
         Args:
-            source: The kind of completion.
-            choices: The suggestions.
             title: A line below the suggestions.
             keep_choice: Whether to keep the current suggestion highlighted if it is still listed.
         """

@@ -362,7 +362,6 @@ class _Search:
         """Search the groups that may have a match of a tier, shortest paths first.
 
         Args:
-            tier: Tier of the matches.
             add_matches: Adds the matches of a block (by number) from one run up to another; returns whether there
                 are any, even if they are too long to be among the best.
         """
@@ -409,9 +408,6 @@ class _Search:
             folder_pattern: Matches the query's letters in a folder; the number of the last group is the number of
                 matched letters.
             requirements: Requirement for the name, by the number of letters in the folder.
-            number: Number of the block.
-            first: The first run.
-            end: The run after the last.
         """
         block, has_match = self._blocks[number], False
         names, starts, folders, folder_starts = block.names, block.name_starts, block.folders, block.folder_starts
@@ -449,9 +445,6 @@ class _Search:
         """Add the names that match an expression, until there are enough.
 
         Args:
-            tier: Tier of the matches.
-            number: Number of the block.
-            expression: The expression.
             start: Index of the line feed before the first name.
             end: Index of the end of the last name's line.
 

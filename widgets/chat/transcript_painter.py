@@ -168,7 +168,6 @@ class TranscriptPainter:
         """Return a row of the transcript.
 
         Args:
-            layout: The layout that contains the row.
             row: Row number from the top of the layout.
             width: In cells.
             cursor: Index of the highlighted entry; None if there is none.

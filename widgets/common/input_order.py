@@ -125,7 +125,6 @@ class OrderedInputQueue:
     """Queues the user's input, and delivers each event after the one before it has been handled.
 
     Args:
-        app: The app that gets the input.
         deliver: Handles an event; always called from the app's own task.
     """
 
@@ -275,8 +274,6 @@ class EventFollower:
     """Follows one event until everything that it caused is done.
 
     Args:
-        app: The app that gets the event.
-        event: The event.
         call_done: Called once at the end, from the app's own task.
     """
 

@@ -324,7 +324,6 @@ def select_shown_keys(
     """Return the keys to show, in the order of the registry.
 
     Args:
-        bindings: The active bindings.
         shown_elsewhere: Handlers of actions whose keys are shown elsewhere on the screen.
     """
     shown_by_action: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}

@@ -147,9 +147,6 @@ def find_motion_target(  # noqa: PLR0911
     """Return the target of a command's motion; None if it is impossible.
 
     Args:
-        text: The text.
-        at: The cursor.
-        command: The command with the motion.
         column: The column that `j` and `k` keep.
         searches: The current or last searches.
         allow_line_end: Whether the cursor may be on the end of a line, as in visual mode.

@@ -16,7 +16,6 @@ class VimKeyHandler:
     """Handles the keys of one text area while vim mode is on.
 
     Args:
-        area: The text area.
         on_mode: Called with the label of the mode, like `NORMAL` or `NORMAL 2d`, when it changes.
         widen: Returns a range to replace that covers each paste marker completely or not at all.
         on_edge: Called with `up` or `down` if `k` or `j` is pressed on the first or last line.

@@ -161,8 +161,6 @@ def lay_out_code(
     """Return the rows of code, cut at the width rather than at words, so that a copy is exact; styles are lazy.
 
     Args:
-        source: The code.
-        info_string: Info string of the fence.
         width: In cells.
         prefix: Spans before each row.
         continuation_lines: Indices of the lines that continue the line before.
