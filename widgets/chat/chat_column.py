@@ -110,8 +110,5 @@ class ChatColumn(Column):
     def report_unknown_command(self, event: Composer.UnknownCommand) -> None:
         """Notify the user that an unknown command was not sent."""
         event.stop()
-        self.notify(
-            f"There is no command /{event.name}. Put a space before it to send it as a message.",
-            severity="warning",
-            markup=False,
-        )
+        text = f"There is no command /{event.name}. Put a space before it to send it as a message."
+        self.notify(text, severity="warning", markup=False)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _MENTION_PATTERN = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND_PATTERN = re.compile(r"/([\w:-]*)$")
 
-_HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
-_NO_MATCH_TITLE = "history · nothing found, Esc leaves"
+_HISTORY_TITLE = "history · type to search, Enter inserts, Esc closes"
+_NO_MATCH_TITLE = "history · no match, Esc closes"
 _MAX_HISTORY_MATCHES = 50
 _LISTING_WAIT_SECONDS = 0.04
 """Seconds to wait for a complete list of files before a partial one is shown; doubled each time."""

@@ -162,10 +162,8 @@ class FoldedPastes:
         parts: list[str] = []
         position = 0
         for start, end in draft.folds:
-            parts += (
-                self._fold_again(draft.text[position:start]),
-                self._find_or_fold(draft.text[start:end], draft.text),
-            )
+            parts.append(self._fold_again(draft.text[position:start]))
+            parts.append(self._find_or_fold(draft.text[start:end], draft.text))
             position = end
         return "".join([*parts, self._fold_again(draft.text[position:])])
 

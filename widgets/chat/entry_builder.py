@@ -160,10 +160,8 @@ class EntryBuilder:
                 self._questions[call] = QuestionEntry(key, call, text, options)
                 changes = [EntryAddedOrReplaced(self._questions[call])]
             case Answer(call=call, text=text, images=images):
-                changes = [
-                    *self._answer_changes(call, text),
-                    EntryAddedOrReplaced(UserEntry(key, text, answers=True, images=images)),
-                ]
+                entry = UserEntry(key, text, answers=True, images=images)
+                changes = [*self._answer_changes(call, text), EntryAddedOrReplaced(entry)]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal_changes(event, key)
             case TurnStarted(time=time):
@@ -349,10 +347,8 @@ class EntryBuilder:
                     state = "denied_in_part"
                 elif event.decision is DecisionKind.DENIED and event.still_pending:
                     state = "pending"
-                return [
-                    *self._update_card(event.proposal, state, ""),
-                    EntryAddedOrReplaced(DecisionEntry(key, event)),
-                ]
+                entry = DecisionEntry(key, event)
+                return [*self._update_card(event.proposal, state, ""), EntryAddedOrReplaced(entry)]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[EntryChange]:
         """Remove the edit calls of a step, because the proposal's card shows their files."""

@@ -37,17 +37,7 @@ _NO_ENTRY_MARKS = EntryMarks()
 class EntrySlot:
     """A place in the transcript: an entry with its rows, which are laid out when they are first needed."""
 
-    __slots__ = (
-        "_growing_rows",
-        "_previous_layout",
-        "entry",
-        "gap",
-        "height",
-        "is_exact",
-        "lines",
-        "marks",
-        "opened",
-    )
+    __slots__ = ("_growing_rows", "_previous", "entry", "gap", "height", "is_exact", "lines", "marks", "opened")
 
     def __init__(self, entry: TranscriptEntry, width: int) -> None:
         self.entry = entry
@@ -61,13 +51,13 @@ class EntrySlot:
         """Rows without the gap; 0 while the entry is hidden."""
         self.is_exact = False
         self._growing_rows: GrowingRows | None = None
-        self._previous_layout: PreviousSlotLayout | None = None
+        self._previous: PreviousSlotLayout | None = None
 
     def resize(self, old: int, new: int) -> None:
         """Switch to a new width: restore the previous layout if it has this width, else estimate the height."""
-        before, self._previous_layout = self._previous_layout, None
+        before, self._previous = self._previous, None
         if self.lines is not None:
-            self._previous_layout = PreviousSlotLayout(
+            self._previous = PreviousSlotLayout(
                 old, self.entry, self.opened, self.lines, self.marks, self.height, self.is_exact, self._growing_rows
             )
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
@@ -100,7 +90,7 @@ class EntrySlot:
         self.lines = None
         self.marks = _NO_ENTRY_MARKS
         self._growing_rows = None
-        self._previous_layout = None
+        self._previous = None
 
 
 class EntrySlots:

@@ -294,12 +294,8 @@ class KeyBar(ClickableKeyHints):
         # A dialog has its own keys, so the dimmed line below it does not change.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            actions = {
-                action
-                for node in above
-                if isinstance(node, ShowsOwnActionKeys)
-                for action in node.actions_with_shown_keys
-            }
+            nodes = [node for node in above if isinstance(node, ShowsOwnActionKeys)]
+            actions = {action for node in nodes for action in node.actions_with_shown_keys}
             self.hints = select_shown_keys(list(screen.active_bindings.values()), actions)
 
     def place_hints(self, width: int) -> Sequence[PlacedHint]:
@@ -339,10 +335,7 @@ def select_shown_keys(
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)
         shown_by_action[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
-    return tuple(
-        (hint, rank, everywhere)
-        for _, hint, rank, everywhere in sorted(shown_by_action.values(), key=lambda shown: shown[0])
-    )
+    return tuple(shown[1:] for shown in sorted(shown_by_action.values(), key=lambda shown: shown[0]))
 
 
 def select_fitting_hints(hints: Sequence[FooterHint], width: int) -> Sequence[FooterHint]:

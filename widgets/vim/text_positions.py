@@ -6,12 +6,7 @@ from functools import cache
 
 _CLOSING_BY_OPENING = {"(": ")", "[": "]", "{": "}"}
 _OPENING_BY_CLOSING = {close: opening for opening, close in _CLOSING_BY_OPENING.items()}
-BRACKET_PAIRS = {
-    **dict.fromkeys("()b", "()"),
-    **dict.fromkeys("[]", "[]"),
-    **dict.fromkeys("{}B", "{}"),
-    **dict.fromkeys("<>", "<>"),
-}
+BRACKET_PAIRS = {key: keys[:2] for keys in ("()b", "[]", "{}B", "<>") for key in keys}
 """Bracket pairs by the keys of their text objects."""
 
 

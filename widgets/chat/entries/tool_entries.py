@@ -92,31 +92,20 @@ ToolStatus = Literal[
 finished call are those of `app.conversation.events.CallOutcome`.
 """
 
-_TOOL_STATUS_TEXTS = {
-    "waiting": "waits",
-    "running": "running",
-    "asking": "needs your permission",
-    "refused": "not run: signoff had stopped the turn",
-    "rejected": "you said no",
-    "aborted": "interrupted",
-    "invalid": "not a valid call",
-    "error": "failed",
+_TOOL_STATUSES: dict[ToolStatus, tuple[str, TextStyle, str]] = {
+    "writing": ("… ", TextStyle("muted"), ""),
+    "waiting": ("◌ ", TextStyle("muted"), "waits"),
+    "running": ("◐ ", TextStyle("warning"), "running"),
+    "asking": ("! ", TextStyle("warning", bold=True), "needs your permission"),
+    "ok": ("✓ ", TextStyle("success"), ""),
+    "staged": ("◆ ", TextStyle("warning"), ""),
+    "error": ("✗ ", TextStyle("error"), "failed"),
+    "refused": ("⊘ ", TextStyle("muted"), "not run: signoff had stopped the turn"),
+    "rejected": ("⊘ ", TextStyle("error"), "you said no"),
+    "aborted": ("⊘ ", TextStyle("muted"), "interrupted"),
+    "invalid": ("✗ ", TextStyle("error"), "not a valid call"),
 }
-
-
-_TOOL_STATUS_SIGNS: dict[ToolStatus, Span] = {
-    "writing": ("… ", TextStyle("muted")),
-    "waiting": ("◌ ", TextStyle("muted")),
-    "running": ("◐ ", TextStyle("warning")),
-    "asking": ("! ", TextStyle("warning", bold=True)),
-    "ok": ("✓ ", TextStyle("success")),
-    "staged": ("◆ ", TextStyle("warning")),
-    "error": ("✗ ", TextStyle("error")),
-    "refused": ("⊘ ", TextStyle("muted")),
-    "rejected": ("⊘ ", TextStyle("error")),
-    "aborted": ("⊘ ", TextStyle("muted")),
-    "invalid": ("✗ ", TextStyle("error")),
-}
+"""Sign, style of the sign, and the outcome of a call without a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +172,7 @@ class ToolEntry(TranscriptEntry):
         duration = format_seconds(self.duration)
         outcome_cells = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, duration) if fact) - 3
         outcome = shorten_text(make_safe_text(summary), max(20, width // 2, outcome_cells))
-        outcome = outcome or _TOOL_STATUS_TEXTS.get(self.status, "")
+        outcome = outcome or _TOOL_STATUSES[self.status][2]
         # A command's summary ends with the proposal id, unless it was shortened.
         return [outcome, staged if f"→ {self.proposal}" not in outcome else "", duration]
 
@@ -210,7 +199,8 @@ class ToolEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(_TOOL_STATUS_SIGNS[self.status])
+        sign, style, _ = _TOOL_STATUSES[self.status]
+        return EntryMarks((sign, style))
 
     @property
     def can_open(self) -> bool:
@@ -231,36 +221,28 @@ def _plain_code_rows(text: str, width: int) -> list[StyledLine]:
 MAX_LISTED_FILES = 8
 """Maximum number of files listed on a proposal's card."""
 
-_STATE_STYLES = {
-    "pending": TextStyle("warning"),
-    "partly_approved": TextStyle("warning"),
-    "applied": TextStyle("success"),
-    "denied_in_part": TextStyle("success"),
-    "denied": TextStyle("error"),
-    "stale": TextStyle("error"),
-    "failed": TextStyle("error"),
+_STATES = {
+    "pending": ("waits for you", TextStyle("warning")),
+    "partly_approved": ("partly approved, the rest waits", TextStyle("warning")),
+    "applied": ("approved", TextStyle("success")),
+    "denied_in_part": ("approved in part, the rest denied", TextStyle("success")),
+    "denied": ("denied", TextStyle("error")),
+    "stale": ("stale", TextStyle("error")),
+    "superseded": ("replaced by a newer one", MUTED_STYLE),
+    "undone": ("undone", MUTED_STYLE),
+    "failed": ("could not be applied", TextStyle("error")),
 }
-"""Styles of a proposal's states; other states are muted."""
-_STATE_TEXTS = {
-    "pending": "waits for you",
-    "partly_approved": "partly approved, the rest waits",
-    "applied": "approved",
-    "denied_in_part": "approved in part, the rest denied",
-    "denied": "denied",
-    "stale": "stale",
-    "superseded": "replaced by a newer one",
-    "undone": "undone",
-    "failed": "could not be applied",
+"""Texts and styles of a proposal's states."""
+_DECISIONS: dict[DecisionKind, tuple[str, str, TextStyle]] = {
+    DecisionKind.APPROVED: ("✓ ", "Approved", TextStyle("success")),
+    DecisionKind.PARTLY_APPROVED: ("◐ ", "Approved in part:", TextStyle("success")),
+    DecisionKind.DENIED: ("✗ ", "Denied", TextStyle("error")),
+    DecisionKind.UNDONE: ("↶ ", "Undid", TextStyle("warning")),
+    DecisionKind.REOPENED: ("↶ ", "Reopened", TextStyle("warning")),
+    DecisionKind.REDONE: ("↷ ", "Applied again:", TextStyle("success")),
+    DecisionKind.EDITED: ("✎ ", "Edited", TextStyle("warning")),
 }
-_DECISION_TEXTS: dict[DecisionKind, tuple[str, TextStyle]] = {
-    DecisionKind.APPROVED: ("Approved", TextStyle("success")),
-    DecisionKind.PARTLY_APPROVED: ("Approved in part:", TextStyle("success")),
-    DecisionKind.DENIED: ("Denied", TextStyle("error")),
-    DecisionKind.UNDONE: ("Undid", TextStyle("warning")),
-    DecisionKind.REOPENED: ("Reopened", TextStyle("warning")),
-    DecisionKind.REDONE: ("Applied again:", TextStyle("success")),
-    DecisionKind.EDITED: ("Edited", TextStyle("warning")),
-}
+"""Sign, text, and the style of both."""
 _ON_DISK_DECISION_TEXTS = {
     DecisionKind.APPROVED: "Kept",
     DecisionKind.PARTLY_APPROVED: "Kept in part:",
@@ -268,15 +250,6 @@ _ON_DISK_DECISION_TEXTS = {
     DecisionKind.REOPENED: "Reopened",
 }
 """For changes that were on disk before the decision."""
-_DECISION_SIGNS: dict[DecisionKind, Span] = {
-    DecisionKind.APPROVED: ("✓ ", TextStyle("success")),
-    DecisionKind.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
-    DecisionKind.DENIED: ("✗ ", TextStyle("error")),
-    DecisionKind.UNDONE: ("↶ ", TextStyle("warning")),
-    DecisionKind.REOPENED: ("↶ ", TextStyle("warning")),
-    DecisionKind.REDONE: ("↷ ", TextStyle("success")),
-    DecisionKind.EDITED: ("✎ ", TextStyle("warning")),
-}
 _WAITING_STATES = ("pending", "partly_approved", "stale")
 _OPERATION_TEXTS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
 
@@ -314,8 +287,7 @@ class ProposalEntry(TranscriptEntry):
         lines.extend(_file_line(stat, width, "card") for stat in files)
         if len(files) < len(listed):
             lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED_STYLE),), fill="card"))
-        style = _STATE_STYLES.get(self.state, MUTED_STYLE)
-        status: list[Span] = [(_STATE_TEXTS.get(self.state, make_safe_text(self.state)), style)]
+        status: list[Span] = [_STATES.get(self.state, (make_safe_text(self.state), MUTED_STYLE))]
         if self.supersedes:
             status.append((f" · revises {make_safe_text(self.supersedes)}", MUTED_STYLE))
         if self.reason:
@@ -330,7 +302,7 @@ class ProposalEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        style = _STATE_STYLES.get(self.state, MUTED_STYLE)
+        _, style = _STATES.get(self.state, ("", MUTED_STYLE))
         return EntryMarks(("╭ ", style), ("│ ", style), ("╰ ", style))
 
     def expected_height(self, width: int) -> int:
@@ -350,7 +322,7 @@ class DecisionEntry(TranscriptEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the decision, and below it the user's feedback."""
         event = self.event
-        word, style = _DECISION_TEXTS[event.decision]
+        _, word, style = _DECISIONS[event.decision]
         word = _ON_DISK_DECISION_TEXTS.get(event.decision, word) if event.on_disk else word
         spans: list[Span] = [(word, style), (f" {make_safe_text(event.proposal)}", TextStyle("text", bold=True))]
         if event.hunks:
@@ -391,7 +363,8 @@ class DecisionEntry(TranscriptEntry):
         return f"{sum(hunk.reason == 'denied' for hunk in event.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(_DECISION_SIGNS[self.event.decision])
+        sign, _, style = _DECISIONS[self.event.decision]
+        return EntryMarks((sign, style))
 
     def expected_height(self, width: int) -> int:
         event = self.event

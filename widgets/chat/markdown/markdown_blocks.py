@@ -335,11 +335,8 @@ class _BlockRenderer:
             end = _closing_index(tokens, position)
             kind = token.type
             prefix = rest if has_rendered else first
-            if (
-                has_rendered
-                and previous != "heading_open"
-                and (self._has_empty_line_above(token) or kind == "heading_open")
-            ):
+            is_separate = kind == "heading_open" or self._has_empty_line_above(token)
+            if has_rendered and is_separate and previous != "heading_open":
                 lines.append(StyledLine(rest, _prefix_cells(rest)))
             inner = tokens[position + 1 : end]
             match kind:

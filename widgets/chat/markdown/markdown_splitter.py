@@ -164,10 +164,8 @@ class MarkdownSplitter:
         """Cut a line while it is too long; return chunks and the rest."""
         chunks: list[MarkdownChunk] = []
         while len(line) > MAX_PARAGRAPH_CHARACTERS and not self._is_of_paragraph(line):
-            cut = (
-                line.rfind(" ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS) + 1
-                or MAX_PARAGRAPH_CHARACTERS
-            )
+            space = line.rfind(" ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS)
+            cut = space + 1 or MAX_PARAGRAPH_CHARACTERS
             chunks += self._feed_piece(line[:cut])
             self._is_inside_line = True
             line = line[cut:]
@@ -413,10 +411,8 @@ class MarkdownSplitter:
         text = "\n".join(self._lines)
         chunks: list[MarkdownChunk] = []
         while len(text) > MAX_PARAGRAPH_CHARACTERS:
-            cut = max(
-                text.rfind(". ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS - 1) + 1,
-                text.rfind(".\n", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS - 1) + 1,
-            )
+            bounds = MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS - 1
+            cut = max(text.rfind(". ", *bounds), text.rfind(".\n", *bounds)) + 1
             if not cut:
                 cut = max(text.rfind(" ", 1, MAX_PARAGRAPH_CHARACTERS), text.rfind("\n", 1, MAX_PARAGRAPH_CHARACTERS))
             if cut < 1:
