@@ -110,11 +110,7 @@ class BorrowedRepository:
     def settings(self) -> Mapping[str, Sequence[str]]:
         """Return the merged git configuration (system, user, repository) by lower-case key."""
         if self._settings is None:
-            output = run_git(
-                self.own,
-                ["config", "--list", "-z"],
-                _user_environment(self._user_repository.folder),
-            )
+            output = run_git(self.own, ["config", "--list", "-z"], _user_environment(self._user_repository.folder))
             self._settings = {}
             for entry in output.decode("utf-8", "surrogateescape").split("\0"):
                 key, _, value = entry.partition("\n")

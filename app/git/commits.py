@@ -6,14 +6,7 @@ The changes of a merge commit are its differences from the result of git's own m
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from app.git.blobs import (
-    TreeDiffEntry,
-    TreeEntry,
-    checkout_mode,
-    parse_raw_diff,
-    read_checkout_contents,
-    to_git_mode,
-)
+from app.git.blobs import TreeDiffEntry, TreeEntry, checkout_mode, parse_raw_diff, read_checkout_contents, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem

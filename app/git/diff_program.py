@@ -133,12 +133,9 @@ def _write_sides(folder: Path, sides: ExternalDiffInput) -> tuple[Path, list[str
     program_folder = folder / "here"
     program_folder.mkdir()
     old, new = _write_side(folder / "old", sides.path, sides.old), _write_side(folder / "new", sides.path, sides.new)
-    return program_folder, [_escape_leading_dash(sides.path), *old, *new]
-
-
-def _escape_leading_dash(path: str) -> str:
-    """Prefix `./` to a path with a leading dash, which a program would parse as an option."""
-    return f"./{path}" if path.startswith("-") else path
+    # A program would parse a leading dash as an option.
+    path = f"./{sides.path}" if sides.path.startswith("-") else sides.path
+    return program_folder, [path, *old, *new]
 
 
 def _write_side(folder: Path, path: str, data: bytes | None) -> list[str]:

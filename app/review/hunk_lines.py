@@ -236,11 +236,6 @@ def add_evidence_reasons(
     test runs.
 
     Earlier reasons of these kinds are replaced.
-
-    Args:
-        diffs: The diffs of one proposal.
-        checks: Its check results, if there are any.
-        evidence: Its evidence, if there is any.
     """
     unheld = frozenset(evidence.unnoticed_hunks) if evidence is not None else frozenset()
     uncovered: dict[str, list[CoverageReportLine]] = {}

@@ -102,12 +102,7 @@ def _checks_adapter() -> TypeAdapter[list[RecordedCheckResult]]:
 
 
 class CheckResultStore:
-    """The latest check results of each proposal, for other processes.
-
-    Args:
-        store: The storage.
-        signal: Notifies other processes of new results.
-    """
+    """The latest check results of each proposal, for other processes, which a signal notifies."""
 
     def __init__(self, store: SessionStore, signal: DatabaseChangeSignal) -> None:
         self._store = store

@@ -63,9 +63,7 @@ def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collect
 def find_likely_block_starts(
     index: LineIndex, normalized: Sequence[str], slack: int, limit: int = _MAX_CANDIDATES
 ) -> list[int]:
-    """Return the lines (from 0) at which the block may begin, those with most votes first; `wanted` are folded
-    lines.
-    """
+    """Return the lines (from 0) at which the normalized block may begin, those with most votes first."""
     positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
     for at, line in enumerate(normalized):

@@ -60,14 +60,9 @@ class IndentShift:
     width: int = 4
     """Spaces of one tab in this conversion."""
 
-    @property
-    def is_zero(self) -> bool:
-        """Return whether lines stay as they are."""
-        return not self.prefix and not self.tabs
-
     def apply(self, line: str) -> str | None:
         """Return the model's line at the file's indentation; None if it has too little to remove."""
-        if self.is_zero or not line.strip(BLANKS):
+        if not line.strip(BLANKS):
             return line
         indentation = leading_whitespace(line)
         rest = line[len(indentation) :]

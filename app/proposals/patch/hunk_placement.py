@@ -28,7 +28,7 @@ from app.proposals.locate.matching import (
     locate_edit_at_single_place,
     nearest_to_hint,
 )
-from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, has_blob_id, join_script_lines
+from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, has_blob_id
 from app.proposals.text.document import BOM, Document, encode_surrogateescape
 from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
@@ -106,8 +106,6 @@ def choose_exact_place(
 
     Args:
         stated: The line in this file that the hunk states, if any.
-        progress: The positions of the earlier hunks.
-        made: The edits of the earlier hunks.
 
     Raises:
         AmbiguousMatch: several places are left.
@@ -152,7 +150,8 @@ def filter_places_by_section_heading(
     """
     places = list(places)
     if len(places) > 1 and hunk.at_end:
-        places = [place for place in places if _is_at_end_of_file(index, place)] or places
+        at_end = [place for place in places if not any(text.strip(BLANKS) for text in index.texts[place.end :])]
+        places = at_end or places
     if not hunk.section_headings:
         return places, ""
     above = find_section_heading_lines(index, hunk.section_headings)
@@ -214,10 +213,6 @@ def _describe_missing_heading(index: LineIndex, hunk: PatchHunk) -> str:
         f"The line that its `@@` names is not in the file{' below the one before' if at else ''}: "
         f"{headings[at].strip()[:120]!r}. Name a line as it is, or none."
     )
-
-
-def _is_at_end_of_file(index: LineIndex, place: BlockPlace) -> bool:
-    return not any(text.strip(BLANKS) for text in index.texts[place.end :])
 
 
 class _IndentedBlocks:
@@ -333,7 +328,11 @@ def _created_content(document: Document, patch: FilePatch) -> bytes:
         if line_count and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, line_count + 1):
             raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
         line_count += len(hunk.lines)
-    return encode_surrogateescape(join_script_lines(_drop_inner_endings(tuple(lines), at_end=True)))
+    texts = (
+        line.text + ("\n" if line.ending is None else line.ending)
+        for line in _drop_inner_endings(tuple(lines), at_end=True)
+    )
+    return encode_surrogateescape("".join(texts))
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:

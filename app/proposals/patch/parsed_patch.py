@@ -128,11 +128,6 @@ def parse_script_line(line: str, *, terminated: bool = True) -> EditScriptLine:
     return EditScriptLine(LineOperation(mark), text, "\n")
 
 
-def join_script_lines(lines: Sequence[EditScriptLine]) -> str:
-    r"""Return the lines with their endings, `\n` where they have none."""
-    return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
-
-
 MIN_BLOB_ID_DIGITS = 7
 """Minimum digits of an id; a shorter one does not identify a content."""
 

@@ -27,11 +27,6 @@ class HunkHeader:
     damaged: bool = False
     """Whether it seems to be a damaged header with numbers."""
 
-    @property
-    def has_numbers(self) -> bool:
-        """Return whether it states numbers."""
-        return self.old_start is not None
-
 
 def parse_hunk_header(line: str, at: int) -> HunkHeader:
     """Parse a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""

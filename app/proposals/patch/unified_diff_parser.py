@@ -7,7 +7,7 @@ belongs to no hunk is an error, unless a list in prose clearly begins there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
@@ -136,7 +136,7 @@ class FilePatchBuilder:
         """Return the FilePatch of the lines read so far. Raises `MalformedPatch`.
 
         Args:
-            known: The prefixes in other parts, for a name beside `/dev/null`.
+            known_prefixes: The prefixes in other parts, for a name beside `/dev/null`.
         """
         old, new = (
             self._renamed_paths() if self.rename else strip_path_prefixes(*self.names, self.git_names, known_prefixes)
@@ -206,13 +206,6 @@ class FilePatchBuilder:
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
 
-def build_file_patches(parts: Iterable[FilePatchBuilder]) -> list[FilePatch]:
-    """Return the FilePatch of each builder, in order. Raises `MalformedPatch`."""
-    parts = list(parts)
-    known = {pair for part in parts if (pair := part.prefixes)}
-    return [part.build(known) for part in parts]
-
-
 def _parse_mode(text: str, at: int) -> int:
     mode = int(text, 8) if _MODE_DIGITS.fullmatch(text) else 0
     match mode & 0o170000:
@@ -268,7 +261,8 @@ class UnifiedDiffParser:
         part = next((part for part in reversed(self._parts) if part.hunks), None)
         if self._is_in_mail and not self._is_complete and part:
             part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED_MAIL_DOUBT)
-        return build_file_patches(self._parts)
+        known_prefixes = {pair for part in self._parts if (pair := part.prefixes)}
+        return [part.build(known_prefixes) for part in self._parts]
 
     def _parse_element(self, at: int) -> int:
         """Read the element at a line; return the line where the next one begins."""
@@ -403,11 +397,9 @@ class UnifiedDiffParser:
         if not self._is_complete and skip_blank_lines(self._lines, end) == len(self._lines):
             hunk = _mark_short_hunk(hunk, header, ends_text=end == len(self._lines))
         if hunk.has_changes:
-            doubt = (
-                _LIST_AFTER_DOUBT
-                if prose_end is not None
-                else _describe_wrong_counts(hunk, header) or _describe_inner_file_end(hunk)
-            )
+            doubt = _LIST_AFTER_DOUBT if prose_end is not None else _describe_wrong_counts(hunk, header)
+            if not doubt and hunk.has_unterminated_inner_line:
+                doubt = "a line in its middle is said to end the file"
             part.hunks.append(replace(hunk, doubt=doubt or _describe_bad_header(line, header, lines[0].text)))
         elif not lines and skip_blank_lines(self._lines, end) == len(self._lines):
             raise MalformedPatch(f"Line {header_at + 1}: a hunk without lines. Is the patch cut off?")
@@ -429,7 +421,8 @@ class UnifiedDiffParser:
         old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
             if at == len(self._lines):
-                if self._is_complete or old < 0 or new < 0 or self._ends_in_context():
+                ends_in_context_line = not self._has_open_end and self._lines[-1][:1] in (" ", "")
+                if self._is_complete or old < 0 or new < 0 or ends_in_context_line:
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
@@ -456,25 +449,17 @@ class UnifiedDiffParser:
             at += 1
         return None if old < 0 or new < 0 else at
 
-    def _ends_in_context(self) -> bool:
-        """Return whether the text ends in a complete context line."""
-        return not self._has_open_end and self._lines[-1][:1] in (" ", "")
-
     def _seems_to_continue(self, at: int) -> bool:
         """Return whether the line, or the one after empty lines, looks like one more of the body."""
         at = skip_blank_lines(self._lines, at)
         if at == len(self._lines) or looks_like_file_header(self._lines, at) or self._closes_mail(at):
             return False
-        if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._is_cut_off_header(at)):
-            return False
-        return self._is_body_line(at)
+        last_line = self._lines[at] if at == len(self._lines) - 1 else ""
+        is_cut_off_header = bool(last_line) and self._has_open_end and "--- ".startswith(last_line)
+        return self._is_body_line(at) and not last_line.startswith("--- ") and not is_cut_off_header
 
     def _is_body_line(self, at: int) -> bool:
         return at < len(self._lines) and self._lines[at][:1] in (*_CHANGE_MARKS, " ")
-
-    def _is_cut_off_header(self, at: int) -> bool:
-        """Return whether the text was cut off inside the mark of a `---` line."""
-        return self._has_open_end and "--- ".startswith(self._lines[at])
 
     def _find_list_end_after(self, at: int) -> int | None:
         """Return the end of text with a list that follows a complete body; None if there is none."""
@@ -529,10 +514,6 @@ def _describe_bad_header(line: str, header: HunkHeader, first: str) -> str:
     return "no `@@` line stands above it"
 
 
-def _describe_inner_file_end(hunk: PatchHunk) -> str:
-    return "a line in its middle is said to end the file" if hunk.has_unterminated_inner_line else ""
-
-
 def _mark_short_hunk(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:
     """Return the last hunk, marked if its header states more lines than it has; `ends_text` if no empty line
     follows.
@@ -546,6 +527,6 @@ def _mark_short_hunk(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) ->
 def _describe_wrong_counts(hunk: PatchHunk, header: HunkHeader) -> str:
     """Return what is wrong with the counts of a header; empty if nothing is."""
     old, new = len(hunk.old_side), len(hunk.new_side)
-    if not header.has_numbers or (header.old_count, header.new_count) == (old, new):
+    if header.old_start is None or (header.old_count, header.new_count) == (old, new):
         return ""
     return f"the hunk states {header.old_count} old and {header.new_count} new lines, but has {old} and {new}"

@@ -327,10 +327,7 @@ _WEIGHT_BY_KIND = {kind: 1 << (len(ReasonKind) - number) for number, kind in enu
 _DEFINITION = PrefilteredPattern(
     r"\b(?:def|class|function|func|fn|struct|enum|trait|interface|type|const|record|module)\s+(?:\([^)]{0,80}\)\s*)?"
     r"([A-Za-z_]\w{2,})|^([A-Z][A-Z0-9_]{2,})\s*=|^\s*export\s+(?:default\s+)?(?:let|var)\s+(\w{3,})",
-    (
-        *("def", "class", "func", "fn", "struct", "enum", "trait", "interface", "type", "const", "record"),
-        "module",
-    ),
+    (*("def", "class", "func", "fn", "struct", "enum", "trait", "interface", "type", "const", "record"), "module"),
     ("=", "export"),
 )
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")

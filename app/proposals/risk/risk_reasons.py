@@ -82,19 +82,15 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
         return
     lost_tests = []
     if is_test(file.path):
-        lost_tests = [
+        removed_tests = [
             (line, name) for line, name in find_changed_tests(file.removed, file.removed_text) if name not in tests
         ]
-        if lost_tests and len(lost_tests) > (
-            new_count := sum(1 for _ in find_changed_tests(file.added, file.added_text))
-        ):
-            # A renamed test still exists: count each new test as a renamed one.
-            lost_tests = lost_tests[: len(lost_tests) - new_count] if new_count else lost_tests
-            yield file.make_reason(
-                ReasonKind.TESTS, (line for line, _ in lost_tests), (name for _, name in lost_tests)
-            )
-        else:
-            lost_tests = []
+        # A renamed test still exists: count each new test as a renamed one.
+        new_count = sum(1 for _ in find_changed_tests(file.added, file.added_text))
+        lost_tests = removed_tests[: max(0, len(removed_tests) - new_count)]
+        if lost_tests:
+            lines, names = (line for line, _ in lost_tests), (name for _, name in lost_tests)
+            yield file.make_reason(ReasonKind.TESTS, lines, names)
         yield from _find_skipped_tests(file)
     if file.change.op is FileOperation.DELETE:
         # The deletion itself is reported; the checks in the file are not.

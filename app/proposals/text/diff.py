@@ -173,7 +173,7 @@ def _group_flags(flags: bytearray) -> list[tuple[int, int]]:
 def _slide_groups(
     lines: Sequence[Hashable], groups: list[tuple[int, int]], other_keys: set[int]
 ) -> list[tuple[int, int]]:
-    """Return the groups of one side after sliding; `other` has the keys of the other side's groups."""
+    """Return the groups of one side after sliding; `other_keys` are those of the other side's groups."""
     slid: list[tuple[int, int]] = []
     changed_before = 0
     remaining = groups[::-1]
@@ -253,12 +253,7 @@ def mark_changed_lines(
 
 
 def _find_middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
-    old: Sequence[int],
-    new: Sequence[int],
-    box: Gap,
-    forward: list[int],
-    backward: list[int],
-    budget: DiffStepBudget,
+    old: Sequence[int], new: Sequence[int], box: Gap, forward: list[int], backward: list[int], budget: DiffStepBudget
 ) -> tuple[int, int] | None:
     """Return a point on a shortest path through the box where the searches from both corners meet; None if the budget
     is spent.

@@ -240,17 +240,17 @@ class Document:
             ) from error
 
     def _check_characters_known(self, text: str) -> None:
-        known = self._non_ascii_characters
         for character in text:
-            if not character.isascii() and character not in known and not "\udc80" <= character <= "\udcff":
+            is_known = character.isascii() or character in self._characters or "\udc80" <= character <= "\udcff"
+            if not is_known:
                 raise NotEditable(
                     f"The file is not valid UTF-8, and the new text holds {character!r}.",
                     "Writing it as UTF-8 could mix two encodings: keep to ASCII, or to characters it has already.",
                 )
 
     @cached_property
-    def _non_ascii_characters(self) -> frozenset[str]:
-        return frozenset(character for character in set(self.text) if not character.isascii())
+    def _characters(self) -> frozenset[str]:
+        return frozenset(self.text)
 
     def encode_ending(self, ending: str) -> bytes:
         """Return the bytes of a line ending in this file's encoding."""

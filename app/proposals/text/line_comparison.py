@@ -201,10 +201,7 @@ def differ_only_in_space(old: str, new: str) -> bool:
 def _pair_in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pair]:
     rows = max(to_old - from_old, to_new - from_new)
     return [
-        (
-            from_old + row if from_old + row < to_old else None,
-            from_new + row if from_new + row < to_new else None,
-        )
+        (from_old + row if from_old + row < to_old else None, from_new + row if from_new + row < to_new else None)
         for row in range(rows)
     ]
 
