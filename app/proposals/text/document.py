@@ -6,7 +6,7 @@ return of a CRLF ending stays in the bytes of the line. Joining `Document.lines`
 
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import Literal
 
 from app.proposals.values.proposal_errors import NotEditable
@@ -124,16 +124,9 @@ class Document:
         """Return the raw lines with their endings; a byte order mark is part of the first."""
         if not self.is_utf16:
             return tuple(split_lines(self.data))
-        text = self.data[2:].decode(self.encoding)
-        pieces = text.split("\n")
-        last = pieces.pop()
-        raw = [f"{piece}\n".encode(self.encoding) for piece in pieces]
-        if last:
-            raw.append(last.encode(self.encoding))
-        if not raw:
-            return (self.byte_order_mark,)
-        raw[0] = self.byte_order_mark + raw[0]
-        return tuple(raw)
+        text = StringIO(self.data[2:].decode(self.encoding), newline="\n")
+        first, *rest = [line.encode(self.encoding) for line in text] or [b""]
+        return self.byte_order_mark + first, *rest
 
     @property
     def _text_with_returns(self) -> str:
@@ -151,24 +144,17 @@ class Document:
     @cached_property
     def text(self) -> str:
         r"""Return the whole text with `\n` endings, as the model reads and matches it."""
-        text = self._text_with_returns
-        if "\r" not in text:
-            return text
-        return text.replace("\r\n", "\n")
+        return self._text_with_returns.replace("\r\n", "\n")
 
     @cached_property
     def endings(self) -> tuple[str, ...]:
         """Return the ending of each line: `\\n`, `\\r\\n`, or empty for a last line without newline."""
-        if self.is_utf16:
-            pieces = self._text_with_returns.split("\n")
-            endings = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
-            return tuple([*endings, ""] if len(self.lines) > len(endings) else endings)
-        if b"\r\n" not in self.data:
-            terminated_count = self.data.count(b"\n")
-            return ("\n",) * terminated_count + ("",) * (len(self.lines) - terminated_count)
-        return tuple(
-            "\r\n" if line.endswith(b"\r\n") else "\n" if line.endswith(b"\n") else "" for line in self.lines
-        )
+        text = self._text_with_returns
+        if "\r\n" in text:
+            endings = ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
+        else:
+            endings = ["\n"] * text.count("\n")
+        return (*endings, *[""] * (len(self.lines) - len(endings)))
 
     @cached_property
     def eol_counts(self) -> dict[str, int]:
@@ -190,19 +176,6 @@ class Document:
     def has_final_newline(self) -> bool:
         """Return whether the last line ends in a newline; True for an empty file."""
         return self.data == self.byte_order_mark or self.endings[-1] != ""
-
-    def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
-        """Return the lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
-
-        With `show_returns`, the carriage return of a CRLF ending stays at the end of its line, so that a diff between
-        two styles of endings shows a difference.
-        """
-        if not show_returns:
-            return self.line_texts
-        return tuple(
-            text + "\r" if ending == "\r\n" else text
-            for text, ending in zip(self.line_texts, self.endings, strict=True)
-        )
 
     def check_editable(self) -> None:
         """Raise NotEditable for a binary file and for one over the limits."""
@@ -275,12 +248,19 @@ class Document:
 def display_lines_for_diff(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return both texts as display lines; lines with different bytes also look different where possible.
 
-    Carriage returns are shown unless both documents have the same single style of endings; a byte order mark that
-    only one of them has is shown as U+FEFF.
+    Undecodable bytes are U+DC80..U+DCFF. Carriage returns are shown unless both documents have the same single style
+    of endings; a byte order mark that only one of them has is shown as U+FEFF.
     """
     styles = {ending for document in (old, new) for ending, count in document.eol_counts.items() if count}
-    show_returns = len(styles) > 1
-    sides = [old.display_lines(show_returns=show_returns), new.display_lines(show_returns=show_returns)]
+    sides = [old.line_texts, new.line_texts]
+    if len(styles) > 1:
+        sides = [
+            tuple(
+                text + "\r" if ending == "\r\n" else text
+                for text, ending in zip(document.line_texts, document.endings, strict=True)
+            )
+            for document in (old, new)
+        ]
     has_mark = [document.encoding not in ("utf-8", "bytes") for document in (old, new)]
     if has_mark[0] != has_mark[1] and old.data and new.data:
         index = has_mark.index(True)

@@ -110,7 +110,12 @@ def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> l
 
 def _make_line_edit(document: Document, start: int, end: int, new: Sequence[InsertedLine]) -> LineEdit:
     is_open_end = end == len(document.lines_without_mark) and not document.has_final_newline
-    endings = [_choose_ending(document, start, end, index, line) for index, line in enumerate(new)]
+    endings = [
+        document.ending_for_line(min(start + index, end - 1) if start < end else start)
+        if line.ending is None
+        else line.ending
+        for index, line in enumerate(new)
+    ]
     lines = [document.encode_text(line.text) for line in new]
     if is_open_end and new and new[-1].ending is None:
         endings[-1] = ""
@@ -119,12 +124,6 @@ def _make_line_edit(document: Document, start: int, end: int, new: Sequence[Inse
         last = document.lines_without_mark[start - 1] + document.encode_ending(document.ending_for_line(start - 1))
         return LineEdit(start - 1, end, (last, *encoded))
     return LineEdit(start, end, encoded)
-
-
-def _choose_ending(document: Document, start: int, end: int, index: int, line: InsertedLine) -> str:
-    if line.ending is not None:
-        return line.ending
-    return document.ending_for_line(min(start + index, end - 1) if start < end else start)
 
 
 Line = TypeVar("Line", bound=Hashable)
