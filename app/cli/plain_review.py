@@ -306,9 +306,7 @@ class PlainReview:
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
                 self.state.hunk_exclusions.left_out[proposal.id] = left_out
                 doubts = find_bulk_approval_caveats(proposal)
-                if not await self._agrees(
-                    judge_approval(self.state, proposal, shown=True, versions=False, doubts=doubts)
-                ):
+                if not await self._agrees(judge_approval(self.state, proposal, doubts=doubts)):
                     return
                 proposal = (await self._approve(proposal)).proposal
                 decided = self.approved = True

@@ -134,16 +134,16 @@ def judge_approval(
     state: ReviewState,
     proposal: Proposal,
     *,
-    shown: bool,
-    versions: bool,
+    is_diff_shown: bool = True,
+    compares_versions: bool = False,
     action: Literal["approve", "approve_and_continue"] = "approve",
     doubts: Sequence[str] = (),
 ) -> Verdict:
     """Return the verdict of `approve` for the shown proposal.
 
     Args:
-        shown: Whether the diff on screen is that of this revision.
-        versions: Whether the diff pane compares two versions instead.
+        is_diff_shown: Whether the diff on screen is that of this revision.
+        compares_versions: Whether the diff pane compares two versions instead.
         doubts: Further reasons to ask before the approval.
     """
     if not proposal.state.is_pending:
@@ -152,9 +152,9 @@ def judge_approval(
         return ActionRefused(
             f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}"
         )
-    if versions:
+    if compares_versions:
         return ActionRefused("This compares two versions; go back to the diff to decide.")
-    if not shown:
+    if not is_diff_shown:
         return ActionRefused("The diff isn't on screen yet.")
     selection = state.hunk_exclusions.approval_selection(proposal)
     if selection.is_empty:
@@ -317,10 +317,8 @@ def describe_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
     return f"{seen} of {proposal.id} were on screen; the rest is what {_quote((command,))} gave twice, byte for byte"
 
 
-def _join_items(items: Sequence[str], max_items: int = 4) -> str:
-    shown = list(items[:max_items])
-    if len(items) > max_items:
-        shown.append(f"{len(items) - max_items} more")
+def _join_items(items: Sequence[str]) -> str:
+    shown = [*items[:4], *([f"{len(items) - 4} more"] if len(items) > 4 else [])]
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 

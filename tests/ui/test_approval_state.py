@@ -197,19 +197,17 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
 def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")
-    assert isinstance(judge_approval(state, value, shown=True, versions=False), ActionNeedsConfirmation), (
-        "its hunk was never on screen"
-    )
+    assert isinstance(judge_approval(state, value), ActionNeedsConfirmation), "its hunk was never on screen"
     seen(state, value)
-    assert judge_approval(state, value, shown=True, versions=False) == ActionAllowed("approve", ("P1",))
-    assert isinstance(judge_approval(state, value, shown=False, versions=False), ActionRefused)
-    assert isinstance(judge_approval(state, value, shown=True, versions=True), ActionRefused)
+    assert judge_approval(state, value) == ActionAllowed("approve", ("P1",))
+    assert isinstance(judge_approval(state, value, is_diff_shown=False), ActionRefused)
+    assert isinstance(judge_approval(state, value, compares_versions=True), ActionRefused)
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
         other = value.model_copy(update={"state": decided})
-        assert isinstance(judge_approval(state, other, shown=True, versions=False), ActionRefused)
+        assert isinstance(judge_approval(state, other), ActionRefused)
         if not other.state.is_pending:
             gone = ActionRefused("P1 is not waiting any more.")
-            assert judge_approval(state, other, shown=True, versions=False) == judge_denial(state, other) == gone
+            assert judge_approval(state, other) == judge_denial(state, other) == gone
 
 
 def test_a_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:

@@ -673,8 +673,14 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
         if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
-            shown, comparing = self.preview.is_showing_approvable_diff(proposal), self.preview.comparing
-            verdict = partial(judge_approval, self.state, proposal, shown=shown, versions=comparing, action=action)
+            verdict = partial(
+                judge_approval,
+                self.state,
+                proposal,
+                is_diff_shown=self.preview.is_showing_approvable_diff(proposal),
+                compares_versions=self.preview.comparing,
+                action=action,
+            )
             self.verdict_handler.handle_verdict(verdict(), verdict)
 
     def action_deny(self) -> None:

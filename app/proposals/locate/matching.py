@@ -232,19 +232,14 @@ class LocatedEdit:
     matches: tuple[EditMatch, ...]
 
 
-def locate_replacement(
-    document: Document, replacement: TextReplacement, index: LineIndex | None = None
-) -> LocatedEdit:
+def locate_replacement(index: LineIndex, replacement: TextReplacement) -> LocatedEdit:
     """Find the place of a search/replace edit, and the lines that it changes there.
-
-    Args:
-        index: An index of the same document, to share between edits.
 
     Raises:
         EditRefused: One of its subclasses, with the text for the model.
     """
+    document = index.document
     document.check_editable()
-    index = index or LineIndex(document)
     old, new = _normalize_text(replacement.old, document), _normalize_text(replacement.new, document)
     _check_characters(document, new)
     if not old:
@@ -266,9 +261,8 @@ def locate_replacement(
             "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, old_lines)
         )
     script = diff_as_edit_script(old_lines, new_lines)
-    return locate_edit_at_single_place(
-        index, script, find_tolerant_places(index, script, old_lines), replacement.line
-    )
+    places = find_tolerant_places(index, script, old_lines)
+    return locate_edit_at_single_place(index, script, places, replacement.line)
 
 
 def _normalize_text(text: str, document: Document) -> str:
@@ -422,7 +416,7 @@ def find_tolerant_places(
 
 
 def locate_edit_at_single_place(
-    index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None = None
+    index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None
 ) -> LocatedEdit:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(places) > 1:
@@ -470,15 +464,17 @@ def apply_replacements(
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
-                located = locate_replacement(index.document, replacement, index)
+                located = locate_replacement(index, replacement)
                 if edits.has_overlap_with(located.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not edits or isinstance(error, AmbiguousMatch):
                     raise
-                edited_index = LineIndex(Document(edits.apply_to(index.document)))
-                located = _locate_in_edited_text(edited_index, replacement, error)
-                index, edits = edited_index, LineEdits()
+                index, edits = LineIndex(Document(edits.apply_to(index.document))), LineEdits()
+                old = _normalize_text(replacement.old, index.document)
+                if not old or not find_occurrences(index, old):
+                    raise
+                located = locate_replacement(index, replacement)
         except EditRefused as error:
             if len(replacements) == 1:
                 raise
@@ -490,11 +486,3 @@ def apply_replacements(
     if result == document.data:
         raise PointlessEdit("The edits leave the file as it is.")
     return result, tuple(matches)
-
-
-def _locate_in_edited_text(index: LineIndex, replacement: TextReplacement, error: EditRefused) -> LocatedEdit:
-    """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
-    old = _normalize_text(replacement.old, index.document)
-    if not old or not find_occurrences(index, old):
-        raise error
-    return locate_replacement(index.document, replacement, index)

@@ -207,10 +207,8 @@ class LexingBudget:
 class EditedFile:
     """A file of a proposal with its old and new text."""
 
-    def __init__(
-        self, change: FileChange, old: Sequence[str], new: Sequence[str], budget: LexingBudget | None = None
-    ) -> None:
-        self._budget = budget or LexingBudget()
+    def __init__(self, change: FileChange, old: Sequence[str], new: Sequence[str], budget: LexingBudget) -> None:
+        self._budget = budget
         self.change = change
         self.path = change.path
         self.old = old

@@ -594,7 +594,7 @@ def add_risk_reasons(
     )
 
 
-def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] = ()) -> Iterator[AttentionReason]:
+def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str]) -> Iterator[AttentionReason]:
     """Yield all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_changed_tests(file.added, file.added_text))
