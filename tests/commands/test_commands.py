@@ -807,7 +807,7 @@ def test_closed_standard_streams_cause_no_traceback(signoff: Run, workspace: Pat
     environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
     for command, code, told in (
         ("run <&-", 2, "There is nothing to say"),
-        ("stage - <&-", 3, "no patch"),
+        ("stage - <&-", 3, "not a patch"),
         ("show P1 >&-", 1, "Standard output cannot be written"),
         ("show P9 2>&-", 3, ""),
         ("approve P1 <&- >&- 2>&-", 1, ""),
