@@ -272,11 +272,7 @@ class Transport:
                 await response.aclose()
 
     async def fetch_models(self, wire: Wire) -> list[ListedModel]:
-        """Return the endpoint's list of models.
-
-        Raises:
-            AttemptFailed: The endpoint does not return a list of models.
-        """
+        """Return the endpoint's list of models. Raises AttemptFailed."""
         sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._get_client(sdk)
         try:

@@ -67,11 +67,7 @@ def parse_json_line(line: bytes | None) -> Any:
 
 
 def parse_request(message: object) -> RpcRequest | None:
-    """Return the request or notification in a message; None for a response.
-
-    Raises:
-        RpcError: The message is none of these.
-    """
+    """Return the request or notification in a message; None for a response. Raises RpcError."""
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "A message is a JSON object.")
     raw_id = message.get("id")

@@ -75,11 +75,7 @@ class McpServerTimeout(Exception):
 
 
 class McpConnection(ABC):
-    """A session with one server.
-
-    Args:
-        root: The workspace; the server may ask for it.
-    """
+    """A session with one server; the server may ask for `root`, the workspace."""
 
     def __init__(self, root: Path, on_notification: HandleNotification) -> None:
         self._root = root

@@ -379,14 +379,7 @@ class McpServer:
         return self._oauth_session
 
     async def sign_in(self, show: "ShowSignIn", confirm: "ConfirmOrigins | None" = None) -> None:
-        """Sign the user in, then start the server.
-
-        Args:
-            confirm: Asks the user about addresses of different origins; without it they are refused.
-
-        Raises:
-            ConnectionLost: The sign-in or the start failed.
-        """
+        """Sign the user in like `OAuthSignIn.sign_in`, then start the server; raises ConnectionLost."""
         from app.mcp_client.oauth import SignInFailed
 
         try:

@@ -76,11 +76,7 @@ class ToolSearch(Tool):
 
 
 class CallFoundTool(Tool):
-    """Calls a tool that `ToolSearch` has found.
-
-    Args:
-        find: Finds tools that were listed later, like `ToolSource.find_tool`.
-    """
+    """Calls a tool that `ToolSearch` has found, or that `find` finds like `ToolSource.find_tool`."""
 
     name = "call_tool"
     kind = "command"
@@ -347,14 +343,7 @@ class McpServers(ToolSource):
         ]
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
-        """Return a tool of a server that had not started when the turn started; wait for the server.
-
-        Args:
-            report_wait: Called with a few words that say what the call waits for; an empty text ends the wait.
-
-        Raises:
-            ToolError: The server can't be used; the text says why.
-        """
+        """Return a tool of a server that had not started when the turn started; wait for the server."""
         servers = [
             server for server in self.servers if self.is_enabled(server) and has_server_prefix(name, server.name)
         ]

@@ -175,14 +175,11 @@ class OAuthSignIn:
         self._client_id = client_id
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> OAuthToken:
-        """Sign the user in; return the token.
+        """Sign the user in; return the token. Raises SignInFailed.
 
         Args:
             challenge: The header with which the server has requested a sign-in.
             confirm: Asks the user about addresses of different origins; None refuses them.
-
-        Raises:
-            SignInFailed: The sign-in failed.
         """
         server = await self._find_authorization_server(challenge)
         await self._confirm_origins(server, confirm)

@@ -39,11 +39,7 @@ _LOG_PAUSE_SECONDS = 0.005
 
 
 class StdioConnection(McpConnection):
-    """Connection to a program by its standard streams.
-
-    Args:
-        log: Called with output that is not a message.
-    """
+    """Connection to a program by its standard streams; `log` gets output that is not a message."""
 
     def __init__(
         self,

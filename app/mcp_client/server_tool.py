@@ -55,11 +55,7 @@ class ResultContent:
 
 
 def format_result(result: Message, tool: str = "") -> ResultContent:
-    """Return the text of a result, shortened in the middle.
-
-    Args:
-        tool: Name of the tool, used for the names of its images.
-    """
+    """Return the text of a result, shortened in the middle, and its images, named after the tool."""
     buffer = HeadAndTailBuffer()
     content = result.get("content")
     parts = content if isinstance(content, list) else []

@@ -165,11 +165,7 @@ class _SchemaCleaner:
         self._characters_left = _MAX_SCHEMA_CHARACTERS
 
     def clean(self, value: Any, depth: int, open_references: tuple[str, ...]) -> Any:
-        """Return a part with references expanded; `open_references` are the references being expanded.
-
-        Raises:
-            InvalidToolDefinition: The part is invalid, too large, or nested too deeply.
-        """
+        """Return a part with references expanded, except `open_references`. Raises InvalidToolDefinition."""
         if depth > _MAX_SCHEMA_DEPTH:
             raise InvalidToolDefinition("the schema of its arguments is nested too deeply.")
         match value:

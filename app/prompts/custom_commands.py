@@ -206,11 +206,7 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
 
 
 def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
-    """Return the user's commands; links are followed.
-
-    Args:
-        folders: each folder with its name as shown to the user.
-    """
+    """Return the commands in the user's folders, each given with the name to show; links are followed."""
     files = [
         (f"{shown_folder}/{relative_path}", relative_path, partial(_read_user_file, path))
         for shown_folder, folder in folders

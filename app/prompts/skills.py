@@ -42,11 +42,7 @@ class SkillFolder(Protocol):
 
 
 class WorkspaceSkillFolder:
-    """A skill folder inside the workspace.
-
-    Args:
-        path: Its workspace path.
-    """
+    """A skill folder inside the workspace, by its workspace path."""
 
     def __init__(self, workspace: Workspace, path: str) -> None:
         self._workspace = workspace
@@ -141,14 +137,10 @@ class Skills:
 
 
 def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:
-    """Find all skills; blocks on disk access.
+    """Find the skills in the user's folders, each given with the name to show, and in the workspace; blocks.
 
     The workspace's skills need no trust: like `AGENTS.md` they are text, and commands from them need permission as
     always. They cannot replace a skill of the user with the same name.
-
-    Args:
-        workspace: its folders are searched after the user's.
-        user: the user's folders, each with its name as shown to the user.
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []

@@ -25,11 +25,7 @@ class ReadSkillArguments(ToolArguments):
 
 
 class ReadSkill(Tool):
-    """Reads files in the folder of a skill and nowhere else.
-
-    Args:
-        skills: The skills that the model knows.
-    """
+    """Reads files in the folder of a skill and nowhere else."""
 
     name = "read_skill"
     kind = "read"

@@ -71,11 +71,7 @@ class ToolSource(ABC):
 
 
 class ToolSet:
-    """The tools that the model may call; the list does not change during a turn.
-
-    Args:
-        source: Source of additional tools for `reload`.
-    """
+    """The tools that the model may call; `reload` adds those of `source` for the next turn."""
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
         self._fixed_tools = tuple(tools)
@@ -126,13 +122,8 @@ class ToolSet:
     async def find_late_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
         """Return the tool with this name, even if it became available after the start of the turn; else None.
 
-        The model's list of tools contains it only from the next turn on.
-
-        Args:
-            report_wait: Called with a few words that say what the call waits for.
-
-        Raises:
-            ToolError: The tool can't be used now; the text says why.
+        The model's list of tools contains it only from the next turn on. The arguments and errors are those of
+        `ToolSource.find_tool`.
         """
         if name not in self._tools and self._source is not None:
             tool = await self._source.find_tool(name, report_wait)
@@ -153,11 +144,7 @@ class ToolSet:
         return self._tools.get(name)
 
     def parse_arguments(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
-        """Return the validated arguments of a call.
-
-        Raises:
-            ToolError: The tool does not exist, or the arguments are wrong; the text says how to correct them.
-        """
+        """Return the validated arguments of a call; raise ToolError if the tool or an argument is wrong."""
         tool = self._tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. The tools are: {', '.join(self._tools)}.")
@@ -176,11 +163,7 @@ def make_tool_schema(tool: Tool) -> dict[str, Any]:
 def make_standard_tools(
     sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
 ) -> ToolSet:
-    """Return all tools that signoff offers to a model.
-
-    Args:
-        skills: Skills that the model may read; without any there is no `read_skill`.
-    """
+    """Return all tools that signoff offers to a model; `read_skill` only if there are skills."""
     from app.tools.command.run_command import RunCommand
     from app.tools.conversation_tools import AskUser, ReadSkill, WriteTodos
     from app.tools.file_tools import ApplyPatch, DeleteFile, EditFile, ReadFile, RenameFile, WriteFile

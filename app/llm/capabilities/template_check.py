@@ -81,11 +81,7 @@ _RenderResult = str | _RenderRefusal | None
 async def check_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
 ) -> ChatTemplateFinding | None:
-    """Check in which placement the chat template keeps every mark; return None if the server cannot render.
-
-    Raises:
-        AttemptFailed: raised by `send`.
-    """
+    """Check which placement the chat template keeps; None if the server can't render. Raises AttemptFailed."""
     search = _PlacementSearch(endpoint, build, send)
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _RENDERERS.items():

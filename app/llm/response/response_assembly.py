@@ -135,11 +135,7 @@ class CallAssembly:
         return bool(self._partial_calls)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
-        """Add one element of `delta.tool_calls`; return the progress of its call, or None if it is empty.
-
-        Raises:
-            ResponseTooLarge: The arguments of one call, or the number of calls, exceed their limit.
-        """
+        """Add one element of `delta.tool_calls`; return its call's progress, or None. Raises ResponseTooLarge."""
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
         name = function.get("name") or delta.get("name")
@@ -330,11 +326,7 @@ class ResponseAssembly:
         return not (self._text or self._reasoning or self._calls)
 
     def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        """Add the contents of one chunk to `deltas`; no field is required, unknown ones are ignored.
-
-        Raises:
-            ResponseTooLarge: The response or one of its calls exceeds a limit.
-        """
+        """Add the contents of one chunk to `deltas`; unknown fields are ignored. Raises ResponseTooLarge."""
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
         self._update_usage(chunk)

@@ -226,11 +226,7 @@ class CommandForm:
 
 
 def allowable_forms(command: str) -> tuple[CommandForm, ...]:
-    """Return the forms of a command that may be allowed permanently, from the widest to the exact command.
-
-    Raises:
-        NotSimpleCommand: it has no form; the message names the reason.
-    """
+    """Return the forms of a command that may be allowed permanently, the widest first. Raises NotSimpleCommand."""
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((position for position, word in enumerate(words) if not word.literal), len(words))

@@ -34,11 +34,7 @@ async def stage_edit(
     *arguments: _P.args,
     **options: _P.kwargs,
 ) -> ToolOutput:
-    """Run one edit of the draft with the given arguments; return its staging result.
-
-    Raises:
-        ToolError: The edit was refused; this call staged nothing.
-    """
+    """Run one edit of the draft; return its staging result, or raise ToolError if it was refused."""
     with refusals_as_tool_errors():
         # A thread can't be stopped: wait for it, so that the draft does not change after the call has ended.
         report = await run_shielded(asyncio.to_thread(edit, *arguments, **options))

@@ -454,11 +454,7 @@ def _describe_missing_limits(probe: SandboxProbeResult) -> str:
 
 
 def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
-    """Return lines for the model about operations that failed because of the sandbox.
-
-    Args:
-        in_place: The command ran directly on the user's files.
-    """
+    """Return lines for the model about operations that failed because of the sandbox."""
     notes_by_sign = (
         (_GIT_REFUSED.search(output), GIT_NOTE),
         (_FOLDER_REFUSED in output, FOLDER_RENAME_NOTE),

@@ -52,11 +52,7 @@ class RunCommandArguments(ToolArguments):
 
 
 class RunCommand(Tool):
-    """Asks for permission, runs the command on the workspace with pending edits, and stages its changes.
-
-    Args:
-        sandbox: Returns the sandbox of the workspace; called when a command runs.
-    """
+    """Asks for permission, runs the command on the workspace with pending edits, and stages its changes."""
 
     name = "run_command"
     kind = "command"
