@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -283,9 +284,8 @@ class Transport:
                     options={"headers": self._make_headers(sdk, wire)},
                 )
         except TimeoutError as silence:
-            raise AttemptFailed(
-                self._describer.describe_silence(self._timeouts.write, "the list of models")
-            ) from silence
+            failure = self._describer.describe_silence(self._timeouts.write, "the list of models")
+            raise AttemptFailed(failure) from silence
         except Exception as problem:
             raise AttemptFailed(self._describe_failure(problem, sdk, has_response=False)) from problem
         models = parse_model_list(parse_json_or_text(response.text))
@@ -309,12 +309,8 @@ class Transport:
         options = {"headers": self._make_headers(sdk, wire)}
         response: Any = None
         try:
-            if body is None:
-                response = await client.get(url, cast_to=sdk.httpx2.Response, options=options, stream=True)
-            else:
-                response = await client.post(
-                    url, cast_to=sdk.httpx2.Response, body=body, options=options, stream=True
-                )
+            send = client.get if body is None else partial(client.post, body=body)
+            response = await send(url, cast_to=sdk.httpx2.Response, options=options, stream=True)
             text = bytearray()
             async for piece in response.aiter_raw():
                 text += piece

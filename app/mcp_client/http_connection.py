@@ -136,11 +136,9 @@ class HttpConnection(McpConnection):
                     return
                 if _SESSION_ID.fullmatch(session := response.headers.get("mcp-session-id", "")):
                     self._session_id = session
-                if not _content_type(response).startswith((_EVENT_STREAM_TYPE, "application/json")):
-                    return
                 if _content_type(response).startswith(_EVENT_STREAM_TYPE):
                     await self._handle_events(response, answer)
-                else:
+                elif _content_type(response).startswith("application/json"):
                     await self._handle_body(await _read_body(response, MAX_SERVER_MESSAGE_BYTES))
 
     @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -59,7 +59,7 @@ def _expand_braces(pattern: str) -> list[str]:
     return expanded
 
 
-Result_co = TypeVar("Result_co", covariant=True)
+_Result = TypeVar("_Result")
 
 
 def list_overlay_files(
@@ -84,24 +84,15 @@ def list_overlay_files(
     return merge(disk_files, ((path, True) for path in sorted(added)))
 
 
-class StoppableWork(Protocol[Result_co]):
-    """Blocking work; `stop` may be called from another thread."""
-
-    def run(self) -> Result_co:
-        """Do the work; after `stop`, return the results so far."""
-
-    def stop(self) -> None:
-        """Make `run` return soon with its results so far."""
-
-
-async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) -> Result_co:
-    """Return the result of the work, or a partial one soon after `seconds`; cancellation stops the work too."""
-    running = asyncio.ensure_future(asyncio.to_thread(work.run))
+async def run_with_time_limit(run: Callable[[], _Result], stop: Callable[[], None], seconds: float) -> _Result:
+    """Call `run` on a thread and return its result; after `seconds`, or on cancellation, call `stop`, which makes it
+    return soon with the results so far."""
+    running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         await asyncio.wait({running}, timeout=seconds)
     finally:
         if not running.done():
-            work.stop()
+            stop()
             # The thread ends soon; ignore its result and its exception.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await running
@@ -139,7 +130,8 @@ class ListFiles(Tool):
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         folder = resolve_real_path(context.workspace, arguments.path)
-        return await run_with_time_limit(_FileListing(folder, arguments.pattern or "", context), LIST_SECONDS)
+        listing = _FileListing(folder, arguments.pattern or "", context)
+        return await run_with_time_limit(listing.run, listing.stop, LIST_SECONDS)
 
 
 @dataclass(slots=True)
@@ -171,7 +163,6 @@ class _FileListing:
         return self._make_output()
 
     def stop(self) -> None:
-        """Make `run` return with its results so far."""
         self._stopped = True
 
     def _add_file(self, prefix: str, inner: str, line: str) -> None:

@@ -437,7 +437,7 @@ class SearchText(Tool):
             _make_ripgrep_filter(arguments, context),
             allowed_secret,
         )
-        return _format_report(arguments.pattern, await run_with_time_limit(search, SEARCH_SECONDS))
+        return _format_report(arguments.pattern, await run_with_time_limit(search.run, search.stop, SEARCH_SECONDS))
 
 
 def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
