@@ -67,19 +67,8 @@ class _LazyPackageFinder(MetaPathFinder):
         return None
 
 
-def import_openai() -> ModuleType:
-    """Return the package `openai`; its modules are imported when they are used."""
-    return _import("openai", _CLIENT_NAMES)
-
-
-def import_network_modules() -> None:
-    """Import everything that opens connections, including modules that would be imported on the event loop."""
-    _import("httpcore2", _CONNECTION_NAMES)
-    importlib.import_module("httpcore2._backends.anyio")
-    importlib.import_module("anyio._backends._asyncio")
-
-
 def _import(package: str, names: Sequence[str]) -> ModuleType:
+    """Import a package with these names only; its other modules are imported when they are used."""
     finder = _LazyPackageFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -159,8 +148,11 @@ def _load_into_future(future: "Future[LoadedSdk]", encrypted: bool) -> None:
 
 def _load(encrypted: bool) -> LoadedSdk:
     is_first = "openai" not in sys.modules
-    openai = import_openai()
-    import_network_modules()
+    openai = _import("openai", _CLIENT_NAMES)
+    # Everything that opens connections, including modules that would be imported on the event loop.
+    _import("httpcore2", _CONNECTION_NAMES)
+    importlib.import_module("httpcore2._backends.anyio")
+    importlib.import_module("anyio._backends._asyncio")
     httpx2 = importlib.import_module("httpx2")
     for own in _OWN_MODULES:
         importlib.import_module(own)

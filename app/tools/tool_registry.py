@@ -134,11 +134,6 @@ class ToolSet:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the tools' names, in order."""
-        return tuple(self._tools)
-
     def get_tool(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._tools.get(name)

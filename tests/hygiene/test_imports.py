@@ -261,7 +261,7 @@ def test_sandbox_is_not_loaded_before_a_command_runs() -> None:
     loaded = all_modules_after(
         "from app.ui.startup import import_session_modules\nimport_session_modules()\n"
         "from app.tools.tool_registry import make_standard_tools\n"
-        "assert 'run_command' in make_standard_tools(lambda: None).names"
+        "assert make_standard_tools(lambda: None).get_tool('run_command')"
     )
     needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.confinement"}
     assert {name for name in loaded if layer_package(name) == "app.sandbox"} <= needed

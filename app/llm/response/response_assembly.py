@@ -240,13 +240,12 @@ class DeltaCollector:
         self._calls: dict[int, CallProgress] = {}
         """Latest progress of the current calls, by index."""
 
-    def add_text(self, piece: str) -> None:
-        """Add a piece of the answer."""
-        self._add_piece(TextDelta, piece)
-
-    def add_reasoning(self, piece: str) -> None:
-        """Add a piece of the reasoning."""
-        self._add_piece(ReasoningDelta, piece)
+    def add_piece(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
+        """Add a piece of the answer or of the reasoning."""
+        if self._delta_class is not kind or self._calls:
+            self._finish_delta()
+            self._delta_class = kind
+        self._pieces.append(piece)
 
     def add_call(self, progress: CallProgress) -> None:
         """Add the progress of a call."""
@@ -259,12 +258,6 @@ class DeltaCollector:
         self._finish_delta()
         whole, self._deltas = self._deltas, []
         return whole
-
-    def _add_piece(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
-        if self._delta_class is not kind or self._calls:
-            self._finish_delta()
-            self._delta_class = kind
-        self._pieces.append(piece)
 
     def _finish_delta(self) -> None:
         if self._pieces:
@@ -316,11 +309,6 @@ class ResponseAssembly:
         return "".join(self._text)
 
     @property
-    def reasoning(self) -> str:
-        """The reasoning so far."""
-        return "".join(self._reasoning)
-
-    @property
     def is_empty(self) -> bool:
         """Return whether neither text nor reasoning nor a call was received."""
         return not (self._text or self._reasoning or self._calls)
@@ -346,14 +334,14 @@ class ResponseAssembly:
         self._emit_text(text + late_text, deltas)
         if self._call_hider and (held := self._call_hider.finish()):
             self._text.append(held)
-            deltas.add_text(held)
+            deltas.add_piece(TextDelta, held)
         return deltas.pop_all()
 
     def complete(self, *, ended: bool) -> ResponseCompleted:
         """Return the response; `ended` says whether the server ended the stream intentionally."""
         return ResponseCompleted(
             text=self.text,
-            reasoning=self.reasoning,
+            reasoning="".join(self._reasoning),
             calls=self.calls(),
             finish_reason=self.finish_reason,
             truncated=not ended or self.finish_reason in INCOMPLETE_REASONS,
@@ -447,12 +435,12 @@ class ResponseAssembly:
             text = self._call_hider.feed(text)
         if text:
             self._text.append(text)
-            deltas.add_text(text)
+            deltas.add_piece(TextDelta, text)
 
     def _emit_reasoning(self, text: str, deltas: DeltaCollector) -> None:
         if text:
             self._reasoning.append(text)
-            deltas.add_reasoning(text)
+            deltas.add_piece(ReasoningDelta, text)
 
     def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
         if (progress := self._calls.feed(delta)) is not None:

@@ -74,7 +74,7 @@ ARGUMENTS: st.SearchStrategy[dict[str, object]] = st.dictionaries(
 @st.composite
 def step(draw: st.DrawFn) -> list[dict[str, Any]]:
     """A response with calls and their results in any order, or one without."""
-    names = draw(st.lists(st.sampled_from([*TOOLS.names, "unknown_tool"]), max_size=3))
+    names = draw(st.lists(st.sampled_from([*(tool.name for tool in TOOLS), "unknown_tool"]), max_size=3))
     text = draw(WORDS)
     if not names:
         return [{"role": "assistant", "content": text}] if text.strip() else []

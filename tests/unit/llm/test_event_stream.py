@@ -198,9 +198,9 @@ def collected(pieces: list[Delta]) -> list[Delta]:
     for piece in pieces:
         match piece:
             case TextDelta(text):
-                deltas.add_text(text)
+                deltas.add_piece(TextDelta, text)
             case ReasoningDelta(text):
-                deltas.add_reasoning(text)
+                deltas.add_piece(ReasoningDelta, text)
             case CallProgress():
                 deltas.add_call(piece)
     taken = deltas.pop_all()

@@ -38,7 +38,7 @@ def walk(schema: Any) -> list[dict[str, Any]]:
 
 
 def test_names_and_order_are_fixed() -> None:
-    assert TOOLS.names == NAMES
+    assert tuple(tool.name for tool in TOOLS) == NAMES
     assert [schema["function"]["name"] for schema in TOOLS.schemas] == list(NAMES)
     assert {tool.name: tool.kind for tool in TOOLS} == {
         **dict.fromkeys(("read_file", "list_files", "search_text", "write_todos"), "read"),
