@@ -252,25 +252,19 @@ class McpServer:
             ConnectionLost: The server cannot be reached, or did not answer and was ended.
             ToolWithdrawn: The server does not offer exactly this tool any more; it was not called.
         """
-        self.listing.require_offered(tool)
         params: Message = {"name": tool.tool, "arguments": dict(arguments)}
-        try:
-            result = await self._request("tools/call", params)
-        except (SessionEnded, SignInNeeded) as error:
-            # The server did nothing; it needs a new session.
-            if isinstance(error, SignInNeeded) and (
-                error.needs_more_scopes or not await self._get_oauth_session().refresh()
-            ):
-                await self._fail_for(error)
-                raise
-            await self._fail(str(error))
-            await self.start_and_wait()
+        for is_second_attempt in (False, True):
             self.listing.require_offered(tool)
             try:
                 result = await self._request("tools/call", params)
-            except (SessionEnded, SignInNeeded) as second_error:
-                await self._fail_for(second_error)
-                raise
+                break
+            except (SessionEnded, SignInNeeded) as error:
+                # The server did nothing; it needs a new session.
+                if is_second_attempt or (isinstance(error, SignInNeeded) and not await self._refresh_sign_in(error)):
+                    await self._fail_for(error)
+                    raise
+                await self._fail(str(error))
+                await self.start_and_wait()
         if result.get("resultType", "complete") != "complete":
             raise McpServerError(0, "it asks for input of the user, which signoff does not offer")
         return result

@@ -5,10 +5,10 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, join_quoted_names
+from app.llm.response.bounded_stream import is_deeper_than
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpServerError
@@ -102,18 +102,9 @@ class _ImageCollector:
 
 def _format_structured(value: Any) -> str:
     """Return a value as indented JSON, or a note if it is nested too deeply."""
-    if _is_deeper_than(_MAX_DEPTH, value):
+    if is_deeper_than(_MAX_DEPTH, value):
         return "[structured content, nested too deep to be shown]"
     return json.dumps(value, ensure_ascii=False, indent=1)
-
-
-def _is_deeper_than(max_depth: int, value: Any) -> bool:
-    """Return whether lists and objects are nested more deeply than `max_depth` levels."""
-    level: list[Any] = [[value]]
-    for _ in range(max_depth + 1):
-        inner = chain.from_iterable(item.values() if isinstance(item, dict) else item for item in level)
-        level = [item for item in inner if isinstance(item, (dict, list))]
-    return bool(level)
 
 
 def safe_server_text(text: str) -> str:

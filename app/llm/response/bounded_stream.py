@@ -22,7 +22,7 @@ def parse_json(text: str, *, strict: bool = True) -> Any:
     """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
     value = _parse_value(text) if strict else json.loads(text, strict=False)
     # Each level has a bracket: with fewer brackets, no check is necessary.
-    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper_than(MAX_DEPTH, value):
         raise ValueError("it is nested too deeply")
     return value
 
@@ -36,11 +36,12 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper_than(levels: int, value: Any) -> bool:
+    """Return whether lists and objects are nested more deeply than this number of levels."""
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return not levels or any(_is_deeper(one, levels - 1) for one in inner)
+    return not levels or any(is_deeper_than(levels - 1, item) for item in inner)
 
 
 MAX_ERROR_BYTES = 2**20
