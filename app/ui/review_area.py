@@ -12,6 +12,7 @@ from app.review.review_stores import UnfinishedReviewStore
 from app.ui.context.app_context import RunInBackground, open_link
 from app.ui.controllers.review_actions import DecisionMessage, ReviewActions
 from app.ui.controllers.review_services import ReadingProgressController, SideQuestionController
+from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.workbench_bars import SeenLinesSaved
 from widgets.diff.diff_view import DiffView
@@ -173,9 +174,10 @@ class ReviewArea(Column):
         """Stop waiting for an answer."""
         self._side_questions.stop(event)
 
-    @on(review_messages.LinkClicked)
-    def open_link(self, event: review_messages.LinkClicked) -> None:
+    @on(Transcript.LinkOpened)
+    def open_link(self, event: Transcript.LinkOpened) -> None:
         """Open a link of an answer that the user clicked."""
+        event.stop()
         open_link(self.app, event.href, self._side_questions.notify)
 
     @on(review_messages.UnfinishedReviewChanged)

@@ -25,12 +25,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 
 
 class BackgroundJobs:
-    """Runs the diff view's background work: moved lines, white space, syntax colours, rest of the layout.
-
-    Args:
-        model: The model of the shown change.
-        view: Runs the jobs, and is notified of their results.
-    """
+    """Runs the diff view's background work: moved lines, white space, syntax colours, rest of the layout."""
 
     def __init__(self, model: DiffModel, view: DiffViewInterface) -> None:
         self._model = model
@@ -79,14 +74,12 @@ class BackgroundJobs:
         self._waiting_jobs.clear()
 
     async def _find_moved_lines_in_thread(self, context: RenderContext) -> None:
-        """Find the moved lines of a large change in a thread."""
         moved = await asyncio.to_thread(find_moved_lines, context.diffs)
         if context is self._model.render_context and moved:
             context.marks.moved = moved
             self._view.redraw_lines()
 
     async def _find_space_changes_in_thread(self, diffs: Sequence[FileDiff]) -> None:
-        """Find the whitespace-only changes of a large diff in a thread."""
         hidden_space = await asyncio.to_thread(find_hidden_whitespace, diffs)
         if diffs is self._model.diffs:
             self._model.hidden_space = hidden_space
@@ -117,8 +110,6 @@ class BackgroundJobs:
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
     """Return whether a change is small enough to examine without a thread."""
     texts = (text for diff in diffs for hunk in diff.change.hunks for text in removed_and_added_lines(diff, hunk))
-    has_few_lines = sum(diff.change.added + diff.change.removed for diff in diffs) <= _MAX_SMALL_CHANGE_LINES
-    return (
-        has_few_lines
-        and sum(sum(map(len, text)) for text in texts) <= _MAX_SMALL_CHANGE_LINES * _MAX_AVERAGE_LINE_CHARACTERS
-    )
+    if sum(diff.change.added + diff.change.removed for diff in diffs) > _MAX_SMALL_CHANGE_LINES:
+        return False
+    return sum(sum(map(len, text)) for text in texts) <= _MAX_SMALL_CHANGE_LINES * _MAX_AVERAGE_LINE_CHARACTERS

@@ -137,15 +137,12 @@ class CodeEditor(TextArea):
         return Style(bgcolor=style.bgcolor) if names == ("text-area--cursor-line",) else style
 
     def action_document_start(self) -> None:
-        """Move the cursor to the start of the text."""
         self.move_cursor((0, 0))
 
     def action_document_end(self) -> None:
-        """Move the cursor to the end of the text."""
         self.move_cursor(self.document.end)
 
     def notify_style_update(self) -> None:
-        """Forget the colours of the previous theme."""
         self._styles_by_kind = {}
         super().notify_style_update()
 

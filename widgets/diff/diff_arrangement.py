@@ -282,11 +282,7 @@ def arrange_diffs(
     """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more` is called.
 
     Args:
-        diffs: The files of the change.
-        fold_state: The folded and opened parts.
         notes_above: Notes above the first file.
-        comments: Comments to show at their lines.
-        hidden_space: The white space changes to hide.
         notes: Notes under the headings of files, by the index of the file.
         measure: Returns the number of terminal lines of a row. It is called for notes and comments, and for lines of
             source only if these wrap.

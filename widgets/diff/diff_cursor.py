@@ -447,7 +447,6 @@ class LineSelection:
         )
 
     def _rows_in_selection(self, selection: Selection | None) -> range:
-        """Return the rows in a mouse selection."""
         rows = self._model.rows
         if selection is None or selection.start is None or selection.end is None or not rows.row_count:
             return range(0)

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from widgets.diff.diff_rows import (
@@ -94,13 +95,8 @@ class DiffLayout:
         """Lay out more rows, up to a number of terminal lines or seconds; without a limit, all."""
         if self._first_lines[-1] >= lines or self.complete:
             return
-        segments, rows, heights, add_landmark = (
-            self.segments,
-            self._first_rows,
-            self._first_lines,
-            self.landmarks.add_segment,
-        )
-        clock = time.perf_counter
+        segments, rows, heights = self.segments, self._first_rows, self._first_lines
+        add_landmark, clock = self.landmarks.add_segment, time.perf_counter
         row, line, end = rows[-1], heights[-1], clock() + seconds
         for segment in self._source:
             segments.append(segment)
@@ -176,20 +172,17 @@ class DiffLayout:
 
     def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, RowSegment]]:
         """Yield the segments on these terminal lines, each with its first line and the line after its last."""
-        low, high = self._segment_range(first, last)
-        for index in range(low, high):
+        for index in range(*self._segment_range(first, last)):
             yield self._first_lines[index], self._first_lines[index + 1], self.segments[index]
 
     def segments_between(self, first: int, last: int) -> Sequence[RowSegment]:
         """Return the segments on the terminal lines `first` to `last`, without the last."""
-        low, high = self._segment_range(first, last)
-        return self.segments[low:high]
+        return self.segments[slice(*self._segment_range(first, last))]
 
     def _segment_range(self, first: int, last: int) -> tuple[int, int]:
         """Return the range of segment indices on these terminal lines."""
-        return bisect_right(self._first_lines, max(0, first)) - 1, bisect_right(
-            self._first_lines, min(last, self.height) - 1
-        )
+        begin = bisect_right(self._first_lines, max(0, first)) - 1
+        return begin, bisect_right(self._first_lines, min(last, self.height) - 1)
 
     # Finding
 
@@ -242,9 +235,8 @@ class DiffLayout:
                 self.lay_out_more(lines=self.height + _LINES_PER_SEARCH_STEP)
             if index == len(self.segments) or _is_below_hunk(self.segments[index], row.file, hunk):
                 break
-            number_in_segment = (
-                self.segments[index].find_row(side, line) if self.segments[index].file == row.file else None
-            )
+            segment = self.segments[index]
+            number_in_segment = segment.find_row(side, line) if segment.file == row.file else None
             if number_in_segment is not None:
                 return self._first_rows[index] + number_in_segment
         fold_row = self._find_unchanged_line(row.file, line) if side == "new" else None
@@ -252,7 +244,7 @@ class DiffLayout:
 
     def _find_unchanged_line(self, file: int, line: int) -> int | None:
         first, last = self._segment_range_of_file(file, line)
-        index = bisect_right(self.segments, line, first, last, key=_new_start) - 1
+        index = bisect_right(self.segments, line, first, last, key=attrgetter("new_start")) - 1
         if index < first:
             return None
         segment = self.segments[index]
@@ -294,7 +286,3 @@ def _is_same_row(shown: Row, row: Row) -> bool:
     if isinstance(shown, NoteRow) and isinstance(row, NoteRow) and row.key:
         return shown.key == row.key
     return shown == row
-
-
-def _new_start(segment: RowSegment) -> int:
-    return segment.new_start

@@ -202,11 +202,8 @@ class DiffModel:
             self._widest_line_cells = 0
         if not self.wrap:
             segments = self.rows.segments_between(0, _MAX_LINES_BEFORE_FRAME)
-            self.record_line_width(
-                widest_line_width(
-                    self.diffs, (piece.slice_rows(0, min(piece.rows, _MAX_LINES_BEFORE_FRAME)) for piece in segments)
-                )
-            )
+            pieces = (segment.slice_rows(0, min(segment.rows, _MAX_LINES_BEFORE_FRAME)) for segment in segments)
+            self.record_line_width(widest_line_width(self.diffs, pieces))
 
     def record_line_width(self, cells: int) -> None:
         """Record the width of a line of source, in cells."""
@@ -217,7 +214,5 @@ class DiffModel:
         """Return the content size in cells and terminal lines."""
         context = self.render_context
         other_cells = context.width - context.code_width
-        return Size(
-            max(context.width, other_cells + self._widest_line_cells if self._widest_line_cells else 0),
-            self.rows.height,
-        )
+        line_cells = other_cells + self._widest_line_cells if self._widest_line_cells else 0
+        return Size(max(context.width, line_cells), self.rows.height)

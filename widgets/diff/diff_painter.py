@@ -62,11 +62,9 @@ class DiffPainter:
         """Return one terminal line as a strip.
 
         Args:
-            row: The row.
             part: Index of the terminal line within a wrapped row.
             y: Terminal line in the whole diff, for text selection.
             cursor: Component class of the cursor; empty if the cursor is on another row.
-            selection: The mouse selection.
             offsets: Whether segments of code carry their text positions for the mouse.
         """
         cursor_classes = (cursor,) if cursor else ()
@@ -187,7 +185,6 @@ class LineRenderer:
     """Renders the terminal lines of a diff view, and caches their strips and styles.
 
     Args:
-        model: The model of the view.
         look_up_style: Returns the style of component classes laid over each other.
     """
 

@@ -173,18 +173,15 @@ class MiniMap(Widget):
         return cells
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Scroll to the clicked position."""
         self._dragging = True
         self.capture_mouse()
         self._scroll_to_cell(event.y)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the drag."""
         if self._dragging:
             self._scroll_to_cell(event.y)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """End the drag."""
         self._dragging = False
         self.release_mouse()
 

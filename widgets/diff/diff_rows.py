@@ -290,20 +290,13 @@ class SplitSegment(RowSegment):
 
     def row_at(self, number: int) -> LineRow:
         number += self.offset
-        old: int | None
-        new: int | None
-        if self.pairs is None:
-            old = number if number < self.old_count else None
-            new = number if number < self.new_count else None
-        else:
+        old: int | None = number if number < self.old_count else None
+        new: int | None = number if number < self.new_count else None
+        if self.pairs is not None:
             old, new = self.pairs[number]
-        return LineRow(
-            self.file,
-            None if old is None else self.old_start + old,
-            None if new is None else self.new_start + new,
-            self.hunk,
-            self.above + number,
-        )
+        old_line = None if old is None else self.old_start + old
+        new_line = None if new is None else self.new_start + new
+        return LineRow(self.file, old_line, new_line, self.hunk, self.above + number)
 
     def find_row(self, side: Side, line: int) -> int | None:
         if self.pairs is None:

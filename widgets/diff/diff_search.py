@@ -152,13 +152,7 @@ def find_matches(
 
 
 class DiffSearch:
-    """The query, its matches, and the match to which the cursor last moved.
-
-    Args:
-        model: Model of the searched change; its render context gets the current match.
-        cursor: The first match is searched from its row.
-        view: Runs the search of a large change, and is notified of the result.
-    """
+    """The query, its matches, and the match to which the cursor last moved."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:
         self._model = model

@@ -137,7 +137,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.line_selection = LineSelection(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)
         self.seen_recorder = SeenRecorder(self.model, self)
-        self.drawn: Callable[[], None] = lambda: None
+        self.after_frame: Callable[[], None] = lambda: None
         """Called after each drawn frame."""
         self._background_jobs = BackgroundJobs(self.model, self)
         self._frame: ViewportState | None = None
@@ -196,8 +196,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         """Show a change; if the same proposal is shown already, keep position, folds, search and seen lines.
 
         Args:
-            proposal: The proposal of the change.
-            diffs: The files of the change.
             extra: Notes above the first file.
             versions: Whether the change is between two versions of the proposal; then the user can neither choose
                 hunks nor comment.
@@ -227,9 +225,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.model.show_message(message)
         self._reset_to_no_diff()
 
-    def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
-        """Show plain lines, for example a command; the user must see the first `to_read` of them."""
-        self._required_row_count = to_read
+    def show_text(self, notes: Sequence[NoteRow], required_row_count: int) -> None:
+        """Show plain lines, for example a command; the user must see the first `required_row_count` of them."""
+        self._required_row_count = required_row_count
         self.model.show_message(plain_text=notes)
         self._reset_to_no_diff()
         self.scroll_to(0, 0, animate=False, immediate=True)
@@ -240,7 +238,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self._lay_out_at(CursorBookmark(None, 0))
 
     def _forget_change(self) -> None:
-        """Forget all state of the previous change."""
         self.model.forget_view_state()
         self.search.clear()
         self.line_selection.start = None
@@ -252,7 +249,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             self._must_go_to_hunk = False
             self.cursor.number = self.model.first_hunk_row()
 
-    def go_to_waiting(self) -> None:
+    def go_to_pending_hunk(self) -> None:
         """Move the cursor to the next pending hunk, unless it is on one; wrap around at the end."""
         hunk = self.cursor.hunk
         if hunk is not None and hunk.state is HunkState.PENDING:
@@ -413,7 +410,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
             self.post_message(self.CameOnScreen())
         if self._background_jobs.has_work_after_frame():
             self.call_later(self._background_jobs.start_waiting_work)
-        self.drawn()
+        self.after_frame()
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.redraw_lines()
@@ -435,7 +432,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         self.post_message(self.ViewMoved())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Report the new position."""
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.ViewMoved())
 
@@ -526,11 +522,9 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
         go_to_unseen_line(place, self.seen_recorder.seen, model, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
-        """Scroll the code to the left."""
         self.scroll_to(x=max(0, self.scroll_offset.x - SIDE_SCROLL_CELLS), animate=False, immediate=True)
 
     def action_scroll_code_right(self) -> None:
-        """Scroll the code to the right."""
         self.scroll_to(x=self.scroll_offset.x + SIDE_SCROLL_CELLS, animate=False, immediate=True)
 
     # Folds and layout
@@ -581,7 +575,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     # Requests to the pane
 
     def action_comment(self) -> None:
-        """Comment on the line at the cursor."""
         line = self.cursor.source_line
         if line is not None and self._accepts_comments:
             self.post_message(self.CommentWanted(line))
@@ -638,15 +631,12 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     # Picking lines
 
     def action_pick_lines(self) -> None:
-        """Start picking lines at the cursor, or stop."""
         self.line_selection.toggle()
 
     def action_pick_down(self) -> None:
-        """Extend the picked lines to the next row."""
         self.line_selection.extend(1)
 
     def action_pick_up(self) -> None:
-        """Extend the picked lines to the previous row."""
         self.line_selection.extend(-1)
 
     def picked_lines(self) -> PickedLines | None:
@@ -669,7 +659,6 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     # Mouse
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click begins."""
         self._pressed_place = self._place_under_mouse(event)
 
     def on_click(self, event: events.Click) -> None:

@@ -248,14 +248,7 @@ _MIN_LONG_LINE_CHARACTERS = 2_000
 
 @recent_results_cache(1024)
 def visible_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
-    """Return the spans of a line in a hunk that are shown; None for the whole line, if it is new or fits.
-
-    Args:
-        line: The line, without its line ending.
-        changed: Its changed characters.
-        width: Cells for the line.
-        wrap: Whether long lines wrap.
-    """
+    """Return the spans of a line in a hunk that are shown; None for the whole line, if it is new or fits."""
     if not changed:
         return None
     shown = display_text(line)
@@ -363,7 +356,6 @@ def find_line_breaks(line: str, width: int, spans: Spans | None = None) -> LineB
     breaks at the start of a name in it if possible.
 
     Args:
-        line: The line, without its line ending.
         width: Cells of a terminal line.
         spans: The shown spans of the line; None for the whole line.
     """
@@ -394,7 +386,6 @@ def _find_break(shown: DisplayText, start: int, end: int, cells: int, ideographs
     """Return the index at which a row breaks.
 
     Args:
-        shown: The drawn line.
         start: Index of the first character of the row.
         end: Index of the first character that does not fit.
         cells: Cells of the next row.

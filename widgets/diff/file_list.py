@@ -88,7 +88,6 @@ class FileList(ScrollView, can_focus=True):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Redraw with the new colours."""
         super().notify_style_update()
         self.refresh()
 

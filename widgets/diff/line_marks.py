@@ -90,7 +90,8 @@ def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
             for source, target in run.pairs:
                 add_pair(source, target)
     for block in blocks:
-        if removed[block[0].source].hunk == added[block[0].target].hunk and _is_in_one_file(block, removed, added):
+        first_old, first_new = removed[block[0].source], added[block[0].target]
+        if (first_old.line.file, first_old.hunk) == (first_new.line.file, first_new.hunk):
             # The hunk itself shows lines that were changed in place.
             continue
         for source, target in _lines_changed_by_move(block, removed, added):
@@ -112,30 +113,20 @@ def _changed_lines(diffs: Sequence[FileDiff], side: Side) -> list[_ChangedLine]:
     return changed_lines
 
 
-def _is_in_one_file(
-    block: Sequence[_EqualRun], removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]
-) -> bool:
-    return removed[block[0].source].line.file == added[block[0].target].line.file
-
-
 def _find_runs(removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]) -> Iterator[_EqualRun]:
     """Yield the longest run from each added line that is not in a previous run."""
     sources: dict[str, list[int]] = {}
     for removed_number, changed in enumerate(removed):
         if changed.text:
             sources.setdefault(changed.text, []).append(removed_number)
-    number_in_added = source_after_run = 0
-    while number_in_added < len(added):
-        run = _longest_run(
-            removed,
-            added,
-            number_in_added,
-            _nearest_sources(sources.get(added[number_in_added].text, ()), source_after_run),
-        )
+    target = source_after_run = 0
+    while target < len(added):
+        nearest = _nearest_sources(sources.get(added[target].text, ()), source_after_run)
+        run = _longest_run(removed, added, target, nearest)
         if run.length:
             source_after_run = run.source + run.length
             yield run
-        number_in_added += max(1, run.length)
+        target += max(1, run.length)
 
 
 def _nearest_sources(sources: Sequence[int], source_after_run: int) -> Sequence[int]:
@@ -214,11 +205,9 @@ def _lines_changed_by_move(
         old = [changed.text for changed in removed[source : run.source]]
         new = [changed.text for changed in added[target : run.target]]
         for old_index, new_index in pair_lines(old, new):
-            if (
-                old_index is not None
-                and new_index is not None
-                and are_versions_of_one_line(old[old_index], new[new_index])
-            ):
+            if old_index is None or new_index is None:
+                continue
+            if are_versions_of_one_line(old[old_index], new[new_index]):
                 yield source + old_index, target + new_index
     first, last = block[0], block[-1]
     yield from _similar_lines_at_edge(removed, added, first.source, first.target, -1)
@@ -276,11 +265,8 @@ class LineMarks:
         """Return the line of the other side that a changed line is compared with; None if there is none."""
         changed_hunk = self._diffs[file].change.hunks[hunk]
         if (file, hunk) not in self._parts and is_paired_line_by_line(changed_hunk.old_count, changed_hunk.new_count):
-            own_lines, other_lines = (
-                hunk_line_numbers(changed_hunk, side),
-                hunk_line_numbers(changed_hunk, "new" if side == "old" else "old"),
-            )
-            index = line - own_lines.start
+            index = line - hunk_line_numbers(changed_hunk, side).start
+            other_lines = hunk_line_numbers(changed_hunk, "new" if side == "old" else "old")
             return other_lines[index] if index < len(other_lines) else None
         key = (file, hunk)
         if key not in self._paired_lines:
@@ -311,10 +297,11 @@ class LineMarks:
         own_text, other_text = self._line_text(line), self._line_text(self.moved[line])
         if own_text.strip() == other_text.strip():
             return ()
-        before, after, _ = (
-            changed_spans(own_text, other_text) if line.side == "old" else changed_spans(other_text, own_text)
-        )
-        return tuple(span for span in (before if line.side == "old" else after) if own_text[slice(*span)].strip())
+        if line.side == "old":
+            own_spans, _, _ = changed_spans(own_text, other_text)
+        else:
+            _, own_spans, _ = changed_spans(other_text, own_text)
+        return tuple(span for span in own_spans if own_text[slice(*span)].strip())
 
     def _line_text(self, line: SourceLine) -> str:
         return diff_side_lines(self._diffs[line.file], line.side)[line.line]
@@ -327,7 +314,8 @@ def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     The result is empty if the versions have too little in common.
     """
     if max(len(old), len(new)) > _MAX_COMPARED_CHARACTERS:
-        return *_middle_spans(old, new), False
+        head, tail = common_prefix_and_suffix(old, new)
+        return _non_empty_span(head, len(old) - tail), _non_empty_span(head, len(new) - tail), False
     spaces = differ_only_in_space(old, new)
     before, after = changed_words(old, new)
     if _changed_share(old, before) > _MIN_REWRITTEN_SHARE and _changed_share(new, after) > _MIN_REWRITTEN_SHARE:
@@ -339,12 +327,6 @@ def _changed_share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
     """Return the share of a line's characters, without whitespace, in these ranges."""
     letters = len("".join(line.split()))
     return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
-
-
-def _middle_spans(old: str, new: str) -> tuple[Spans, Spans]:
-    """Return the ranges between the common start and the common end."""
-    head, tail = common_prefix_and_suffix(old, new)
-    return _non_empty_span(head, len(old) - tail), _non_empty_span(head, len(new) - tail)
 
 
 def _non_empty_span(start: int, end: int) -> Spans:

@@ -136,7 +136,6 @@ def _remove_meaningless_space(text: str, joins: bool) -> str:
 
 
 def _is_space_meaningless(before: str, after: str) -> bool:
-    """Return whether a space between two characters has no meaning."""
     if _BRACKETS & {before, after}:
         return True
     are_words = (before.isalnum() or before == "_"), (after.isalnum() or after == "_")

@@ -65,7 +65,6 @@ class WritingArea(TextArea, HasChangingKeyTitles):
         self.move_cursor(result.end_location)
 
     def action_send(self) -> None:
-        """Request that the field sends the text."""
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
@@ -73,7 +72,6 @@ class WritingArea(TextArea, HasChangingKeyTitles):
         self.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_close(self) -> None:
-        """Request that the field closes."""
         self.post_message(self.ClosePressed())
 
 

@@ -109,7 +109,6 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     @property
     def _key_at_cursor(self) -> str | None:
-        """Return the key of the line under the cursor."""
         return None if self._cursor is None else self._keys[self._cursor]
 
     def _line_keys(self, state: ReviewState) -> tuple[str, ...]:
@@ -147,7 +146,6 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, immediate=True, force=True)
 
     def notify_style_update(self) -> None:
-        """Redraw with the new colours."""
         super().notify_style_update()
         self.refresh()
 
@@ -165,7 +163,6 @@ class ReviewQueue(ScrollView, can_focus=True):
         self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by one page."""
         line = (self._cursor or 0) + by * self.scrollable_content_region.height
         self.action_move_to(max(0, min(line, len(self._keys) - 1)))
 
@@ -201,11 +198,9 @@ class ReviewQueue(ScrollView, can_focus=True):
                 self.action_take()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight the item under the pointer."""
         self._set_hovered_line(self._line_at(event))
 
     def on_leave(self) -> None:
-        """Remove the highlight of the item under the mouse."""
         self._set_hovered_line(None)
 
     def _set_hovered_line(self, line: int | None) -> None:
@@ -325,8 +320,6 @@ class ApprovalPane(Column):
         """Draw the current state.
 
         Args:
-            state: The state of the review.
-            key: Returns the names of keys.
             comparing: Whether the diff compares two versions.
             notes_shown: Whether all notes of a permission request are on the screen.
         """

@@ -167,13 +167,7 @@ class ThreadTranscript(Transcript, can_focus=False):
 
 
 class AskPanel(Column, HasChangingKeyTitles):
-    """The panel with a side thread about a hunk, and the field for the next question.
-
-    Args:
-        state: State of the review.
-        diff_pane: Has the hunks and lines to ask about, and shows a mark for each thread.
-        preview: Knows which diff is on the screen.
-    """
+    """The panel with a side thread about a hunk, and the field for the next question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("asking")]
     DEFAULT_CSS = """
@@ -261,11 +255,7 @@ class AskPanel(Column, HasChangingKeyTitles):
         return self._state.proposal is not None and bool(self._view.diffs) and not self._preview.comparing
 
     def open_at_cursor(self) -> bool:
-        """Open the thread of the mark at the cursor, the picked lines, the hunk, or else the file.
-
-        Returns:
-            Whether a thread was opened.
-        """
+        """Open the thread of the mark at the cursor, the picked lines, the hunk, or else the file; return success."""
         anchor = self._anchor_at_cursor()
         subject = self._subject_at_cursor() if anchor is None else self._subject_at_anchor(anchor)
         if subject is None:
@@ -360,7 +350,6 @@ class AskPanel(Column, HasChangingKeyTitles):
             self.show_marks()
 
     def _update_thread(self) -> None:
-        """Update the shown thread."""
         if self.subject is None:
             return
         had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
@@ -483,7 +472,6 @@ class AskPanel(Column, HasChangingKeyTitles):
         return True
 
     def action_send(self) -> None:
-        """Send the question."""
         if self.subject is None or not (text := self._editor.draft.text.strip()) or self._is_waiting:
             return
         self._editor.show_draft(ComposerDraft(""))
@@ -494,7 +482,6 @@ class AskPanel(Column, HasChangingKeyTitles):
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_undo(self) -> None:
-        """Undo the last edit of the field."""
         self._editor.undo()
 
     def action_close(self) -> None:
@@ -510,7 +497,6 @@ class AskPanel(Column, HasChangingKeyTitles):
             self.post_message(self.FeedbackWanted(self.subject.anchor))
 
     def on_click(self, event: events.Click) -> None:
-        """Focus the field."""
         if self.is_open and not self.is_writing:
             event.stop()
             self.screen.set_focus(self._editor)

@@ -24,6 +24,7 @@ from app.review.verdicts import (
 )
 from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenClock
 from widgets.review import review_messages
+from widgets.review.review_wording import yes_and_no_labels
 
 GRACE_SECONDS = 0.5
 """Seconds during which decision keys are ignored after their subject has changed."""
@@ -140,17 +141,17 @@ CHECK_ACTIONS = frozenset({"run_checks", "show_checks", "show_reads", "send_find
 SHAPING_ACTIONS = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
 """Actions that change what a decision would cover, or which proposals are listed."""
 
+REVIEW_ACTION_NAMES = DECIDING_ACTIONS | CHECK_ACTIONS | SHAPING_ACTIONS
+
 _PERMISSION_ACTIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _FORM_ACTIONS = frozenset({"allow_project", "narrower", "wider"})
 
 _QUESTION_TITLES = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
 _DENYING_ACTIONS = frozenset({"deny", "deny_hunk", "request_changes"})
 _APPROVING_ACTIONS = frozenset({"approve", "approve_and_continue"})
-_PERMISSION_TITLES = {"approve": "Allow once", "request_changes": "Deny, say why"}
-_IGNORED_FILE_TITLES = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
+
 _ONE_TIME_KINDS = ("changes", "ignored")
 """Kinds of requests that the user must answer each time."""
-_CHANGES_TITLES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
 def current_key_title(
@@ -163,10 +164,9 @@ def current_key_title(
     if question is not None:
         return _QUESTION_TITLES.get(action, "")
     if state.permissions.asked:
-        request = state.permission_request
-        kind = request.kind if request is not None else ""
-        titles = {"changes": _CHANGES_TITLES, "ignored": _IGNORED_FILE_TITLES}.get(kind, _PERMISSION_TITLES)
-        return titles.get(action, "")
+        yes, no = yes_and_no_labels(state.permission_request)
+        titles = {"approve": yes, "deny": no, "request_changes": f"{no}, say why"}
+        return titles.get(action, "").capitalize()
     proposal = state.proposal
     if proposal is None:
         return ""
@@ -183,13 +183,7 @@ def current_key_title(
 
 
 def is_action_available(action: str, state: ReviewState, question: ActionNeedsConfirmation | None) -> bool:
-    """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
-
-    Args:
-        action: Name of the action's handler.
-        state: State of the review.
-        question: The open question, if any; then the keys answer it.
-    """
+    """Return whether one of `REVIEW_ACTION_NAMES` has something to act on; it may answer the open question."""
     if question is not None:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
         return answers.get(action, False)
@@ -245,13 +239,7 @@ CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 
 
 class VerdictHandler:
-    """Acts on verdicts: posts the decision, asks for confirmation, or shows why it refuses.
-
-    Args:
-        state: State of the review.
-        collect_feedback: Removes and returns the user's feedback, which is sent with the decision.
-        host: Receives the decision, and shows notices.
-    """
+    """Acts on verdicts: posts the decision, asks for confirmation, or shows why it refuses."""
 
     def __init__(
         self, state: ReviewState, collect_feedback: CollectFeedback, host: review_messages.ReviewPaneInterface

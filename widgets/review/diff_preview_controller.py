@@ -56,13 +56,7 @@ def _has_new_decisions(before: Proposal, now: Proposal) -> bool:
 
 
 class DiffPreviewController:
-    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
-
-    Args:
-        state: State of the review.
-        pane: The pane to show the item in.
-        host: Receives the messages that request diffs.
-    """
+    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request."""
 
     def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewPaneInterface) -> None:
         self._state = state
@@ -121,7 +115,7 @@ class DiffPreviewController:
         state.seen_tracker.remember_bases(proposal)
         self._show_change(proposal)
         if previous is not None and previous.id == proposal.id and _has_new_decisions(previous, proposal):
-            self._view.go_to_waiting()
+            self._view.go_to_pending_hunk()
         self.request_follow_ups()
         self.mark_chosen_hunks()
 

@@ -33,14 +33,14 @@ from widgets.review.review_wording import (
     describe_request_folder,
     make_chip,
     safe_content,
+    yes_and_no_labels,
 )
 
 ALONE_SECONDS = 0.6
 """Seconds without another key after which a key answers."""
 
 _ANSWERING_ACTIONS = ("approve", "deny", "allow_session")
-_YES_NO_LABELS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
-"""Labels of yes and no for kinds of requests that do not use "allow once" and "deny"."""
+
 _MAX_HEIGHT_SHARE = 0.4
 """Maximum share of the terminal's height for the request."""
 _TOO_EARLY_MESSAGE = "You pressed it before this was on the screen."
@@ -105,7 +105,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self.on_screen_clock = OnScreenClock()
         """Whether the current request was on the screen."""
         composer.editor.before_key = self._handle_composer_key
-        review.drawn = self.refresh_request
+        review.after_redraw = self.refresh_request
 
     @property
     def _oldest_request(self) -> tuple[str, PermissionRequest] | None:
@@ -156,7 +156,6 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return strips
 
     def on_resize(self) -> None:
-        """Redraw for the new size."""
         self.on_screen_clock.mark_not_painted()
         self.refresh()
 
@@ -192,7 +191,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     def _key_lines(self, key: str, request: PermissionRequest, width: int) -> list[Content]:
         review_key = first_key_name("app.focus_approvals", self._review.keymap)
-        yes, no = _YES_NO_LABELS.get(request.kind, ("allow once", "deny"))
+        yes, no = yes_and_no_labels(request)
         labels = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
         if self._pending_answer is not None:
             label = labels[self._pending_answer.action].capitalize()
@@ -222,7 +221,6 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return effective_keys(user_action, self._review.keymap)
 
     def _can_answer(self, action: str) -> bool:
-        """Return whether an action can answer the request."""
         request = self._oldest_request
         if request is None:
             return False

@@ -37,7 +37,6 @@ from app.review.verdicts import (
     judge_feedback,
 )
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
-from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival_time, is_burst_input
 from widgets.common.key_hints import MAIN_BUTTON
@@ -52,10 +51,8 @@ from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel, exchange_as_feedback
 from widgets.review.decision_keys import (
-    CHECK_ACTIONS,
-    DECIDING_ACTIONS,
     GRACE_SECONDS,
-    SHAPING_ACTIONS,
+    REVIEW_ACTION_NAMES,
     GracePeriod,
     KeyReadiness,
     VerdictHandler,
@@ -119,7 +116,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
-        self.view.drawn = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
+        self.view.after_frame = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
         self.approval_pane = ApprovalPane()
         self.feedback_field = FeedbackField()
         self.preview = DiffPreviewController(self.state, self.diff_pane, self)
@@ -127,7 +124,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.readiness = KeyReadiness(clock)
         self.text_controller = UnsentReviewTexts(self.state, self.feedback_field, self.diff_pane, self)
         self.verdict_handler = VerdictHandler(self.state, self.text_controller.collect_feedback, self)
-        self.drawn: Callable[[], None] = lambda: None
+        self.after_redraw: Callable[[], None] = lambda: None
         """Called after each redraw."""
         self._had_focus = False
         self._available_actions: frozenset[tuple[str, str | None]] = frozenset()
@@ -163,7 +160,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Divide the height between the panes; show a notice if the terminal is too small."""
         self.query_one("#too-small").display = self.is_too_small
         self.approval_pane.fit_height(self.size.height)
-        self.call_after_refresh(self.drawn)
+        self.call_after_refresh(self.after_redraw)
 
     @property
     def is_too_small(self) -> bool:
@@ -399,16 +396,12 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.redraw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
-        actions = (
-            action
-            for action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS
-            if is_action_available(action, state, question)
-        )
+        actions = (action for action in REVIEW_ACTION_NAMES if is_action_available(action, state, question))
         available = frozenset((action, self.title_of(action)) for action in actions)
         if available != self._available_actions:
             self._available_actions = available
             self.refresh_bindings()
-        self.drawn()
+        self.after_redraw()
         self.ask_panel.show_marks()
         if self.ask_panel.can_ask != self._was_able_to_ask:
             self._was_able_to_ask = self.ask_panel.can_ask
@@ -551,7 +544,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         )
 
     def _is_action_available(self, action: str) -> bool:
-        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_action_available(
+        return action not in REVIEW_ACTION_NAMES or is_action_available(
             action, self.state, self.verdict_handler.question
         )
 
@@ -593,7 +586,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.post_message(review_messages.CheckRunWanted(self.state.current))
 
     def action_show_checks(self) -> None:
-        """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
     def action_show_reads(self) -> None:
@@ -642,7 +634,7 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; decision keys need the focus and something to decide."""
-        if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
+        if action in REVIEW_ACTION_NAMES:
             return self.has_review_focus and self._is_action_available(action)
         match action:
             case "in_diff":
@@ -712,7 +704,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self.verdict_handler.handle_verdict(judge_approve_all(self.state))
 
     def action_deny_all(self) -> None:
-        """Ask to deny all proposals."""
         if self._accepts_decision_key() and self.verdict_handler.question is None:
             self.verdict_handler.handle_verdict(judge_deny_all(self.state))
 
@@ -814,7 +805,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
                 )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember the chip on which a click begins."""
         self._pressed_chip_action = event.style.meta.get(ACTION_META_KEY)
 
     async def on_click(self, event: events.Click) -> None:
@@ -1052,11 +1042,6 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         self._end_asking()
         self.show_item(proposal.id)
         self._append_to_feedback_draft(proposal, exchange_as_feedback(exchanges[-1]))
-
-    @on(Transcript.LinkOpened)
-    def _open_link(self, event: Transcript.LinkOpened) -> None:
-        event.stop()
-        self.post_message(review_messages.LinkClicked(event.href))
 
     # Versions
 

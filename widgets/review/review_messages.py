@@ -159,13 +159,6 @@ class SideQuestionStopped(Message):
     question: str
 
 
-@dataclass
-class LinkClicked(Message):
-    """The user clicked a link in the model's text; the address is untrusted."""
-
-    href: str
-
-
 class CheckRunWanted(_ProposalMessage):
     """Run the checks of a proposal that have not run, or all again."""
 

@@ -50,7 +50,6 @@ KeyNameOf = Callable[[str], str]
 
 
 def _state_glyph(proposal: Proposal) -> tuple[str, str]:
-    """Return the sign and colour of a proposal's state."""
     return _DENIED_IN_PART_GLYPH if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
@@ -369,18 +368,24 @@ def _confirmation_lines(
     state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, options: HeadlineOptions
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
-    yes_label = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
+    yes, no = yes_and_no_labels(permission_request)
     return [
         *([] if options.listed else [safe_content(permission_request.title, "bold")]),
         *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not options.notes_shown],
         _chip_row(
             key,
-            ("approve", yes_label or "allow once", "$success"),
-            ("deny", "throw away" if yes_label else "deny", "$error"),
-            ("request_changes", f"{'throw away' if yes_label else 'deny'} and say why", "$primary"),
+            ("approve", yes, "$success"),
+            ("deny", no, "$error"),
+            ("request_changes", f"{no} and say why", "$primary"),
         ),
         *_lasting_lines(state, permission_request, key, options.width),
     ]
+
+
+def yes_and_no_labels(permission_request: PermissionRequest | None) -> tuple[str, str]:
+    """Return the labels of the keys that grant and deny a permission request."""
+    labels = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
+    return labels.get(permission_request.kind if permission_request else "", ("allow once", "deny"))
 
 
 def _lasting_lines(
@@ -392,11 +397,8 @@ def _lasting_lines(
     form, reason = state.form, permission_scopes(permission_request).reason
     if form is None:
         lines = [_chip_row(key, ("allow_session", "just this for the whole session", "$success"))]
-        return (
-            [*lines, Content.styled(f"Similar commands cannot be allowed: {reason}.", QUIET_STYLE)]
-            if reason
-            else lines
-        )
+        note = [Content.styled(f"Similar commands cannot be allowed: {reason}.", QUIET_STYLE)] if reason else []
+        return [*lines, *note]
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]

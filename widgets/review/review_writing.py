@@ -54,8 +54,6 @@ def notes_above_diff(
     """Return the notes above the first file: summary, description, re-based files, comments on the previous version.
 
     Args:
-        state: State of the review.
-        proposal: The shown proposal.
         description: How to show the author's description; empty if the approval pane shows all of it.
     """
     notes = [NoteRow(-1, computed_summary(proposal), "plain")] if risk_summary_clauses(proposal) else []
@@ -118,14 +116,7 @@ class FeedbackField(WritingField):
 
 
 class UnsentReviewTexts:
-    """Keeps all texts of a review in its state until they are sent.
-
-    Args:
-        state: State of the review; holds the texts.
-        field: The field for feedback.
-        diff_pane: The pane with the field for comments.
-        host: Receives messages about texts to save, and about texts for the composer.
-    """
+    """Keeps all texts of a review in its state until they are sent."""
 
     def __init__(
         self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewPaneInterface
@@ -229,5 +220,4 @@ class UnsentReviewTexts:
             self._host.post_message(FeedbackOrphaned(text))
 
     def _is_writing_about(self, key: str) -> bool:
-        """Return whether the user is writing about a proposal."""
         return (self._field.is_open and self._field.subject == key) or self._diff_pane.commented_proposal == key
