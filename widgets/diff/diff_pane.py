@@ -74,15 +74,15 @@ def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> I
                 yield rows.get((file, number), landmarks.files[file])
 
 
-def _change_bits(layout: DiffLayout, low: int, high: int) -> int:
-    """Return as bits whether the terminal lines `low` to `high` show added or removed lines."""
+def _change_bits(layout: DiffLayout, top: int, bottom: int) -> int:
+    """Return as bits whether the terminal lines `top` to `bottom` show added or removed lines."""
     bits = 0
-    for first, last, segment in islice(layout.segments_with_lines(low, high), _MAX_CELL_SEGMENTS):
+    for first, last, segment in islice(layout.segments_with_lines(top, bottom), _MAX_CELL_SEGMENTS):
         if isinstance(segment, UnifiedSegment):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)
-            bits |= _REMOVED if first < min(middle, high) and low < middle else 0
-            bits |= _ADDED if max(middle, low) < min(last, high) else 0
+            bits |= _REMOVED if first < min(middle, bottom) and top < middle else 0
+            bits |= _ADDED if max(middle, top) < min(last, bottom) else 0
         elif isinstance(segment, SplitSegment):
             bits |= _REMOVED if segment.old_count else 0
             bits |= _ADDED if segment.new_count else 0

@@ -59,12 +59,12 @@ def split_into_style_runs(
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name in _with_gaps(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
-        for low, high in pairwise(cuts):
+        for run_start, run_end in pairwise(cuts):
             flags_here = 0
             for begin, stop, flag in flags:
-                if begin <= low < stop:
+                if begin <= run_start < stop:
                     flags_here |= flag
-            yield low, high, name, flags_here
+            yield run_start, run_end, name, flags_here
 
 
 def _with_gaps(length: int, stretches: Sequence[StyledStretch]) -> Iterator[StyledStretch]:
