@@ -65,7 +65,7 @@ def render_diff(files: Sequence[PatchFile]) -> bytes:
     return b"".join(b"".join(_render_file(file)) for file in files)
 
 
-def split_type_change(file: PatchFile) -> Sequence[PatchFile]:
+def _split_type_change(file: PatchFile) -> Sequence[PatchFile]:
     """Return the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
@@ -104,7 +104,7 @@ def _render_file(file: PatchFile) -> Iterator[bytes]:
     elif changes:
         yield _path_header(b"--- ", NO_FILE if file.old is None else f"a/{old_path}")
         yield _path_header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
-        for group in group_changes(changes):
+        for group in _group_changes(changes):
             yield from _render_hunk(old_lines, new_lines, group)
 
 
@@ -117,7 +117,7 @@ def has_hunks(file: PatchFile) -> bool:
     )
 
 
-def group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
+def _group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
     """Group changes into hunks: changes whose context lines touch share one."""
     groups: list[list[LineChange]] = []
     for change in changes:
@@ -271,7 +271,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     Raises:
         UnexportablePatch: another program would read the patch differently.
     """
-    files = [part for change in _exported(proposal) for part in split_type_change(_patch_file(contents, change))]
+    files = [part for change in _exported(proposal) for part in _split_type_change(_patch_file(contents, change))]
     text = decode_surrogateescape(render_diff(files))
     check_patch_roundtrip(text, files)
     return text

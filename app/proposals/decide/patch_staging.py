@@ -26,7 +26,7 @@ _REVERSED_LINE_OPERATIONS = {
 _REVERSED_FILE_OPERATIONS = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
-def is_patch_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
+def _is_patch_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     """Return whether the disk already has all results of the patch, by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
@@ -34,7 +34,7 @@ def is_patch_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     return False
 
 
-def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
+def _find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     """Return the changes of a patch that is already applied to the disk; empty if its reverse does not fit exactly.
 
     Args:
@@ -42,7 +42,7 @@ def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
-        draft.apply_patch(ParsedPatch(tuple(map(reverse_file_patch, parts))))
+        draft.apply_patch(ParsedPatch(tuple(map(_reverse_file_patch, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
     draft_files = {path: draft_file for path, draft_file in draft.changed_paths.items() if draft_file.has_changes}
@@ -54,7 +54,7 @@ def find_applied_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     ]
 
 
-def reverse_file_patch(part: FilePatch) -> FilePatch:
+def _reverse_file_patch(part: FilePatch) -> FilePatch:
     """Return the reverse of a part, without its result's blob id, which a diff made with `-w` does not produce."""
     return replace(
         part,
@@ -140,23 +140,23 @@ def apply_patch_text(
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.
-    if is_patch_on_disk(disk_draft(), patch) and (changes := find_applied_changes(disk_draft(), patch)):
+    if _is_patch_on_disk(disk_draft(), patch) and (changes := _find_applied_changes(disk_draft(), patch)):
         raise PatchAlreadyApplied(changes, patch)
     try:
         return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        if name := find_equivalent_proposal(store, disk_draft(), patch):
+        if name := _find_equivalent_proposal(store, disk_draft(), patch):
             raise PatchRefused(
                 f"{name} is already pending with the same changes; `signoff show {name}` shows it."
             ) from error
-        if changes := find_applied_changes(disk_draft(), patch):
+        if changes := _find_applied_changes(disk_draft(), patch):
             raise PatchAlreadyApplied(changes, patch) from error
         raise PatchRefused(f"The patch was not staged: {_first_sentence(error)}") from error
     except OSError as error:
         raise PatchRefused(f"The patch was not staged: {describe_os_error(error)}.") from error
 
 
-def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:
+def _find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:
     """Return the id of the pending proposal that makes the same changes as a patch; empty if there is none.
 
     Args:

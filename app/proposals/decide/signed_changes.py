@@ -26,7 +26,7 @@ Lines = Sequence[bytes]
 LineChanges = Sequence[LineChange]
 
 
-def rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
+def _rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     """Return the lines of `onto` with an approval's changes to `base`, which differs from `onto` by unsigned changes.
 
     Args:
@@ -68,7 +68,7 @@ def rebase_approved_lines(base: Lines, signed: Lines, onto: Lines, git: Lines) -
     return _merge_regions(base, onto, signed, resolve_region)
 
 
-def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, connected: bool) -> list[bytes]:
+def _approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, connected: bool) -> list[bytes]:
     """Return the approved lines without those that the user has reverted since.
 
     Args:
@@ -93,7 +93,7 @@ def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, c
     return _merge_regions(signed, present, git, resolve_region)
 
 
-def find_line_replacements(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
+def _find_line_replacements(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
     """Return the replacements that turn old lines into new ones: start, end and new lines of each hunk."""
     return {
         (edit.old_start, edit.old_end, tuple(new[edit.new_start : edit.new_end])) for edit in diff_lines(old, new)
@@ -163,7 +163,7 @@ _DEFAULT_MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedFileVersions:
+class _DecidedFileVersions:
     """A file before and after a decision."""
 
     proposal: str
@@ -215,7 +215,7 @@ def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
     return f"Nothing to stage: {lead}{'; '.join((', '.join(hunks.sentence for hunks in excluded), *hints))}."
 
 
-def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
+def _approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     """Return the numbers of the entries that approve something and that no later decision has reverted."""
     decisions_by_proposal: dict[str, list[DecisionRecordEntry]] = {}
     for entry in entries:
@@ -231,7 +231,7 @@ def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     return {entry.number for decisions in decisions_by_proposal.values() for entry in decisions if entry.has_written}
 
 
-def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
+def _count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
     """Return the number of hunks between two versions of a file; one if it is decided as a whole."""
     if before == after:
         return 0
@@ -240,22 +240,22 @@ def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
     return len(diff_lines(_lines(before), _lines(after))) or 1
 
 
-def count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
+def _count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
     """Return how many hunks of a change are also in another version of the file."""
     if change.after == present:
-        return count_hunks(change.before, change.after)
+        return _count_hunks(change.before, change.after)
     if change.before is None or change.after is None or present is None:
         return 0
     if not _is_text(change.before, change.after, present):
         return 0
     base, one, other = _lines(change.before), _lines(change.after), _lines(present)
-    return len(find_line_replacements(base, one) & find_line_replacements(base, other))
+    return len(_find_line_replacements(base, one) & _find_line_replacements(base, other))
 
 
 def _exclude_steps(
     why: Literal["signed", "waiting"],
     changes: Sequence[PathChange],
-    steps: Mapping[str, Sequence[DecidedFileVersions]],
+    steps: Mapping[str, Sequence[_DecidedFileVersions]],
     overlay: Overlay | None = None,
 ) -> UnsignedChanges:
     """Return the changes without those of the steps; hunks that `overlay` already has are not counted."""
@@ -264,9 +264,9 @@ def _exclude_steps(
     count = 0
     for change in changes:
         before, signers = _apply_approvals(change.before, change.after, steps.get(change.path, ()))
-        hunks = count_hunks(change.before, before)
+        hunks = _count_hunks(change.before, before)
         if hunks and overlay is not None:
-            hunks -= count_hunks_present(
+            hunks -= _count_hunks_present(
                 PathChange(change.path, change.before, before), _overlay_file(overlay, change.path)
             )
         if hunks:
@@ -285,10 +285,10 @@ def _hunks_in_workspace(changes: Sequence[PathChange], overlay: Overlay) -> list
     disk = pending = 0
     proposal_ids: dict[str, None] = {}
     for change in changes:
-        on_disk = count_hunks_present(change, _overlay_file(overlay.disk_only(), change.path))
+        on_disk = _count_hunks_present(change, _overlay_file(overlay.disk_only(), change.path))
         disk += on_disk
         if ids := overlay.pending_proposals_at(change.path):
-            pending_here = count_hunks_present(change, _overlay_file(overlay, change.path)) - on_disk
+            pending_here = _count_hunks_present(change, _overlay_file(overlay, change.path)) - on_disk
             pending += max(pending_here, 0)
             proposal_ids |= dict.fromkeys(ids if pending_here > 0 else ())
     excluded = [ExcludedHunks(hunks=disk, why="there")] if disk else []
@@ -306,7 +306,7 @@ def _overlay_file(overlay: Overlay, path: str) -> FileOrLink | None:
 
 
 def _apply_approvals(
-    git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFileVersions]
+    git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[_DecidedFileVersions]
 ) -> tuple[FileOrLink | None, set[str]]:
     """Return git's version of a file with all signed changes, and the ids of the proposals that signed them."""
     start = _first_step_after(git, steps)
@@ -318,7 +318,7 @@ def _apply_approvals(
     return (signed, proposal_ids) if signed != git else (git, set())
 
 
-def _first_step_after(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int | None:
+def _first_step_after(git: FileOrLink | None, steps: Sequence[_DecidedFileVersions]) -> int | None:
     """Return the index of the first step after git's version; None if no step began or ended with it."""
     for index, step in enumerate(steps):
         if _same_bytes(step.base, git):
@@ -328,7 +328,9 @@ def _first_step_after(git: FileOrLink | None, steps: Sequence[DecidedFileVersion
     return None
 
 
-def _reapply_step(step: DecidedFileVersions, present: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
+def _reapply_step(
+    step: _DecidedFileVersions, present: FileOrLink | None, git: FileOrLink | None
+) -> FileOrLink | None:
     """Return the file after a recorded step, merged if the file has changed since; unchanged if the merge fails."""
     base, result = step.base, step.result
     if base is None or present is None:
@@ -339,7 +341,7 @@ def _reapply_step(step: DecidedFileVersions, present: FileOrLink | None, git: Fi
         return FileOrLink(result.data, merge_mode(base, present, result))
     if not _is_text(base, present, *([result] if result else [])):
         return present
-    lines = rebase_approved_lines(
+    lines = _rebase_approved_lines(
         _lines(base), _lines(result) if result else [], _lines(present), _lines(git) if git else []
     )
     if result is None:
@@ -350,7 +352,7 @@ def _reapply_step(step: DecidedFileVersions, present: FileOrLink | None, git: Fi
 def _drop_reverted_lines(
     git: FileOrLink | None, signed: FileOrLink | None, present: FileOrLink | None, *, connected: bool
 ) -> FileOrLink | None:
-    """Return the signed version without what the user has reverted since; as `approved_lines_still_present`."""
+    """Return the signed version without what the user has reverted since; as `_approved_lines_still_present`."""
     if present == git:
         return git
     if signed is None or present is None or git is None:
@@ -360,16 +362,16 @@ def _drop_reverted_lines(
     if not _is_text(git, signed, present):
         return FileOrLink(signed.data, _mode_like(present, signed)) if not signed.is_link else signed
 
-    lines = approved_lines_still_present(_lines(git), _lines(signed), _lines(present), connected=connected)
+    lines = _approved_lines_still_present(_lines(git), _lines(signed), _lines(present), connected=connected)
     return FileOrLink(b"".join(lines), _mode_like(present, signed))
 
 
 def _recorded_steps(
     store: RecordingStore, contents: ContentStore, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
-) -> dict[str, list[DecidedFileVersions]]:
+) -> dict[str, list[_DecidedFileVersions]]:
     """Return by path the recorded steps of each file, oldest first, as far as their contents are stored."""
-    in_force = approvals_in_force(entries)
-    steps: dict[str, list[DecidedFileVersions]] = {}
+    in_force = _approvals_in_force(entries)
+    steps: dict[str, list[_DecidedFileVersions]] = {}
     for entry in entries:
         for file in entry.files:
             if file.path in paths and (
@@ -381,7 +383,7 @@ def _recorded_steps(
 
 def _recorded_step(
     store: RecordingStore, contents: ContentStore, entry: DecisionRecordEntry, file: RecordedFile, *, signed: bool
-) -> DecidedFileVersions | None:
+) -> _DecidedFileVersions | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
     if (file.base and not base[0]) or (file.result and not result[0]):
         # Earlier versions recorded no SHA-256 of a change on disk that was kept in part; the proposal has the
@@ -408,19 +410,19 @@ def _recorded_step(
         ]
     except MissingContent:
         return None
-    return DecidedFileVersions(entry.proposal, versions[0], versions[1], signed)
+    return _DecidedFileVersions(entry.proposal, versions[0], versions[1], signed)
 
 
-def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFileVersions]]:
+def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dict[str, list[_DecidedFileVersions]]:
     """Return by path the pending changes of proposals for changes on disk, as steps."""
-    steps: dict[str, list[DecidedFileVersions]] = {}
+    steps: dict[str, list[_DecidedFileVersions]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
             base, result = contents.load_file(change.base), contents.load_file(change.result)
             if change.old_path:
-                steps.setdefault(change.old_path, []).append(DecidedFileVersions(proposal.id, base, None))
+                steps.setdefault(change.old_path, []).append(_DecidedFileVersions(proposal.id, base, None))
                 base = None
-            steps.setdefault(change.path, []).append(DecidedFileVersions(proposal.id, base, result))
+            steps.setdefault(change.path, []).append(_DecidedFileVersions(proposal.id, base, result))
     return steps
 
 

@@ -35,7 +35,7 @@ from app.proposals.values.proposal_store import JournalRecord
 
 
 @dataclass(frozen=True, slots=True)
-class UndoRedoStep:
+class _UndoRedoStep:
     """A step of an undo or redo for one file: from `expected` at `source` to `target` at `path`."""
 
     source: str
@@ -45,7 +45,7 @@ class UndoRedoStep:
 
 
 @dataclass(slots=True)
-class UndoRedoSimulation:
+class _UndoRedoSimulation:
     """Applies steps in memory to the contents of the disk."""
 
     filesystem: Filesystem
@@ -54,7 +54,7 @@ class UndoRedoSimulation:
     """The version on disk of each path that was read."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
-    def run(self, steps: Iterable[UndoRedoStep]) -> list[PathTransition]:
+    def run(self, steps: Iterable[_UndoRedoStep]) -> list[PathTransition]:
         """Return the transitions that result from the steps.
 
         Raises:
@@ -85,7 +85,7 @@ class UndoRedoSimulation:
             self.before[path] = self.after[path] = version
         return self.after[path]
 
-    def _apply_step(self, step: UndoRedoStep) -> FileVersion | None:
+    def _apply_step(self, step: _UndoRedoStep) -> FileVersion | None:
         """Return the present file with the step applied."""
         present, expected, target = self._present_version(step.source), step.expected, step.target
         if is_same_version(present, expected):
@@ -126,18 +126,18 @@ class UndoRedoSimulation:
         return self.contents.add(merged, mode)
 
 
-def undo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
+def _undo_steps(records: Sequence[JournalRecord]) -> Iterator[_UndoRedoStep]:
     """Yield the steps that undo these records, which come newest first."""
     for record in records:
         for source, path, before, after in _file_versions(record):
-            yield UndoRedoStep(path, source, after, before)
+            yield _UndoRedoStep(path, source, after, before)
 
 
-def redo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
+def _redo_steps(records: Sequence[JournalRecord]) -> Iterator[_UndoRedoStep]:
     """Yield the steps that redo these records, which come newest first."""
     for record in reversed(records):
         for source, path, before, after in _file_versions(record):
-            yield UndoRedoStep(source, path, before, after)
+            yield _UndoRedoStep(source, path, before, after)
 
 
 def _file_versions(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
@@ -179,7 +179,7 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to undo.")
-    simulation, transitions = _simulate(proposals, proposal, undo_steps(records), "undone")
+    simulation, transitions = _simulate(proposals, proposal, _undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
         after = with_state(proposal, ProposalState.UNDONE)
     else:
@@ -201,7 +201,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
     records = undone_records(proposals.store.journal_records(proposal=proposal.id))
     if proposal.state is not ProposalState.UNDONE or not records:
         raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
-    _, transitions = _simulate(proposals, proposal, redo_steps(records), "redone")
+    _, transitions = _simulate(proposals, proposal, _redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
     after = with_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
     proposals.apply_decision("redo", proposal, after, transitions, folders)
@@ -254,7 +254,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     )
     transitions: list[PathTransition] = []
     if record is not None:
-        _, transitions = _simulate(proposals, proposal, undo_steps([record]), "undone")
+        _, transitions = _simulate(proposals, proposal, _undo_steps([record]), "undone")
     proposals.apply_decision("undo", proposal, reopened, transitions, set(record.made_folders) if record else None)
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
@@ -282,9 +282,9 @@ def _is_record_of(record: JournalRecord, decision: int) -> bool:
 
 
 def _simulate(
-    proposals: LockedProposals, proposal: Proposal, steps: Iterator[UndoRedoStep], verb: str
-) -> tuple[UndoRedoSimulation, list[PathTransition]]:
-    simulation = UndoRedoSimulation(proposals.filesystem, proposals.contents)
+    proposals: LockedProposals, proposal: Proposal, steps: Iterator[_UndoRedoStep], verb: str
+) -> tuple[_UndoRedoSimulation, list[PathTransition]]:
+    simulation = _UndoRedoSimulation(proposals.filesystem, proposals.contents)
     try:
         return simulation, simulation.run(steps)
     except UndoConflict as conflict:

@@ -76,7 +76,7 @@ def proposal_versions_to_check(
         before: PendingFiles = {}
         after = {step.path: contents.load_file(step.after) for step in transitions}
     except StackedProposal:
-        older = older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
+        older = _older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
             change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
             for change in changes
@@ -152,7 +152,7 @@ def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -
 def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
     """Return the versions for a draft. Raises MissingContent."""
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
-    before = _pending_contents(contents, older_pending_proposals(store, draft_files.keys(), sys.maxsize))
+    before = _pending_contents(contents, _older_pending_proposals(store, draft_files.keys(), sys.maxsize))
     edits = {path: file.content for path, file in draft_files.items()}
     return VersionsToCheck(
         after={**before, **edits},
@@ -162,7 +162,7 @@ def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft:
     )
 
 
-def older_pending_proposals(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
+def _older_pending_proposals(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
     """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:

@@ -47,7 +47,7 @@ class OverlayFile:
     """Former paths of the pending content, if others than the asking model have changed it."""
 
 
-class AgingCache(Generic[_Key, _Value]):
+class _AgingCache(Generic[_Key, _Value]):
     """A cache with a limit on its size, and a smaller one once its oldest item is old.
 
     Args:
@@ -95,11 +95,11 @@ class ContentStore:
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._read = AgingCache[str, bytes](CACHE_BYTES, OLD_READ_BYTES)
+        self._read = _AgingCache[str, bytes](CACHE_BYTES, OLD_READ_BYTES)
         """Content that may not be in the store: what the model has read and may base an edit on."""
-        self._stored = AgingCache[str, bytes](CACHE_BYTES, OLD_BYTES)
+        self._stored = _AgingCache[str, bytes](CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
-        self._line_changes = AgingCache[tuple[str, str], Sequence[LineChange]](_CACHED_CHANGES, _OLD_CHANGES)
+        self._line_changes = _AgingCache[tuple[str, str], Sequence[LineChange]](_CACHED_CHANGES, _OLD_CHANGES)
 
     def cache_content(self, sha256: str, data: bytes) -> None:
         """Cache content that may be needed soon; remove the oldest when there is too much."""

@@ -33,7 +33,7 @@ def path_holds_prepared_file(filesystem: Filesystem, entry: JournalEntry, path: 
     return _path_holds(filesystem, path, entry.after, mode, entry.made)
 
 
-def path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
+def _path_holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
     """Return whether a path holds this content, in any file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.stat_node(path) is None
@@ -179,7 +179,7 @@ class Rollback:
         return [
             entry.path
             for entry in record.entries
-            if not path_holds_content(self._filesystem, entry.path, entry.after if done else entry.before)
+            if not _path_holds_content(self._filesystem, entry.path, entry.after if done else entry.before)
             and not (entry.path in folders and self._filesystem.kind(entry.path) == "folder")
         ]
 

@@ -33,7 +33,7 @@ Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and a note about it."""
 
 
-def apply_replacements_and_merge(
+def _apply_replacements_and_merge(
     contents: ContentStore,
     path: str,
     data: bytes,
@@ -92,7 +92,7 @@ _MIN_EQUAL_SHARE = 0.5
 """Minimum share of equal lines in a file that counts as moved and edited, as in git."""
 
 
-def renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
+def _renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
     """Return the old path of each moved file, by its new path."""
     removed = {each.path: each.before.data for each in changes if each.before and not each.after}
     added = {each.path: each.after.data for each in changes if each.after and not each.before}
@@ -287,7 +287,7 @@ class Draft:
             data = self._files.editable_content(overlay, real, MAX_BYTES)
             file = self.changed_paths.get(real)
             own_base = file.base if file else None
-            after, matches, note = apply_replacements_and_merge(
+            after, matches, note = _apply_replacements_and_merge(
                 self._contents, real, data, replacements, version, own_base
             )
             return self._set_file(overlay, real, after, matches, [*notes, *([note] if note else [])])
@@ -398,7 +398,7 @@ class Draft:
                     file.mode = after.mode if after else default_file_mode()
                 file.data = after.data if after else None
                 stats[change.path] = make_file_stat(self._contents, change.path, old, new)
-            for path, source in renamed_paths(changes).items():
+            for path, source in _renamed_paths(changes).items():
                 if self.changed_paths[path].base is None and self.changed_paths[source].data is None:
                     self.changed_paths[path].source = self.changed_paths[source].source or source
                     del stats[source]

@@ -65,7 +65,7 @@ def stage_draft(
     """
     contents, store = proposals.contents, proposals.store
     staged = store.proposal(draft.ensure_proposal_id())
-    old = find_revised_proposal(map(proposals.get, answers), draft) if staged is None else None
+    old = _find_revised_proposal(map(proposals.get, answers), draft) if staged is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.get_stack(paths)
     if replaced := staged or old:
@@ -77,26 +77,28 @@ def stage_draft(
         overlay, denied = Overlay(stack.disk, contents, stacks.pending_paths()), stack.denied
     draft_files, recipe = draft.changed_paths, None if staged else draft.recipe
     if old and old.state.is_pending:
-        draft_files, recipe = merge_superseded_changes(contents, old, overlay, draft_files), None
+        draft_files, recipe = _merge_superseded_changes(contents, old, overlay, draft_files), None
     changes = make_file_changes(contents, draft_files)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
-        summary = make_patch_summary(changes, without)
-    proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
+        summary = _make_patch_summary(changes, without)
+    proposal = _make_proposal(draft, changes, str(proposals.workspace.root), summary)
     proposal = proposal.model_copy(update={"recipe": recipe, "left_out": tuple(left_out)})
     if old:
         successor = {"supersedes": old.id, "version": old.version + 1}
-        proposal = mark_taken_over_changes(proposal, old).model_copy(update=successor)
-    proposal = mark_hunks_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
+        proposal = _mark_taken_over_changes(proposal, old).model_copy(update=successor)
+    proposal = _mark_hunks_denied_before(
+        rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied]
+    )
     if staged and change_result_set(staged.files) == change_result_set(proposal.files):
         return staged
     if all(change.already_applied for change in proposal.files):
         raise NothingToStage("The workspace holds all of this already: there is nothing to propose.")
     update = {"revision": staged.revision + 1, "created": staged.created} if staged else {"revision": 1}
     proposal = add_risk_reasons(contents, proposal.model_copy(update=update), draft.request, draft.read_history)
-    superseded = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
-    proposals.save(*(mark_superseded(other, proposal.id) for other in superseded), proposal)
+    superseded = [*([old] if old else []), *(_find_redundant_proposals(store, proposal) if on_disk else ())]
+    proposals.save(*(_mark_superseded(other, proposal.id) for other in superseded), proposal)
     if not replaced:
         stacks.add_staged(stack, proposal)
         return proposal
@@ -175,7 +177,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
     return tuple(changes)
 
 
-def merge_superseded_changes(
+def _merge_superseded_changes(
     contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
@@ -203,7 +205,7 @@ def merge_superseded_changes(
     return merged
 
 
-def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
+def _mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
     """Return the proposal; changes that it took over from another one and that its model did not write are marked."""
     foreign = [change for change in old.files if old.sole_author_session(change) != proposal.session]
     paths = {path for change in foreign for path in change.paths}
@@ -213,7 +215,7 @@ def mark_taken_over_changes(proposal: Proposal, old: Proposal) -> Proposal:
     return proposal.model_copy(update={"files": tuple(files)})
 
 
-def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
+def _find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     """Return the first of the denied proposals that changes one of the draft's files: the draft revises it."""
     touched = {path for path, file in draft.changed_paths.items() if file.has_changes}
     for proposal in denied:
@@ -222,7 +224,7 @@ def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal 
     return None
 
 
-def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
+def _find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
     """Return the pending proposals of changes on disk that a newer one includes.
 
     Raises:
@@ -243,7 +245,7 @@ def is_pending_within(proposal: Proposal, paths: Collection[str]) -> bool:
     return all(change.already_applied or change.path in paths for change in proposal.files if is_undecided(change))
 
 
-def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
+def _make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """Return a pending proposal of these changes."""
     text = summary or (draft.summaries or [""])[0]
     if is_command_summary(text):
@@ -262,7 +264,7 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
     )
 
 
-def make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
+def _make_patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
     """Return the summary of a patch or of changes on disk; a file named twice counts once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
@@ -283,7 +285,7 @@ def _change_key(change: FileChange) -> tuple[str, str, str, str]:
     return change.path, change.old_path, base, result
 
 
-def mark_superseded(old: Proposal, by: str) -> Proposal:
+def _mark_superseded(old: Proposal, by: str) -> Proposal:
     """Return the proposal with its successor; its pending part is marked as denied."""
     old = old.model_copy(update={"superseded_by": by})
     if not old.state.is_pending:
@@ -301,7 +303,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     return with_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
-def mark_hunks_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+def _mark_hunks_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
     """Return the proposal; hunks that the user has denied before are marked."""
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:

@@ -140,7 +140,7 @@ def merge_mode(
     return ours.mode if base.mode == theirs.mode else theirs.mode
 
 
-def conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
+def _conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
     """Return the conflicts for display, where `ours` is the disk and `theirs` the proposal."""
     return tuple(
         Conflict(
@@ -298,7 +298,8 @@ def _merge_versions(
         first = merge.conflicts[0].ours_start + 1
         more = f" and {format_count(len(merge.conflicts) - 1, 'more place')}" if len(merge.conflicts) > 1 else ""
         raise RebaseConflict(
-            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_for_display(merge)
+            f"{source} changed at line {first}{more}, where the proposal changes it too",
+            _conflicts_for_display(merge),
         )
     return overlay.contents.add(merged, mode)
 

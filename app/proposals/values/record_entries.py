@@ -206,7 +206,7 @@ def make_record_entry(
         who=who,
         proposal=decided.id,
         count=last.number,
-        content=proposed_changes_hash(proposed),
+        content=_proposed_changes_hash(proposed),
         origin=decided.origin,
         ignored=decided.ignored,
         recipe=_recorded_recipe(proposed),
@@ -247,7 +247,7 @@ def _hash_model(value: FrozenModel, left_out: Collection[str] = ()) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def proposed_changes_hash(proposal: Proposal) -> str:
+def _proposed_changes_hash(proposal: Proposal) -> str:
     """Return the SHA-256 of the proposed change: names, modes, and the SHA-256 before and after, for each file."""
     digest = hashlib.sha256()
     for change in proposal.files:
