@@ -40,7 +40,7 @@ class PathChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedPathSize:
+class ChangedPathWithSize:
     """A path that a command has changed, without its content."""
 
     path: str
@@ -53,7 +53,7 @@ class TouchedPathSize:
 class CapturedChanges:
     """The changes that a command has made."""
 
-    touched: tuple[TouchedPathSize, ...] = ()
+    touched: tuple[ChangedPathWithSize, ...] = ()
     """Paths that git does not ignore, sorted."""
     unsupported: tuple[str, ...] = ()
     """Paths that can't be staged, each with the reason: `a/pipe: not a regular file`."""

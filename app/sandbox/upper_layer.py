@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, TouchedPathSize
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, ChangedPathWithSize
 from app.sandbox.confinement import ChangedMeanwhile
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
@@ -128,7 +128,7 @@ class _Scan:
         self._folder = folder
         self._pending = pending
         self._policy = policy
-        self.touched: dict[str, TouchedPathSize] = {}
+        self.touched: dict[str, ChangedPathWithSize] = {}
         self.seen: set[str] = set()
         self.left_out: set[str] = set()
         self.ignored_paths: set[str] = set()
@@ -222,7 +222,7 @@ class _Scan:
 
     def _touch(self, path: str, size: int, *, is_gone: bool = False) -> None:
         self.seen.add(path)
-        self.touched[path] = TouchedPathSize(path, size, is_gone)
+        self.touched[path] = ChangedPathWithSize(path, size, is_gone)
 
 
 def _mode(path: Path) -> int:

@@ -23,7 +23,7 @@ from app.sandbox.captured_changes import (
     FileOrLink,
     PathChange,
     PendingFiles,
-    TouchedPathSize,
+    ChangedPathWithSize,
     WrittenIgnoredPath,
 )
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
@@ -161,7 +161,7 @@ class WorkspaceBackup:
     def find_changes(self, policy: PathPolicy) -> CapturedChanges:
         """Return the changes that the command has made. Raises OSError."""
         now = self._current_stats(policy)
-        touched: list[TouchedPathSize] = []
+        touched: list[ChangedPathWithSize] = []
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
             before, after = self._found.get(path), now.get(path)
@@ -179,7 +179,7 @@ class WorkspaceBackup:
                 left_out.add(f"{path}: not a regular file")
             else:
                 there = after is not None and after.is_file_or_link
-                touched.append(TouchedPathSize(path, after.size if after and there else 0, not there))
+                touched.append(ChangedPathWithSize(path, after.size if after and there else 0, not there))
         return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
 
     def find_changed_ignored(self) -> tuple[WrittenIgnoredPath, ...]:
