@@ -34,10 +34,10 @@ from app.git.run_git import GitFailed
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.text.quantities import format_count
 
-_PASSED = "passed"
-_ROUNDS = 256
+_CHECK_PASSED = "passed"
+_MAX_REVIEW_CHAIN = 256
 """Maximum number of successive reviews of one file that are followed."""
-_BATCH = 64
+_FILES_PER_BATCH = 64
 """Number of files whose hunks are searched for at the same time."""
 _MAX_REFUSED = 1_000
 """Maximum number of statements without a valid signature; checking one takes some milliseconds."""
@@ -113,7 +113,7 @@ _Node = tuple[str, str]
 """A blob and its mode; both are empty for a missing file."""
 
 
-class _Search:
+class _ReviewSearch:
     """The search for the reviews of a change: backwards from its result; for a removal, forwards from its base."""
 
     def __init__(self, pair: TreeDiffEntry, people: int, author: str = "") -> None:
@@ -162,7 +162,7 @@ class CommitVerifier:
         trusted: str = "",
     ) -> None:
         self._borrowed = borrowed
-        self._policy = policy
+        self._load_policy = policy
         signers = read_allowed_signers(borrowed, policy, commit)
         self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if valid_at is None else valid_at)
         self._notes = ReviewNoteReader(borrowed, more_notes)
@@ -187,26 +187,27 @@ class CommitVerifier:
         verified, searches = [], []
         for commit in read_commits(self._borrowed, base, tip):
             found = CommitVerification(commit.name, commit.subject, commit.author)
-            by_agent = self._policy.is_by_agent(commit.author, commit.trailers)
-            if self._policy.commits == "agents" and not by_agent:
+            by_agent = self._load_policy.is_by_agent(commit.author, commit.trailers)
+            if self._load_policy.commits == "agents" and not by_agent:
                 found.exempt = "no agent took part"
-            elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
+            elif self._load_policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
                 found.exempt = "signed by its author"
             else:
-                author = "" if by_agent or self._policy.author_counts else commit.email
+                author = "" if by_agent or self._load_policy.author_counts else commit.email
                 asked = [
-                    _Search(pair, self._policy.required_reviewer_count(pair.path), author) for pair in commit.changes
+                    _ReviewSearch(pair, self._load_policy.required_reviewer_count(pair.path), author)
+                    for pair in commit.changes
                 ]
                 found.files = [search.found for search in asked]
                 searches += asked
             verified.append(found)
-        self._search(searches)
+        self._search_reviews(searches)
         return verified
 
     def find_covering_reviews(self, base: str, tip: str) -> list[FileVerification]:
         """Return the reviews that cover the difference between two commits or trees, file by file."""
-        searches = [_Search(pair, 1) for pair in diff_trees(self._borrowed, base, tip)]
-        self._search(searches)
+        searches = [_ReviewSearch(pair, 1) for pair in diff_trees(self._borrowed, base, tip)]
+        self._search_reviews(searches)
         return [search.found for search in searches]
 
     def accepted_reviews_of(self, pair: TreeDiffEntry) -> list[AcceptedReview]:
@@ -214,17 +215,17 @@ class CommitVerifier:
         self._notes.read_envelopes_of_versions(
             [(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry]
         )
-        wanted = _node(pair.before), _node(pair.after)
-        return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
+        wanted = _version_node(pair.before), _version_node(pair.after)
+        return [one for one in self._accepted_reviews(pair.path, "") if _base_and_result(one.file) == wanted]
 
     def count_valid_statements(self) -> int:
         """Check all signed statements; return the number of valid ones, and add the others to `refused`."""
         self._notes.read_all_envelopes()
-        good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
+        good = sum(bool(self._find_envelope_signer(name)[0]) for name in self._notes.envelopes)
         self.refused |= self._notes.unreadable
         return good
 
-    def _search(self, searches: Sequence[_Search]) -> None:
+    def _search_reviews(self, searches: Sequence[_ReviewSearch]) -> None:
         """Find the reviews of all these changes, whole files first."""
         waiting = []
         for search in searches:
@@ -234,27 +235,27 @@ class CommitVerifier:
             elif search.people:
                 waiting.append(search)
         going = waiting
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_REVIEW_CHAIN):
             self._notes.read_envelopes_of_versions(
                 (search.pair.path, blob) for search in going for blob in search.reached
             )
             for search in going:
-                accepted = list(self._accepted(search.pair.path, search.author))
-                search.found.reviews = _chain(accepted, search.pair, search.people)
+                accepted = list(self._accepted_reviews(search.pair.path, search.author))
+                search.found.reviews = _find_review_chain(accepted, search.pair, search.people)
                 search.step(accepted)
             if not (going := [search for search in going if search.reached and not search.found.reviews]):
                 break
         rest = [search for search in waiting if not search.found.reviews]
         for search in rest:
-            search.found.problem = _change_words(search.pair)
+            search.found.problem = _describe_change(search.pair)
         # Checks ran on the whole reviewed files, not on these.
-        if self._policy.rebased and not self._policy.checks:
+        if self._load_policy.rebased and not self._load_policy.checks:
             edited = [search for search in rest if _is_edit(search.pair)]
-            for start in range(0, len(edited), _BATCH):
-                self._search_hunks(edited[start : start + _BATCH])
+            for start in range(0, len(edited), _FILES_PER_BATCH):
+                self._search_hunks(edited[start : start + _FILES_PER_BATCH])
         self.refused |= self._notes.unreadable
 
-    def _search_hunks(self, searches: Sequence[_Search]) -> None:
+    def _search_hunks(self, searches: Sequence[_ReviewSearch]) -> None:
         """Search the hunks of files in reviews on other bases."""
         blobs = {entry.blob for search in searches for entry in (search.pair.before, search.pair.after) if entry}
         contents = self._borrowed.read_blobs(sorted(blobs))
@@ -266,14 +267,14 @@ class CommitVerifier:
             found.append((search, hunks))
         self._notes.read_envelopes_of_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
-            accepted = list(self._accepted(search.pair.path, search.author))
+            accepted = list(self._accepted_reviews(search.pair.path, search.author))
             by_digest: dict[str, list[AcceptedReview]] = {}
             for one in accepted:
                 for digest in {digest for hunk in one.file.hunks for digest in hunk}:
                     by_digest.setdefault(digest, []).append(one)
             for line, hunk in hunks:
                 fitting = list(dict.fromkeys(one for digest in hunk for one in by_digest.get(digest, ())))
-                search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
+                search.found.hunks.append(HunkVerification(line, _count_people(fitting) >= search.people, fitting))
             if not hunks:
                 search.found.problem = "binary content"
             elif missing := len(search.found.lines):
@@ -299,28 +300,28 @@ class CommitVerifier:
         signer, _ = self._signatures.find_signer(signed, armored, COMMIT_NAMESPACE)
         return bool(signer) and signer.casefold() == commit.email.casefold()
 
-    def _accepted(self, path: str, author: str) -> Iterator[AcceptedReview]:
+    def _accepted_reviews(self, path: str, author: str) -> Iterator[AcceptedReview]:
         for name, review, file in self._notes.reviews_of_path(path):
-            signer, key = self._signer(name)
+            signer, key = self._find_envelope_signer(name)
             if not signer or signer.casefold() == author.casefold():
                 continue
-            if reason := self._missing(review):
+            if reason := self._unmet_requirement(review):
                 self.refused[name] = reason
             else:
                 yield AcceptedReview(signer, key, review, file)
 
-    def _missing(self, review: SignedReview) -> str:
+    def _unmet_requirement(self, review: SignedReview) -> str:
         """Return the requirement of the policy that a review does not meet; empty if it meets all."""
-        limit = self._policy.unseen_lines
+        limit = self._load_policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
             if review.unseen_lines is None:
                 return f"no screen was watched when {review.proposal} was decided"
             return f"{review.unseen_lines} lines of {review.proposal} were never on the screen"
-        passed = {check.name for check in review.checks if check.state == _PASSED and not check.stale}
-        missing = [name for name in self._policy.checks if name not in passed]
+        passed = {check.name for check in review.checks if check.state == _CHECK_PASSED and not check.stale}
+        missing = [name for name in self._load_policy.checks if name not in passed]
         return f"{', '.join(missing)} had not passed on {review.proposal}" if missing else ""
 
-    def _signer(self, name: str) -> tuple[str, str]:
+    def _find_envelope_signer(self, name: str) -> tuple[str, str]:
         """Return the signer of an envelope and the key; empty if it does not count, with the reason in `refused`."""
         if name not in self._signers:
             self._signers[name] = self._check_signature(name)
@@ -367,16 +368,16 @@ def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
     return ", ".join(told)
 
 
-def _chain(accepted: Iterable[AcceptedReview], pair: TreeDiffEntry, people: int) -> list[AcceptedReview]:
+def _find_review_chain(accepted: Iterable[AcceptedReview], pair: TreeDiffEntry, people: int) -> list[AcceptedReview]:
     """Return reviews that lead from the old version to the new one, each step by enough people; else none."""
     edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
     for one in accepted:
-        edges.setdefault(_ends(one.file), []).append(one)
+        edges.setdefault(_base_and_result(one.file), []).append(one)
     into: dict[_Node, list[tuple[_Node, list[AcceptedReview]]]] = {}
     for (before, after), reviews in edges.items():
-        if _people(reviews) >= people:
+        if _count_people(reviews) >= people:
             into.setdefault(after, []).append((before, reviews))
-    goal, last = _node(pair.before), _node(pair.after)
+    goal, last = _version_node(pair.before), _version_node(pair.after)
     waiting: deque[tuple[_Node, list[AcceptedReview]]] = deque([(last, [])])
     seen = {last}
     while waiting:
@@ -390,11 +391,11 @@ def _chain(accepted: Iterable[AcceptedReview], pair: TreeDiffEntry, people: int)
     return []
 
 
-def _node(entry: TreeEntry | None) -> _Node:
+def _version_node(entry: TreeEntry | None) -> _Node:
     return (entry.blob, entry.mode) if entry else ("", "")
 
 
-def _ends(file: ReviewedFile) -> tuple[_Node, _Node]:
+def _base_and_result(file: ReviewedFile) -> tuple[_Node, _Node]:
     """Return base and result of a review; a missing mode is the other mode, or that of a plain file."""
     base = file.base_mode or file.result_mode or "100644"
     result = file.result_mode or file.base_mode or "100644"
@@ -409,12 +410,12 @@ def _is_edit(pair: TreeDiffEntry) -> bool:
     return before.blob != after.blob
 
 
-def _people(reviews: Sequence[AcceptedReview]) -> int:
+def _count_people(reviews: Sequence[AcceptedReview]) -> int:
     """Count the reviewers: neither the same key nor the same person counts twice."""
     return min(len({one.signer for one in reviews}), len({one.key for one in reviews}))
 
 
-def _change_words(pair: TreeDiffEntry) -> str:
+def _describe_change(pair: TreeDiffEntry) -> str:
     before, after = pair.before, pair.after
     if before is None:
         return "a new file"
@@ -441,7 +442,8 @@ def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) ->
         own = borrowed.setting("user.email").casefold()
         for change, people in wanted:
             before, after = (
-                _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
+                _make_tree_entry(borrowed, lead + change.path, leaf) if leaf else None
+                for leaf in (change.before, change.after)
             )
             reviews = verifier.accepted_reviews_of(TreeDiffEntry(lead + change.path, before, after))
             # Own keys may have another principal.
@@ -458,13 +460,13 @@ def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) ->
                 )
 
 
-def _entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
+def _make_tree_entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
     return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), convert_to_git_blob(borrowed, path, leaf)[0])
 
 
-_SHOWN = 7
+_ID_DIGITS = 7
 """Digits of a commit's id."""
-_LARGEST = 1 << 20
+_MAX_POLICY_BYTES = 1 << 20
 """Maximum size of a policy file in bytes."""
 
 
@@ -515,10 +517,10 @@ def verify_range(
     with BorrowedRepository(root, work_tree=False) as borrowed:
         if any(key.endswith(".promisor") for key in borrowed.settings):
             raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
-        base, tip = _range(borrowed, words)
+        base, tip = _parse_range(borrowed, words)
         if base == "" and tip in borrowed.shallow_commits:
-            raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
-        policy, source = _policy(borrowed, base, policy_file)
+            raise GitFailed(f"The clone is shallow: what {tip[:_ID_DIGITS]} started from is missing.")
+        policy, source = _load_policy(borrowed, base, policy_file)
         verifier = CommitVerifier(borrowed, policy, base, time, more_notes, base or tip)
         commits = verifier.verify(base, tip)
         if not commits:
@@ -526,7 +528,7 @@ def verify_range(
         return VerifiedRange(base, tip, source, commits, verifier.refused)
 
 
-def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
+def _parse_range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
     """Return the commit before a range, empty if there is none, and its last commit. Raises GitFailed."""
     if not words:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")
@@ -544,16 +546,16 @@ def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
     return base, tip
 
 
-def _policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:
+def _load_policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:
     """Return the policy and its source: a file that the user names, or the base of the range. Raises GitFailed."""
     if file is not None:
         try:
             with Path(file).open("rb") as stream:
-                return parse_policy(stream.read(_LARGEST), file), file
+                return parse_policy(stream.read(_MAX_POLICY_BYTES), file), file
         except OSError as error:
             raise GitFailed(f"{file} cannot be read ({error.strerror}).") from error
     text = read_committed_file(borrowed, base, POLICY_PATH) if base else None
     if text is None:
         return ReviewPolicy(), ""
-    source = f"{POLICY_PATH} of {base[:_SHOWN]}"
+    source = f"{POLICY_PATH} of {base[:_ID_DIGITS]}"
     return parse_policy(text, source), source

@@ -31,15 +31,15 @@ from app.workspace.reading import read_file
 REVIEWS = "refs/notes/signoff-reviews"
 FETCHED = "refs/notes/*/signoff-reviews"
 """Notes of remotes, with the names under which `signoff notes --install` lets git fetch them."""
-_LARGEST = 16 << 20
+_MAX_NOTE_BYTES = 16 << 20
 """Maximum size of a note in bytes."""
 _MAX_ENVELOPES = 100_000
 """Maximum number of envelopes that one reader reads."""
 _MAX_BYTES = 256 << 20
 """Maximum total size in bytes of the notes that one reader reads."""
-_FEW = 500
+_MAX_LISTED_BY_PATH = 500
 """Below this number of notes, only parts of the tree are listed, not all of it."""
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class ReviewNoteReader:
@@ -85,7 +85,7 @@ class ReviewNoteReader:
             line
             for note in self.read_notes(wanted).values()
             for line in note.decode("ascii", "replace").split()
-            if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
+            if _OBJECT_ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
         if len(named) + len(self.envelopes) > _MAX_ENVELOPES:
             raise GitFailed(
@@ -95,14 +95,14 @@ class ReviewNoteReader:
 
     def read_all_envelopes(self) -> None:
         """Read every envelope. Raises like `read_envelopes_of_digests`."""
-        named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
+        named = {key for tip in self._tips for key, blob in self._list_note_entries(tip) if key == blob}
         if len(named) > _MAX_ENVELOPES:
             raise GitFailed(f"{REVIEWS} has more than {_MAX_ENVELOPES:,} reviews; nothing was verified.")
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
         # Read the blob with the envelope's id, because a merge may have changed the note that contains it.
-        texts = self._contents(names := sorted(named))
+        texts = self._read_blobs(names := sorted(named))
         for name in names:
             try:
                 if (text := texts.get(name)) is None:
@@ -125,15 +125,15 @@ class ReviewNoteReader:
         """Return the notes of these ids; git may have spread them over subfolders."""
         wanted, found = set(keys), dict[str, dict[str, None]]()
         for tip in self._tips if wanted else ():
-            for key, blob in self._entries(tip, wanted):
+            for key, blob in self._list_note_entries(tip, wanted):
                 found.setdefault(key, {})[blob] = None
-        contents = self._contents({blob for blobs in found.values() for blob in blobs})
+        contents = self._read_blobs({blob for blobs in found.values() for blob in blobs})
         return {key: b"\n".join(contents.get(blob, b"") for blob in blobs) for key, blobs in found.items()}
 
-    def _entries(self, tip: str, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    def _list_note_entries(self, tip: str, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
         """Yield the annotated ids, each with the blob of its note; all of them if `wanted` is empty."""
         # For many ids, reading the whole tree once is faster than separate lookups.
-        paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _FEW else ()
+        paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _MAX_LISTED_BY_PATH else ()
         listed = self._borrowed.run_query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
         for line in listed.split("\0")[:-1]:
             facts, _, path = line.partition("\t")
@@ -141,7 +141,7 @@ class ReviewNoteReader:
             if not wanted or key in wanted:
                 yield key, facts.rpartition(" ")[2]
 
-    def _contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+    def _read_blobs(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the contents of the available blobs. Raises GitFailed if they are too large."""
         if not blobs:
             return {}
@@ -151,8 +151,8 @@ class ReviewNoteReader:
         )
         facts = [line.split(" ") for line in said.decode("ascii", "replace").splitlines()]
         sizes = {name: int(size) for kind, size, name in (each for each in facts if each[0] == "blob")}
-        if (largest := max(sizes.values(), default=0)) > _LARGEST:
-            raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_LARGEST:,}.")
+        if (largest := max(sizes.values(), default=0)) > _MAX_NOTE_BYTES:
+            raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_MAX_NOTE_BYTES:,}.")
         self._bytes += sum(sizes.values())
         if self._bytes > _MAX_BYTES:
             raise GitFailed(f"The notes about these commits have more than {_MAX_BYTES:,} bytes; none was verified.")
@@ -190,9 +190,9 @@ def add_envelope_to_notes(borrowed: BorrowedRepository, envelope: bytes) -> str:
     return name
 
 
-_COMMAND = "signoff notes --if-reviewed"
-_HOOK = f"\n# Note and sign what was reviewed of this commit.\n{_COMMAND} || true\n"
-_LARGEST_FILE = 1 << 20
+_HOOK_COMMAND = "signoff notes --if-reviewed"
+_HOOK_TEXT = f"\n# Note and sign what was reviewed of this commit.\n{_HOOK_COMMAND} || true\n"
+_MAX_GIT_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,19 +237,21 @@ class GitNotesSetup:
         Raises:
             GitFailed: A file can't be read, or the hook is not a shell script.
         """
-        before = _text(self._config)
+        before = _read_text(self._config)
         with tempfile.TemporaryDirectory(prefix="signoff-git-") as folder:
             copy = Path(folder, "config")
             copy.write_text(before, encoding="utf-8", errors="surrogateescape")
             self._write_settings(copy)
-            after = _text(copy)
+            after = _read_text(copy)
         found = [GitSetupFileChange(self._config, before, after)] if after != before else []
-        hook = _text(self._hook)
-        if _COMMAND not in hook:
+        hook = _read_text(self._hook)
+        if _HOOK_COMMAND not in hook:
             if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
-                raise GitFailed(f"{self._hook} is no shell script; have it run `{_COMMAND}` yourself.")
+                raise GitFailed(f"{self._hook} is no shell script; have it run `{_HOOK_COMMAND}` yourself.")
             found.append(
-                GitSetupFileChange(self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK)
+                GitSetupFileChange(
+                    self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK_TEXT
+                )
             )
         return found
 
@@ -274,10 +276,10 @@ class GitNotesSetup:
             run_git(file.parent, ["config", "--file", str(file), "--add", key, value], environment)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file; empty if it does not exist. Raises GitFailed."""
     try:
-        return read_file(path, _LARGEST_FILE)[0].decode("utf-8", "surrogateescape")
+        return read_file(path, _MAX_GIT_FILE_BYTES)[0].decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -59,12 +59,12 @@ class ReviewPolicy(BaseModel):
 
     def required_reviewer_count(self, path: str) -> int:
         """Return how many people must have approved a change of a path."""
-        fitting = [rule.people for rule in self.paths if _matches(path, rule.match)]
+        fitting = [rule.people for rule in self.paths if _matches_any(path, rule.match)]
         return fitting[-1] if fitting else self.people
 
     def is_by_agent(self, author: str, trailers: Sequence[str]) -> bool:
         """Return whether an agent contributed to a commit, by its author and its trailer keys."""
-        return "assisted-by" in {key.lower() for key in trailers} or _matches(author, self.agents)
+        return "assisted-by" in {key.lower() for key in trailers} or _matches_any(author, self.agents)
 
 
 def parse_policy(text: bytes, name: str) -> ReviewPolicy:
@@ -112,5 +112,5 @@ def read_committed_file(borrowed: BorrowedRepository, commit: str, path: str) ->
     return borrowed.read_blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None
 
 
-def _matches(text: str, patterns: Sequence[str]) -> bool:
+def _matches_any(text: str, patterns: Sequence[str]) -> bool:
     return any(re.match(translate(pattern), text) for pattern in patterns)

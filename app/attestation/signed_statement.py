@@ -28,9 +28,9 @@ PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto
 PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
 NAMESPACE = "review@signoff"
 """Namespace of SSH signatures; signatures for another purpose, for example of commits, are not accepted."""
-_CONTEXT = 3
+_CONTEXT_LINES = 3
 """Number of context lines in each digest of a hunk."""
-_BINARY_CHECK = 8_000
+_BINARY_CHECK_BYTES = 8_000
 """Bytes that are checked to distinguish binary from text, as in git."""
 
 
@@ -38,7 +38,7 @@ class StatementError(ValueError):
     """An envelope or a statement cannot be read."""
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -49,7 +49,7 @@ class _Strict(BaseModel):
     )
 
 
-class ReviewedFile(_Strict):
+class ReviewedFile(_StrictModel):
     """A file that a review approved."""
 
     path: str
@@ -65,7 +65,7 @@ class ReviewedFile(_Strict):
     """The digests of each text hunk, if the contents were still available when it was signed."""
 
 
-class ReviewOrigin(_Strict):
+class ReviewOrigin(_StrictModel):
     """The author of the proposed change."""
 
     kind: str
@@ -73,7 +73,7 @@ class ReviewOrigin(_Strict):
     model: str = ""
 
 
-class ReviewCheck(_Strict):
+class ReviewCheck(_StrictModel):
     """The result of a check when the user decided."""
 
     name: str
@@ -83,7 +83,7 @@ class ReviewCheck(_Strict):
     """Why the result was not for the reviewed content; empty if it was."""
 
 
-class ReviewEvidence(_Strict):
+class ReviewEvidence(_StrictModel):
     """The evidence of a hunk, if tests ran before the decision."""
 
     path: str
@@ -97,7 +97,7 @@ class ReviewEvidence(_Strict):
     """The check whose tests ran."""
 
 
-class SignedReview(_Strict):
+class SignedReview(_StrictModel):
     """One decision of a person, from the record, without the texts that people wrote."""
 
     reviewer: str
@@ -125,7 +125,7 @@ class SignedReview(_Strict):
     """The SHA-256 of the previous entry of the record."""
 
 
-class ReviewPredicate(_Strict):
+class ReviewPredicate(_StrictModel):
     """The in-toto predicate: the reviews of the subjects."""
 
     repository: tuple[str, ...]
@@ -133,21 +133,21 @@ class ReviewPredicate(_Strict):
     reviews: tuple[SignedReview, ...]
 
 
-class _Subject(_Strict):
+class _StatementSubject(_StrictModel):
     name: str
     digest: dict[str, str]
 
 
-class ReviewStatement(_Strict):
+class ReviewStatement(_StrictModel):
     """An in-toto statement whose subjects are the reviewed blobs."""
 
     kind: Literal["https://in-toto.io/Statement/v1"] = Field(default="https://in-toto.io/Statement/v1", alias="_type")
-    subject: tuple[_Subject, ...]
+    subject: tuple[_StatementSubject, ...]
     predicate_type: Literal["urn:signoff:review:v1"] = PREDICATE_TYPE
     predicate: ReviewPredicate
 
 
-class EnvelopeSignature(_Strict):
+class EnvelopeSignature(_StrictModel):
     """A signature over the payload."""
 
     keyid: str = ""
@@ -157,10 +157,10 @@ class EnvelopeSignature(_Strict):
     @property
     def armored(self) -> bytes:
         """Return the decoded signature. Raises StatementError."""
-        return _decoded(self.sig)
+        return _decode_base64(self.sig)
 
 
-class Envelope(_Strict):
+class Envelope(_StrictModel):
     """A DSSE envelope."""
 
     payload: str
@@ -170,14 +170,14 @@ class Envelope(_Strict):
     @property
     def signed_bytes(self) -> bytes:
         """Return the bytes that were signed. Raises StatementError."""
-        return pre_authentication_encoding(_decoded(self.payload))
+        return pre_authentication_encoding(_decode_base64(self.payload))
 
 
 def make_statement(repository: Sequence[str], reviews: Sequence[SignedReview]) -> bytes:
     """Return the statement about these reviews, as the payload of an envelope."""
     named = {(file.path, file.result or file.base): file for review in reviews for file in review.files}
     statement = ReviewStatement(
-        subject=tuple(_Subject(name=path, digest={"gitBlob": blob}) for path, blob in named),
+        subject=tuple(_StatementSubject(name=path, digest={"gitBlob": blob}) for path, blob in named),
         predicate=ReviewPredicate(repository=tuple(repository), reviews=tuple(reviews)),
     )
     return statement.model_dump_json(by_alias=True).encode()
@@ -195,7 +195,7 @@ def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
     """Return an envelope and its predicate, without checking signatures. Raises StatementError."""
     try:
         envelope = Envelope.model_validate_json(data, by_name=False)
-        statement = ReviewStatement.model_validate_json(_decoded(envelope.payload), by_name=False)
+        statement = ReviewStatement.model_validate_json(_decode_base64(envelope.payload), by_name=False)
     except ValidationError as error:
         raise StatementError("it is no statement of a review") from error
     if not {"kind", "predicate_type"} <= statement.model_fields_set:
@@ -221,30 +221,32 @@ def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[
     sign and its length in bytes. After a rebase, one of the digests is still equal if three successive context lines
     are unchanged. Binary content has no hunks.
     """
-    if b"\0" in base[:_BINARY_CHECK] or b"\0" in result[:_BINARY_CHECK]:
+    if b"\0" in base[:_BINARY_CHECK_BYTES] or b"\0" in result[:_BINARY_CHECK_BYTES]:
         return []
     old, new = base.splitlines(keepends=True), result.splitlines(keepends=True)
     name = path.encode("utf-8", "surrogateescape")
     found = []
     for change in diff_lines(old, new):
-        body = _signed_lines("-", old[change.old_start : change.old_end])
-        body += _signed_lines("+", new[change.new_start : change.new_end])
+        body = _lines_with_sign_and_length("-", old[change.old_start : change.old_end])
+        body += _lines_with_sign_and_length("+", new[change.new_start : change.new_end])
         digests = []
-        for after in range(_CONTEXT + 1):
-            lead = _signed_lines(" ", old[max(0, change.old_start - _CONTEXT + after) : change.old_start])
-            trail = _signed_lines(" ", old[change.old_end : change.old_end + after])
+        for after in range(_CONTEXT_LINES + 1):
+            lead = _lines_with_sign_and_length(
+                " ", old[max(0, change.old_start - _CONTEXT_LINES + after) : change.old_start]
+            )
+            trail = _lines_with_sign_and_length(" ", old[change.old_end : change.old_end + after])
             text = b"hunk %d\0%s\0%s\0%s\0%s" % (after, name, lead, body, trail)
             digests.append(git_blob_id(text, algorithm))
         found.append((change.new_start + 1, tuple(digests)))
     return found
 
 
-def _signed_lines(sign: str, lines: Iterable[bytes]) -> bytes:
+def _lines_with_sign_and_length(sign: str, lines: Iterable[bytes]) -> bytes:
     """Return lines with sign and length; the length separates a last line without line end from the next part."""
     return b"".join(b"%s%d %s" % (sign.encode(), len(line), line) for line in lines)
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -253,9 +255,9 @@ def _decoded(text: str) -> bytes:
 
 COMMIT_NAMESPACE = "git"
 """Namespace of git's signatures of commits."""
-_SECONDS = 120.0
+_SIGNING_SECONDS = 120.0
 """Time limit of a signature in seconds: a hardware key waits for a touch, an agent may ask for a passphrase."""
-_LITERAL = "key::"
+_LITERAL_KEY_PREFIX = "key::"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +282,18 @@ def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
 def sign(data: bytes, key: SigningKey) -> bytes:
     """Return the armored signature of bytes. Raises GitFailed with the program's message."""
     if key.format == "openpgp":
-        return _run(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data)
+        return _run_signing_program(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data)
     with tempfile.TemporaryDirectory(prefix="signoff-key-") as folder:
         name, in_agent = key.key, False
-        if name.startswith((_LITERAL, "ssh-", "ecdsa-", "sk-")):
+        if name.startswith((_LITERAL_KEY_PREFIX, "ssh-", "ecdsa-", "sk-")):
             # A literal public key: the private key is in the agent.
             file = Path(folder, "key.pub")
-            file.write_text(name.removeprefix(_LITERAL) + "\n", encoding="utf-8")
+            file.write_text(name.removeprefix(_LITERAL_KEY_PREFIX) + "\n", encoding="utf-8")
             name, in_agent = str(file), True
         path = str(Path(name).expanduser())
-        return _run(["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data)
+        return _run_signing_program(
+            ["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data
+        )
 
 
 def read_user_allowed_signers() -> bytes:
@@ -322,9 +326,9 @@ class SignatureVerifier:
     """
 
     def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
-        # In UTC, because OpenSSH before 9.1 supports no time zone; `_finished` sets TZ.
-        self._when = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
-        self._allowed = allowed_signers
+        # In UTC, because OpenSSH before 9.1 supports no time zone; `_run_program` sets TZ.
+        self._verify_time_option = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
+        self._allowed_signers = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
 
     def find_signer(self, data: bytes, signature: bytes, namespace: str = NAMESPACE) -> tuple[str, str]:
@@ -339,12 +343,14 @@ class SignatureVerifier:
             return self._gpg_signer(data, signature)
         with tempfile.TemporaryDirectory(prefix="signoff-verify-") as name:
             allowed, file = Path(name, "allowed"), Path(name, "signature")
-            allowed.write_bytes(self._allowed)
+            allowed.write_bytes(self._allowed_signers)
             file.write_bytes(signature)
-            common = ["-f", str(allowed), "-s", str(file), self._when]
-            found = _answer(["ssh-keygen", "-Y", "find-principals", *common], b"")
+            common = ["-f", str(allowed), "-s", str(file), self._verify_time_option]
+            found = _verification_output(["ssh-keygen", "-Y", "find-principals", *common], b"")
             for principal in dict.fromkeys(found.splitlines()):
-                said = _answer(["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data)
+                said = _verification_output(
+                    ["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data
+                )
                 if said.startswith("Good "):
                     return principal, said.split()[-1]
         return "", ""
@@ -355,11 +361,11 @@ class SignatureVerifier:
             content.write_bytes(data)
             file.write_bytes(signature)
             quiet = ("--batch", "--no-tty", "--no-auto-key-retrieve", "--status-fd", "1")
-            said = _answer(["gpg", *quiet, "--verify", str(file), str(content)], b"")
+            said = _verification_output(["gpg", *quiet, "--verify", str(file), str(content)], b"")
         # doc/DETAILS of GnuPG: an expired or revoked key prints EXPKEYSIG or REVKEYSIG and no GOODSIG. Accept only a
         # single result, so that the status of one signature is not taken for another's.
         words = [line.removeprefix("[GNUPG:] ").split() for line in said.splitlines()]
-        if [line[0] for line in words if line[:1] and line[0] in _GPG_RESULTS] != ["GOODSIG"]:
+        if [line[0] for line in words if line[:1] and line[0] in _GPG_STATUS_WORDS] != ["GOODSIG"]:
             return "", ""
         for line in words:
             if line[:1] == ["VALIDSIG"] and (
@@ -369,31 +375,31 @@ class SignatureVerifier:
         return "", ""
 
 
-_GPG_RESULTS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG"})
+_GPG_STATUS_WORDS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG"})
 
 
-def _answer(command: Sequence[str], data: bytes) -> str:
+def _verification_output(command: Sequence[str], data: bytes) -> str:
     """Return the output of a verifying program; empty if it rejects the signature."""
-    done = _finished(command, data)
+    done = _run_program(command, data)
     return "" if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
-def _run(command: Sequence[str], data: bytes) -> bytes:
-    done = _finished(command, data)
+def _run_signing_program(command: Sequence[str], data: bytes) -> bytes:
+    done = _run_program(command, data)
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise GitFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
     return done.stdout
 
 
-def _finished(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+def _run_program(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
     try:
         # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
         environment = {**os.environ, "TZ": "UTC"}
         return subprocess.run(
-            command, input=data, capture_output=True, env=environment, timeout=_SECONDS, check=False
+            command, input=data, capture_output=True, env=environment, timeout=_SIGNING_SECONDS, check=False
         )
     except FileNotFoundError as error:
         raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error
     except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"{command[0]} took longer than {_SECONDS:.0f} s; nothing was signed.") from error
+        raise GitFailed(f"{command[0]} took longer than {_SIGNING_SECONDS:.0f} s; nothing was signed.") from error

@@ -17,18 +17,18 @@ from app.text.quantities import format_count
 
 MAX_FINDINGS = 500
 """Maximum number of findings of one check."""
-_LONGEST = 1_000
+_MAX_LINE_CHARACTERS = 1_000
 """Characters; a longer output line is never a finding."""
-_PLACE = re.compile(
+_FINDING_PLACE = re.compile(
     r"\s{0,16}(?:--> )?(?P<path>[^\s:][^:\n]{0,500}):(?P<line>\d{1,7})(?::\d{1,7})?(?::\s*|\s+)(?P<text>\S.*)"
 )
-_COUNTS = (
+_FAILURE_COUNTS = (
     (re.compile(r"\b(\d{1,9}) (?:failed|failures?|failing)\b", re.IGNORECASE), "failed"),
     (re.compile(r"\b(\d{1,9}) (?:errors?|problems?|issues?)\b", re.IGNORECASE), "errors"),
     (re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE), "failed"),
 )
 """Summaries of pytest, jest, cargo and go; of ruff, mypy and eslint; of unittest."""
-_PLACES = 4
+_MAX_NAMED_LINES = 4
 """Number of uncovered lines that the record names."""
 _SUMMARY_LINES = 12
 """Lines at the end of the output in which a tool prints its summary."""
@@ -51,9 +51,9 @@ def parse_findings(output: str, root: Path) -> tuple[CheckFinding, ...]:
     """Return the file lines that a tool's output names, each once; paths outside the workspace are left out."""
     found: dict[CheckFinding, None] = {}
     for line in output.splitlines():
-        if len(line) > _LONGEST or ":" not in line or (match := _PLACE.match(line)) is None:
+        if len(line) > _MAX_LINE_CHARACTERS or ":" not in line or (match := _FINDING_PLACE.match(line)) is None:
             continue
-        if (path := _inside(match["path"], root)) and int(match["line"]):
+        if (path := _workspace_path(match["path"], root)) and int(match["line"]):
             found[CheckFinding(path, int(match["line"]), match["text"].strip())] = None
         if len(found) == MAX_FINDINGS:
             break
@@ -74,15 +74,15 @@ def mark_new_findings(findings: Sequence[CheckFinding], before: Iterable[CheckFi
 def count_failures(output: str) -> tuple[int, str] | None:
     """Return the number and the noun of failures in the tool's summary; None if there is no summary."""
     for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
-        line = line[-_LONGEST:]
-        for pattern, noun in _COUNTS:
+        line = line[-_MAX_LINE_CHARACTERS:]
+        for pattern, noun in _FAILURE_COUNTS:
             if counts := pattern.findall(line):
                 # A linter repeats its total by kind; a test runner prints numbers to add up.
                 return (int(counts[0]) if noun == "errors" else sum(map(int, counts))), noun
     return None
 
 
-def _inside(path: str, root: Path) -> str:
+def _workspace_path(path: str, root: Path) -> str:
     """Return the workspace path; empty if the path leads outside."""
     # Decide by the text only: the tool's output must not cause disk access.
     whole = os.path.normpath(root / path)
@@ -191,7 +191,7 @@ class CheckResult:
             current_tree: The tree that an approval would leave now.
             change: The reason for the user; by default the differing paths.
         """
-        return replace(self, stale=change or _difference(self.tree, current_tree))
+        return replace(self, stale=change or _describe_difference(self.tree, current_tree))
 
     @property
     def as_record(self) -> RecordedCheckResult:
@@ -199,8 +199,8 @@ class CheckResult:
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
         if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
-            more = f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
-            words += f"; not run: {', '.join(missed[:_PLACES])}{more}"
+            more = f" and {len(missed) - _MAX_NAMED_LINES:,} more" if len(missed) > _MAX_NAMED_LINES else ""
+            words += f"; not run: {', '.join(missed[:_MAX_NAMED_LINES])}{more}"
         return RecordedCheckResult(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
     def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
@@ -253,7 +253,7 @@ class CheckResult:
                 return outcome.reason
             case CheckState.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
-        return f"{outcome.failures_text}{self._before()}"
+        return f"{outcome.failures_text}{self._describe_before()}"
 
     def _is_fixed(self) -> str:
         before = self.before
@@ -261,7 +261,7 @@ class CheckResult:
             return ""
         return f", {before.failures_text} before" if before.failure_count is not None else ", failed before"
 
-    def _before(self) -> str:
+    def _describe_before(self) -> str:
         before = self.before
         if before is None:
             return ""
@@ -270,7 +270,7 @@ class CheckResult:
         return {CheckState.PASSED: ", passed before", CheckState.FAILED: ", failed before"}.get(before.state, "")
 
 
-def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
+def _describe_difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
     """Return the difference in words: `before b.py changed`."""
     if before is not None and before.commit != now.commit:
         return f"before HEAD moved to {now.commit[:7] or 'a branch without commits'}"
@@ -304,14 +304,14 @@ class ProposalChecks:
     @property
     def uncovered_lines(self) -> tuple[CoverageReportLine, ...]:
         """Return the changed lines that coverage reports name and no check ran."""
-        return tuple(dict.fromkeys(self._uncovered()))
+        return tuple(dict.fromkeys(self._find_uncovered()))
 
     @property
     def has_uncovered_lines(self) -> bool:
         """Return whether there are changed lines that no check ran."""
-        return next(self._uncovered(), None) is not None
+        return next(self._find_uncovered(), None) is not None
 
-    def _uncovered(self) -> Iterator[CoverageReportLine]:
+    def _find_uncovered(self) -> Iterator[CoverageReportLine]:
         measured = [one for one in self.results if one.outcome is not None and one.outcome.coverage is not None]
         # A single check reports each line once, so nothing needs to be subtracted.
         ran = {line for one in measured for line in one.changed_lines(is_run=True)} if len(measured) > 1 else ()
@@ -330,7 +330,7 @@ class ProposalChecks:
 
 _MAX_OUTPUT_CHARACTERS = 4_000
 """Characters of one check's output."""
-_FINDINGS = 30
+_MAX_FINDINGS = 30
 
 
 def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
@@ -338,9 +338,9 @@ def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
     lines = [f"{one.path}:{one.line}" for one in checks.uncovered_lines]
     if not lines:
         return ""
-    more = [f"and {len(lines) - _FINDINGS} more"] if len(lines) > _FINDINGS else []
+    more = [f"and {len(lines) - _MAX_FINDINGS} more"] if len(lines) > _MAX_FINDINGS else []
     head = f"No test runs {format_count(len(lines), 'changed line')}. Test what they do, or leave them out."
-    return "\n".join((head, *lines[:_FINDINGS], *more))
+    return "\n".join((head, *lines[:_MAX_FINDINGS], *more))
 
 
 def findings_as_feedback(checks: ProposalChecks) -> str:
@@ -367,9 +367,9 @@ def _finding_text(result: CheckResult) -> str:
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.verdict}."
     places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
-    lines = places[:_FINDINGS]
-    if len(places) > _FINDINGS:
-        lines.append(f"and {len(places) - _FINDINGS} more")
+    lines = places[:_MAX_FINDINGS]
+    if len(places) > _MAX_FINDINGS:
+        lines.append(f"and {len(places) - _MAX_FINDINGS} more")
     output = result.outcome.output.strip()
     if len(output) > _MAX_OUTPUT_CHARACTERS:
         output = f"…{output[-_MAX_OUTPUT_CHARACTERS:]}"

@@ -34,7 +34,7 @@ from app.workspace.ignore import IgnoreFile, compile_ignore_patterns
 from app.workspace.paths import Workspace
 
 _NICENESS = 10
-_CANNOT_RUN = {126: "not executable", 127: "command not found"}
+_SHELL_ERROR_CODES = {126: "not executable", 127: "command not found"}
 """Meaning of the exit codes that a shell returns itself."""
 
 
@@ -113,17 +113,17 @@ async def run_check(
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
-    return _outcome(ended, kept.text(), root)
+    return _make_outcome(ended, kept.text(), root)
 
 
-def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
+def _make_outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     if ended.limit:
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
         return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, parse_findings(output, root))
     if ended.code == 0:
         return CheckOutcome(CheckState.PASSED, 0, ended.seconds, output)
-    if reason := _CANNOT_RUN.get(ended.code):
+    if reason := _SHELL_ERROR_CODES.get(ended.code):
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
     return CheckOutcome(
         CheckState.FAILED, ended.code, ended.seconds, output, parse_findings(output, root), count_failures(output)
@@ -138,11 +138,11 @@ def _priority_command(when_idle: bool) -> list[str]:
     return [nice, "-n", str(_NICENESS)] if nice else []
 
 
-_REMEMBERED = 500
+_MAX_CACHED_RESULTS = 500
 """Number of cached results."""
-_QUICK = 3.0
+_QUICK_SECONDS = 3.0
 """Seconds; a check that passes within them also runs without the proposal, to show whether the proposal fixes it."""
-_TICK = 0.5
+_PROGRESS_SECONDS = 0.5
 """Seconds between two progress reports."""
 
 _Result = TypeVar("_Result")
@@ -170,10 +170,10 @@ class CheckRunner:
         self._sandbox = sandbox
         self._root = workspace.root
         self._trees = WorkspaceTreeReader(workspace)
-        self._turn = asyncio.Lock()
-        self._behind: asyncio.Future[Any] | None = None
-        """Work that holds `_turn` only until a check needs it."""
-        self._known: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
+        self._turn_lock = asyncio.Lock()
+        self._low_priority_work: asyncio.Future[Any] | None = None
+        """Work that holds `_turn_lock` only until a check needs it."""
+        self._cached_results: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
             OrderedDict()
         )
 
@@ -194,7 +194,7 @@ class CheckRunner:
         self, check: CheckTable, trees: VersionsToCheck, checked_trees: ComparedTrees
     ) -> CheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
-        known = self._known.get((check, trees.files, checked_trees.ids))
+        known = self._cached_results.get((check, trees.files, checked_trees.ids))
         return known and replace(known, tree=checked_trees.after, hunks=trees.hunks)
 
     async def run_check(
@@ -220,7 +220,7 @@ class CheckRunner:
             OSError: The workspace can't be read.
             TimeoutError: Earlier checks took longer than `patience`.
         """
-        async with self._in_turn(patience):
+        async with self._hold_turn(patience):
             read = await self.read_trees(trees)
             if known := self.cached_result(check, trees, read):
                 return known
@@ -231,7 +231,7 @@ class CheckRunner:
                     progress("the same without the proposal")
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
-            if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
+            if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK_SECONDS:
                 # Report this result already: a decision made while the check runs without the proposal uses it.
                 report(
                     CheckResult(
@@ -260,9 +260,9 @@ class CheckRunner:
             if now.ids != read.ids:
                 return result.as_outdated(now.after)
             # Don't cache the tree, which has an entry for each file.
-            self._known[check, trees.files, read.ids] = replace(result, tree=None, hunks={})
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+            self._cached_results[check, trees.files, read.ids] = replace(result, tree=None, hunks={})
+            while len(self._cached_results) > _MAX_CACHED_RESULTS:
+                self._cached_results.popitem(last=False)
             return result
 
     async def run_at_low_priority(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
@@ -272,12 +272,12 @@ class CheckRunner:
             work: Takes the sandbox and the root of the workspace; may be called several times.
         """
         while True:
-            async with self._turn:
-                self._behind = task = asyncio.ensure_future(work(self._sandbox(), self._root))
+            async with self._turn_lock:
+                self._low_priority_work = task = asyncio.ensure_future(work(self._sandbox(), self._root))
                 try:
                     await asyncio.wait({task})
                 finally:
-                    self._behind = None
+                    self._low_priority_work = None
                     if not task.done():
                         task.cancel()
                         await asyncio.wait({task})
@@ -285,20 +285,20 @@ class CheckRunner:
                 return task.result()
 
     @asynccontextmanager
-    async def _in_turn(self, patience: float | None) -> AsyncIterator[None]:
-        if self._behind is not None:
-            self._behind.cancel()
+    async def _hold_turn(self, patience: float | None) -> AsyncIterator[None]:
+        if self._low_priority_work is not None:
+            self._low_priority_work.cancel()
         async with asyncio.timeout(patience):
-            await self._turn.acquire()
+            await self._turn_lock.acquire()
         try:
             yield
         finally:
-            self._turn.release()
+            self._turn_lock.release()
 
     def forget_results(self, check: CheckTable) -> None:
         """Remove a check's cached results."""
-        for key in [key for key in self._known if key[0] == check]:
-            del self._known[key]
+        for key in [key for key in self._cached_results if key[0] == check]:
+            del self._cached_results[key]
 
     async def _run_on(
         self, check: CheckTable, trees: VersionsToCheck, progress: Callable[[str], None]
@@ -324,7 +324,7 @@ class CheckRunner:
 
 @contextmanager
 def _report_progress(result: CheckResult, tell: ReportResult) -> Iterator[Callable[[str], None]]:
-    """Report the progress of a check every `_TICK` seconds; yield a function that takes the last output line."""
+    """Report the progress of a check every half second; yield a function that takes the last output line."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle
 
@@ -335,7 +335,7 @@ def _report_progress(result: CheckResult, tell: ReportResult) -> Iterator[Callab
     def tick() -> None:
         nonlocal timer
         tell(replace(result, progress=last, seconds=time.monotonic() - started))
-        timer = loop.call_later(_TICK, tick)
+        timer = loop.call_later(_PROGRESS_SECONDS, tick)
 
     timer = loop.call_soon(tick)
     try:

@@ -24,7 +24,7 @@ from app.workspace.paths import Workspace
 
 _QUIET_MS = 150
 """Milliseconds in which changes are collected into one."""
-_LOOK_SECONDS = 3.0
+_POLL_SECONDS = 3.0
 _MAX_FOLDERS = 20_000
 """Maximum number of watched folders; each takes a kilobyte of the kernel's memory."""
 
@@ -35,7 +35,7 @@ async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
     If the system does not allow more watches, yield every few seconds.
     """
     while True:
-        folders = await asyncio.to_thread(_folders, workspace)
+        folders = await asyncio.to_thread(_watched_folders, workspace)
         try:
             async with aclosing(watch_changes(folders, quiet_ms=_QUIET_MS)) as changes:
                 async for changed in changes:
@@ -45,13 +45,13 @@ async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
         except FileNotFoundError:
             # A folder was removed before it was watched; the workspace itself may be created again.
             if not workspace.root.is_dir():
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         except OSError:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             yield
 
 
-def _folders(workspace: Workspace) -> frozenset[Path]:
+def _watched_folders(workspace: Workspace) -> frozenset[Path]:
     """Return the folders that no ignore rule excludes, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
@@ -59,10 +59,10 @@ def _folders(workspace: Workspace) -> frozenset[Path]:
     return frozenset((workspace.root, *git, *below))
 
 
-_TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
-_CALM = 0.4
+_UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+_CALM_SECONDS = 0.4
 """Seconds without another change before checks run again: users often exclude several hunks one after the other."""
-_ATTEMPTS = 3
+_MAX_APPROVAL_ATTEMPTS = 3
 """Number of runs before an approval while the files keep changing."""
 _NO_TREES = VersionsToCheck({}, {}, (), ())
 
@@ -169,7 +169,7 @@ class CheckScheduler:
             shown: The id of the proposal that the user looks at; empty for none.
         """
         proposals = tuple(proposals)
-        waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        waiting = {one.id: one for one in proposals if one.state in _UNDECIDED_STATES}
         self._shown = shown
         checks = self._configured()
         for proposal_id, followed in list(self._followed.items()):
@@ -188,9 +188,9 @@ class CheckScheduler:
         for proposal_id in sorted(new | ({shown} & waiting.keys()), key=lambda one: (one != shown, int(one[1:]))):
             if proposal_id not in self._followed:
                 proposal = waiting[proposal_id]
-                self._begin(proposal_id, _CheckedProposal(proposal.revision, self._chosen(proposal), checks))
+                self._restart_checks(proposal_id, _CheckedProposal(proposal.revision, self._chosen(proposal), checks))
             elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_being_approved:
-                self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
+                self._restart_checks(proposal_id, followed.restarted_copy(), calm=_CALM_SECONDS)
 
     async def rerun_on_changes(self, changes: AsyncIterator[None]) -> None:
         """Mark results outdated and rerun checks after changes of the workspace, until `changes` ends.
@@ -209,7 +209,7 @@ class CheckScheduler:
                 if followed.is_being_approved:
                     continue
                 if proposal_id == self._shown:
-                    self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
+                    self._restart_checks(proposal_id, followed.restarted_copy(), calm=_CALM_SECONDS)
                 else:
                     # It is examined when the user shows it.
                     self._mark_outdated(proposal_id, followed, "before the files changed")
@@ -270,7 +270,7 @@ class CheckScheduler:
             names = list(followed.results)
             for check in followed.checks:
                 self._runner.forget_results(check)
-        self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
+        self._start_task(proposal_id, followed, self._run_checks(proposal_id, followed, names))
         return True
 
     async def run_before_approval(
@@ -289,7 +289,7 @@ class CheckScheduler:
         followed = self._followed.get(proposal_id)
         if followed is None or (followed.revision, followed.chosen) != (revision, hunks):
             followed = _CheckedProposal(revision, hunks, checks)
-            self._begin(proposal_id, followed)
+            self._restart_checks(proposal_id, followed)
         await followed.looked_up.wait()
         followed.is_being_approved = True
         try:
@@ -312,13 +312,13 @@ class CheckScheduler:
         ran: set[str] = set()
         if not followed.results:
             return ran
-        for attempt in range(_ATTEMPTS + 1):
-            await self._wait_for(proposal_id, followed, self._look(proposal_id, followed))
+        for attempt in range(_MAX_APPROVAL_ATTEMPTS + 1):
+            await self._await_task(proposal_id, followed, self._examine_proposal(proposal_id, followed))
             names = followed.to_run("approve")
-            if followed.is_blocked() or not names or attempt == _ATTEMPTS:
+            if followed.is_blocked() or not names or attempt == _MAX_APPROVAL_ATTEMPTS:
                 break
             ran.update(names)
-            await self._wait_for(proposal_id, followed, self._run(proposal_id, followed, names))
+            await self._await_task(proposal_id, followed, self._run_checks(proposal_id, followed, names))
             if followed.is_blocked() or any(followed.results[name].state is CheckState.CANCELLED for name in names):
                 break
         return ran
@@ -329,7 +329,7 @@ class CheckScheduler:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _begin(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
+    def _restart_checks(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
         """Examine a proposal and start its automatic checks; this cancels earlier work on it.
 
         Args:
@@ -337,11 +337,11 @@ class CheckScheduler:
         """
         self.stop((proposal_id,))
         self._followed[proposal_id] = followed
-        self._spawn(proposal_id, followed, self._look_and_run(proposal_id, followed, calm))
+        self._start_task(proposal_id, followed, self._examine_and_run(proposal_id, followed, calm))
 
-    async def _look_and_run(self, proposal_id: str, followed: _CheckedProposal, calm: float) -> None:
+    async def _examine_and_run(self, proposal_id: str, followed: _CheckedProposal, calm: float) -> None:
         try:
-            await self._look(proposal_id, followed)
+            await self._examine_proposal(proposal_id, followed)
         except Exception as error:
             # Report it before `looked_up` is set, on which an approval waits.
             self._report_failure(proposal_id, followed, error)
@@ -352,9 +352,9 @@ class CheckScheduler:
         if names and calm:
             await asyncio.sleep(calm)
         if followed.results or followed.why_not:
-            await self._run(proposal_id, followed, names)
+            await self._run_checks(proposal_id, followed, names)
 
-    async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
+    async def _examine_proposal(self, proposal_id: str, followed: _CheckedProposal) -> None:
         """Find out which checks apply to the proposal, which results are current, and whether checks can run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if files_for_check(check, trees.files) is not None]
@@ -380,7 +380,7 @@ class CheckScheduler:
         if found != earlier:
             self._publish_results(proposal_id, followed)
 
-    async def _run(self, proposal_id: str, followed: _CheckedProposal, names: Collection[str]) -> None:
+    async def _run_checks(self, proposal_id: str, followed: _CheckedProposal, names: Collection[str]) -> None:
         """Run checks of a proposal, one after the other."""
 
         def take(result: CheckResult) -> None:
@@ -401,15 +401,17 @@ class CheckScheduler:
                     take(CheckResult(check.name, CheckState.CANCELLED, check.when))
                     raise
 
-    async def _wait_for(self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]) -> None:
+    async def _await_task(
+        self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]
+    ) -> None:
         """Run a part of an approval in a task that the user can cancel."""
-        task = self._spawn(proposal_id, followed, work)
+        task = self._start_task(proposal_id, followed, work)
         try:
             await asyncio.wait({task})
         finally:
             task.cancel()
 
-    def _spawn(
+    def _start_task(
         self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]
     ) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:

@@ -14,12 +14,12 @@ from app.config.toml_files import parse_toml
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
-_LARGEST = 256 * 1024
-_QUICK = ("lint", "typecheck", "type-check", "types", "check", "vet")
+_MAX_FILE_BYTES = 256 * 1024
+_QUICK_TARGETS = ("lint", "typecheck", "type-check", "types", "check", "vet")
 """Names of targets that check code without running it."""
-_TESTS = ("test", "tests")
-_RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]{0,40})(?:[ \t]+[^:=\n]{0,200})?:(?!=)", re.MULTILINE)
-_HEAD = "# Run on each proposal before it is written; in force once you trust this file (/trust).\n"
+_TEST_TARGETS = ("test", "tests")
+_TARGET_LINE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]{0,40})(?:[ \t]+[^:=\n]{0,200})?:(?!=)", re.MULTILINE)
+_HEAD_COMMENT = "# Run on each proposal before it is written; in force once you trust this file (/trust).\n"
 
 ReadText = Callable[[str], str]
 """Returns the text of a file; empty if it does not exist."""
@@ -38,12 +38,21 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
 
     def read(path: str) -> str:
         try:
-            return workspace.read(path, _LARGEST).decode("utf-8", "replace")
+            return workspace.read(path, _MAX_FILE_BYTES).decode("utf-8", "replace")
         except (OSError, WorkspaceError):
             return ""
 
     found: dict[str, SuggestedCheck] = {}
-    for source in (_pre_commit, _just, _make, _npm, _python, _tox, _cargo, _go):
+    for source in (
+        _suggest_pre_commit,
+        _suggest_just,
+        _suggest_make,
+        _suggest_npm,
+        _suggest_python,
+        _suggest_tox,
+        _suggest_cargo,
+        _suggest_go,
+    ):
         for each in source(read):
             found.setdefault(each.check.name, each)
     return sorted(found.values(), key=lambda each: each.check.when != "staged")
@@ -51,8 +60,8 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
 
 def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
     """Return the text of the workspace's configuration file with these tables appended."""
-    tables = "\n".join(_table(each) for each in suggested)
-    return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
+    tables = "\n".join(_render_table(each) for each in suggested)
+    return f"{before.rstrip()}\n\n{_HEAD_COMMENT}{tables}".lstrip()
 
 
 def unconfigured_suggestions(
@@ -68,55 +77,59 @@ def parse_checks(text: str) -> list[CheckTable]:
     return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
 
 
-def _table(each: SuggestedCheck) -> str:
+def _render_table(each: SuggestedCheck) -> str:
     check = each.check
-    lines = [f"[[check]]  # from {each.source}", f"name = {_quoted(check.name)}", f"run = {_quoted(check.run)}"]
-    lines.append(f"when = {_quoted(check.when)}")
+    lines = [
+        f"[[check]]  # from {each.source}",
+        f"name = {_quote_toml(check.name)}",
+        f"run = {_quote_toml(check.run)}",
+    ]
+    lines.append(f"when = {_quote_toml(check.when)}")
     if check.files:
-        lines.append(f"files = {_quoted(check.files[0])}")
+        lines.append(f"files = {_quote_toml(check.files[0])}")
     return "\n".join([*lines, f"seconds = {check.seconds:.0f}", ""])
 
 
-def _quoted(text: str) -> str:
+def _quote_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _staged(source: str, name: str, run: str, files: str = "", seconds: float = 60) -> SuggestedCheck:
+def _automatic(source: str, name: str, run: str, files: str = "", seconds: float = 60) -> SuggestedCheck:
     return SuggestedCheck(
         CheckTable(name=name, run=run, when="staged", files=(files,) if files else (), seconds=seconds), source
     )
 
 
-def _asked(source: str, name: str, run: str) -> SuggestedCheck:
+def _manual(source: str, name: str, run: str) -> SuggestedCheck:
     return SuggestedCheck(CheckTable(name=name, run=run, when="asked", seconds=600), source)
 
 
-def _pre_commit(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_pre_commit(read: ReadText) -> Iterator[SuggestedCheck]:
     name = ".pre-commit-config.yaml"
     if read(name):
-        yield _staged(name, "pre-commit", "pre-commit run --files {files}", seconds=120)
+        yield _automatic(name, "pre-commit", "pre-commit run --files {files}", seconds=120)
 
 
-def _targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
+def _suggest_targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
     """Suggest checks for the targets of a task runner, by their names."""
     for name in names:
-        if name in _QUICK:
-            yield _staged(source, name, f"{tool} {name}", seconds=120)
-        elif name in _TESTS:
-            yield _asked(source, "tests", f"{tool} {name}")
+        if name in _QUICK_TARGETS:
+            yield _automatic(source, name, f"{tool} {name}", seconds=120)
+        elif name in _TEST_TARGETS:
+            yield _manual(source, "tests", f"{tool} {name}")
 
 
-def _just(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_just(read: ReadText) -> Iterator[SuggestedCheck]:
     for name in ("justfile", "Justfile", ".justfile"):
-        yield from _targets(name, _RECIPE.findall(read(name)), "just")
+        yield from _suggest_targets(name, _TARGET_LINE.findall(read(name)), "just")
 
 
-def _make(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_make(read: ReadText) -> Iterator[SuggestedCheck]:
     for name in ("GNUmakefile", "makefile", "Makefile"):
-        yield from _targets(name, _RECIPE.findall(read(name)), "make")
+        yield from _suggest_targets(name, _TARGET_LINE.findall(read(name)), "make")
 
 
-def _npm(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_npm(read: ReadText) -> Iterator[SuggestedCheck]:
     try:
         scripts = json.loads(read("package.json")).get("scripts", {})
         names = [name for name, script in scripts.items() if "no test specified" not in str(script)]
@@ -124,10 +137,10 @@ def _npm(read: ReadText) -> Iterator[SuggestedCheck]:
         return
     managers = (("pnpm-lock.yaml", "pnpm run"), ("yarn.lock", "yarn run"), ("bun.lock", "bun run"))
     tool = next((run for lock, run in managers if read(lock)), "npm run --silent")
-    yield from _targets("package.json", names, tool)
+    yield from _suggest_targets("package.json", names, tool)
 
 
-def _python(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_python(read: ReadText) -> Iterator[SuggestedCheck]:
     try:
         project = parse_toml(read("pyproject.toml").encode())
     except ValueError:
@@ -137,27 +150,27 @@ def _python(read: ReadText) -> Iterator[SuggestedCheck]:
     if not isinstance(tools, dict):
         return
     if "ruff" in tools:
-        yield _staged("pyproject.toml", "ruff", f"{start}ruff check --output-format concise {{files}}", "*.py")
+        yield _automatic("pyproject.toml", "ruff", f"{start}ruff check --output-format concise {{files}}", "*.py")
     if "mypy" in tools:
-        yield _asked("pyproject.toml", "mypy", f"{start}mypy {{files}}")
+        yield _manual("pyproject.toml", "mypy", f"{start}mypy {{files}}")
     if "pytest" in tools or read("pytest.ini"):
-        yield _asked("pyproject.toml", "tests", f"{start}pytest -q")
+        yield _manual("pyproject.toml", "tests", f"{start}pytest -q")
 
 
-def _tox(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_tox(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("tox.ini"):
-        yield _asked("tox.ini", "tests", "tox -q")
+        yield _manual("tox.ini", "tests", "tox -q")
     if read("noxfile.py"):
-        yield _asked("noxfile.py", "tests", "nox")
+        yield _manual("noxfile.py", "tests", "nox")
 
 
-def _cargo(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_cargo(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("Cargo.toml"):
-        yield _staged("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300)
-        yield _asked("Cargo.toml", "tests", "cargo test --quiet")
+        yield _automatic("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300)
+        yield _manual("Cargo.toml", "tests", "cargo test --quiet")
 
 
-def _go(read: ReadText) -> Iterator[SuggestedCheck]:
+def _suggest_go(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("go.mod"):
-        yield _staged("go.mod", "vet", "go vet ./...", "*.go", 120)
-        yield _asked("go.mod", "tests", "go test ./...")
+        yield _automatic("go.mod", "vet", "go vet ./...", "*.go", 120)
+        yield _manual("go.mod", "tests", "go test ./...")

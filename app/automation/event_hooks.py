@@ -21,7 +21,7 @@ from app.sandbox.environment import user_program_environment
 from app.sandbox.process import MARKER_VARIABLE, end_process_tree, run_process
 from app.text.safe_text import escape_unsafe
 
-_LONGEST_TEXT = 20_000
+_MAX_TEXT_CHARACTERS = 20_000
 """Characters of feedback or a question."""
 
 
@@ -81,7 +81,7 @@ def proposal_document(proposal: Proposal, workspace: str) -> HookEventDocument:
         proposal=proposal.id,
         summary=proposal.summary,
         origin=proposal.origin.label,
-        files=_files([change.stat for change in proposal.files]),
+        files=_make_event_files([change.stat for change in proposal.files]),
     )
 
 
@@ -94,18 +94,18 @@ def event_document(event: Event, session: str, workspace: str, now: float) -> Ho
                 event="decided",
                 proposal=event.proposal,
                 decision=event.decision,
-                feedback=event.feedback[:_LONGEST_TEXT],
+                feedback=event.feedback[:_MAX_TEXT_CHARACTERS],
                 still_pending=event.still_pending,
-                files=_files(event.files),
+                files=_make_event_files(event.files),
             )
         case TurnEnded():
             return told(event="turn_ended", stopped=event.stopped, message=event.message)
         case Question():
-            return told(event="question", message=event.text[:_LONGEST_TEXT], options=list(event.options))
+            return told(event="question", message=event.text[:_MAX_TEXT_CHARACTERS], options=list(event.options))
     return None
 
 
-def _files(stats: Sequence[FileStat]) -> list[HookEventFile]:
+def _make_event_files(stats: Sequence[FileStat]) -> list[HookEventFile]:
     return [HookEventFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
 
 
@@ -113,9 +113,9 @@ _IN_HOOK_VARIABLE = "SIGNOFF_IN_HOOK"
 """Variable that a hook's processes inherit; a signoff that finds it set runs no hooks."""
 MAX_QUEUED_EVENTS = 100
 """Events that wait for one hook; beyond it, the oldest are dropped."""
-_KEPT_OUTPUT = 2_000
+_KEPT_OUTPUT_BYTES = 2_000
 """Bytes of the end of a hook's output; its last line is reported if the hook fails."""
-_LONGEST_LINE = 160
+_MAX_LINE_CHARACTERS = 160
 _KEPT_VARIABLES = ("SIGNOFF_HOME",)
 """Variables that commands don't get, but a `signoff` in a hook needs."""
 
@@ -132,8 +132,8 @@ class HookRunner:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
         self._environment = {**user_program_environment(environment, ""), **kept, _IN_HOOK_VARIABLE: "1"}
-        self._lines: dict[HookTable, _HookQueue] = {}
-        self._making = threading.Lock()
+        self._queues: dict[HookTable, _HookQueue] = {}
+        self._queues_lock = threading.Lock()
         self._closed = False
         self.report: Callable[[str], None] = lambda line: None
         """Receives a line for the user, on any thread."""
@@ -150,17 +150,17 @@ class HookRunner:
 
     def _queue(self, hook: HookTable) -> "_HookQueue | None":
         """Return the queue of a hook; None once all are closed."""
-        with self._making:
-            if hook not in self._lines and not self._closed:
-                self._lines[hook] = _HookQueue(hook, self._root, self._environment, lambda line: self.report(line))
-            return self._lines.get(hook)
+        with self._queues_lock:
+            if hook not in self._queues and not self._closed:
+                self._queues[hook] = _HookQueue(hook, self._root, self._environment, lambda line: self.report(line))
+            return self._queues.get(hook)
 
     def close(self) -> None:
         """Wait up to `patience` seconds for running and queued hooks, then kill the others and their children."""
         end = None if self.patience is None else time.monotonic() + self.patience
-        with self._making:
+        with self._queues_lock:
             self._closed = True
-            lines = list(self._lines.values())
+            lines = list(self._queues.values())
         try:
             for line in lines:
                 line.wait(end)
@@ -197,7 +197,9 @@ class _HookQueue:
             if too_many:
                 self._waiting.popleft()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=f"hook on {self._hook.on}", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run_queued_events, name=f"hook on {self._hook.on}", daemon=True
+                )
                 self._thread.start()
         if too_many:
             self._report(
@@ -219,10 +221,10 @@ class _HookQueue:
         if thread is not None:
             thread.join()
 
-    def _work(self) -> None:
-        while (document := self._next()) is not None:
+    def _run_queued_events(self) -> None:
+        while (document := self._next_document()) is not None:
             try:
-                problem = asyncio.run(self._run(document))
+                problem = asyncio.run(self._run_hook(document))
             except asyncio.CancelledError:
                 continue
             except Exception as error:
@@ -233,14 +235,14 @@ class _HookQueue:
             else:
                 self._last_problem = ""
 
-    def _next(self) -> bytes | None:
+    def _next_document(self) -> bytes | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
             self._thread = None
             return None
 
-    async def _run(self, document: bytes) -> str:
+    async def _run_hook(self, document: bytes) -> str:
         """Run the command once; return the problem, empty if there is none."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
@@ -282,9 +284,9 @@ class _HookQueue:
             line = " ".join(
                 escape_unsafe(f"The hook on {self._hook.on} ({self._hook.run}) {problem}", keep="\n").split()
             )
-            self._tell(line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…")
+            self._tell(line if len(line) <= _MAX_LINE_CHARACTERS else f"{line[: _MAX_LINE_CHARACTERS - 1]}…")
 
 
 def _keep_end(output: bytearray, data: bytes) -> None:
     output += data
-    del output[:-_KEPT_OUTPUT]
+    del output[:-_KEPT_OUTPUT_BYTES]

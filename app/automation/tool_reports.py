@@ -19,7 +19,7 @@ from app.text.quantities import format_count
 
 MAX_REPORT_BYTES = 32 << 20
 """Maximum size of a report in bytes."""
-_PIECE = 1 << 16
+_PIECE_BYTES = 1 << 16
 
 
 class ToolReportError(ValueError):
@@ -61,8 +61,8 @@ def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[t
         parser.EndElementHandler = end
     parser.EntityDeclHandler = _refuse_entity
     try:
-        for start in range(0, len(data) or 1, _PIECE):
-            parser.Parse(data[start : start + _PIECE], start + _PIECE >= len(data))
+        for start in range(0, len(data) or 1, _PIECE_BYTES):
+            parser.Parse(data[start : start + _PIECE_BYTES], start + _PIECE_BYTES >= len(data))
             yield from found
             found.clear()
     except expat.ExpatError as error:
@@ -73,7 +73,7 @@ def _refuse_entity(*_: object) -> None:
     raise ToolReportError("it declares an entity")
 
 
-_USUAL = (
+_USUAL_REPORT_PATHS = (
     "coverage.xml",
     "lcov.info",
     "coverage/lcov.info",
@@ -122,11 +122,11 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
     """
     if setting == "off" or not trees.hunks:
         return None
-    for name in _USUAL if setting == "auto" else (posixpath.normpath(setting),):
+    for name in _USUAL_REPORT_PATHS if setting == "auto" else (posixpath.normpath(setting),):
         try:
-            data = _written(run, name, trees)
+            data = _read_written_file(run, name, trees)
             if data is not None:
-                return _without_changed(run, trees, _parse(name, data, trees, root))
+                return _drop_changed_files(run, trees, _parse_coverage(name, data, trees, root))
         except ChangedMeanwhile:
             return ChangedLineCoverage(name, problem="it changed on disk while the check ran")
         except (OSError, ToolReportError) as error:
@@ -135,7 +135,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
     return None if setting == "auto" else ChangedLineCoverage(setting, problem="the check did not write it")
 
 
-def _written(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None:
+def _read_written_file(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not.
 
     Raises:
@@ -150,7 +150,7 @@ def _written(run: SandboxRun, name: str, trees: VersionsToCheck) -> bytes | None
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
 
 
-def _without_changed(run: SandboxRun, trees: VersionsToCheck, found: ChangedLineCoverage) -> ChangedLineCoverage:
+def _drop_changed_files(run: SandboxRun, trees: VersionsToCheck, found: ChangedLineCoverage) -> ChangedLineCoverage:
     """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
     if not changed:
@@ -171,12 +171,12 @@ def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
     return after is None if before is None else after is not None and after.data == before.data
 
 
-def _parse(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage:
+def _parse_coverage(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> ChangedLineCoverage:
     """Return the coverage in a report. Raises ToolReportError."""
-    found = _Found(name, trees, root)
+    found = _CoverageCollector(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
     try:
-        for path, line, is_run in _from_xml(data, found) if is_xml else _from_lcov(data, found):
+        for path, line, is_run in _parse_xml(data, found) if is_xml else _parse_lcov(data, found):
             found.note(path, line - 1, is_run=is_run)
     except (ValueError, KeyError) as error:
         raise (
@@ -185,7 +185,7 @@ def _parse(name: str, data: bytes, trees: VersionsToCheck, root: Path) -> Change
     return found.coverage
 
 
-class _Found:
+class _CoverageCollector:
     """Collects the changed lines that a report names, for all ways of naming files."""
 
     def __init__(self, report: str, trees: VersionsToCheck, root: Path) -> None:
@@ -210,10 +210,10 @@ class _Found:
         paths = {place.removeprefix(f"{self._root}/") for place in places if place.startswith(f"{self._root}/")}
         if self._changed.keys().isdisjoint(paths):
             return ""
-        there = [path for path in paths if self._exists(path)]
+        there = [path for path in paths if self._exists_in_tree(path)]
         return there[0] if len(there) == 1 and there[0] in self._changed else ""
 
-    def _exists(self, path: str) -> bool:
+    def _exists_in_tree(self, path: str) -> bool:
         return self._trees.after[path] is not None if path in self._trees.after else (self._root / path).is_file()
 
     def locate_in_package(self, package: str, name: str) -> str:
@@ -244,7 +244,7 @@ class _Found:
         return ChangedLineCoverage(self._report, ran, missed)
 
 
-def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
+def _parse_lcov(data: bytes, found: _CoverageCollector) -> Iterator[tuple[str, int, bool]]:
     path, named = "", False
     for line in iterate_cooperatively(io.BytesIO(data)):
         if line.startswith(b"SF:"):
@@ -256,7 +256,7 @@ def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
         raise ToolReportError("no coverage report, or damaged")
 
 
-def _from_xml(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
+def _parse_xml(data: bytes, found: _CoverageCollector) -> Iterator[tuple[str, int, bool]]:
     root = path = package = ""
     sources: list[str] = []
     for element, attributes in iterate_cooperatively(iterate_xml_elements(data, texts=("source",))):

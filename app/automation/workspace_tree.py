@@ -21,13 +21,13 @@ from app.sandbox.captured_changes import FileOrLink, PendingFiles
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
-_LARGEST = 64 << 20
+_MAX_HASHED_BYTES = 64 << 20
 """Bytes; a larger file is identified by its size and times, not by its content."""
-_SETTLED = 0.1
+_SETTLED_SECONDS = 0.1
 """Seconds after a change from which on the file's times differ from those of the next change."""
 _SHA1_DIGITS = 40
 
-_Facts = tuple[int, int, int, int]
+_StatKey = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class WorkspaceTreeReader:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._blobs: dict[tuple[Path, str], tuple[_Facts, str]] = {}
+        self._blobs: dict[tuple[Path, str], tuple[_StatKey, str]] = {}
         """Last stat fields and blob id of each file, by path and hash algorithm."""
 
     def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTree]:
@@ -78,60 +78,62 @@ class WorkspaceTreeReader:
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-        changed = _texts(git.run_query("diff-index", *compared, base))[1::2]
-        untracked = _texts(git.run_query("ls-files", "--others", "--exclude-standard", "-z"))
+        changed = _split_at_nul(git.run_query("diff-index", *compared, base))[1::2]
+        untracked = _split_at_nul(git.run_query("ls-files", "--others", "--exclude-standard", "-z"))
         # A path with a slash at its end is another repository.
         paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
-        on_disk = {path: self._blob(git.top / path, algorithm) for path in paths}
+        on_disk = {path: self._blob_on_disk(git.top / path, algorithm) for path in paths}
         lead = f"{git.folder}/" if git.folder else ""
         index = git.own / "checked-index"
         git.run_query("read-tree", base, index=index)
         gone = f"0 {'0' * len(base)}"
-        _change(git, index, on_disk, gone)
+        _update_index(git, index, on_disk, gone)
         trees = []
         for layer in layers:
-            over = {f"{lead}{path}": _blob_of(leaf, algorithm) for path, leaf in layer.items()}
+            over = {f"{lead}{path}": _blob_of_pending(leaf, algorithm) for path, leaf in layer.items()}
             with_layer = index
             if over:
                 with_layer = git.own / "checked-index-with-layer"
                 shutil.copy(index, with_layer)
-                _change(git, with_layer, over, gone)
+                _update_index(git, with_layer, over, gone)
             tree = git.run_query("write-tree", "--missing-ok", index=with_layer).decode().strip()
             trees.append(WorkspaceTree(commit, tree, on_disk | over))
         return trees
 
     def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
         root = self._workspace.root
-        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.walk_files()}
+        on_disk = {path: self._blob_on_disk(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []
         for layer in layers:
-            files = on_disk | {path: _blob_of(leaf, "sha1") for path, leaf in layer.items()}
+            files = on_disk | {path: _blob_of_pending(leaf, "sha1") for path, leaf in layer.items()}
             held = sorted(f"{path}\0{blob}\0" for path, blob in files.items() if blob)
             digest = hashlib.sha256("".join(held).encode("utf-8", "surrogateescape"))
             trees.append(WorkspaceTree("", digest.hexdigest(), files))
         return trees
 
-    def _blob(self, name: Path, algorithm: str) -> str:
+    def _blob_on_disk(self, name: Path, algorithm: str) -> str:
         """Return `MODE BLOB` of a file or a link on disk; empty if there is none."""
         try:
             facts = name.lstat()
             if stat.S_ISLNK(facts.st_mode):
-                return _blob_of(FileOrLink(os.fsencode(name.readlink()), facts.st_mode), algorithm)
+                return _blob_of_pending(FileOrLink(os.fsencode(name.readlink()), facts.st_mode), algorithm)
             if not stat.S_ISREG(facts.st_mode):
                 return ""
             now = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
             before, blob = self._blobs.get((name, algorithm), (None, ""))
             if before != now:
-                is_large = facts.st_size > _LARGEST
-                blob = git_blob_id(repr(now).encode() if is_large else read_file(name, _LARGEST)[0], algorithm)
-                if time.time() - facts.st_ctime > _SETTLED:
+                is_large = facts.st_size > _MAX_HASHED_BYTES
+                blob = git_blob_id(
+                    repr(now).encode() if is_large else read_file(name, _MAX_HASHED_BYTES)[0], algorithm
+                )
+                if time.time() - facts.st_ctime > _SETTLED_SECONDS:
                     self._blobs[name, algorithm] = now, blob
         except OSError:
             return ""
         return f"{to_git_mode(facts.st_mode, link=False)} {blob}"
 
 
-def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
+def _update_index(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
     """Write files to an index without writing blobs; `gone` is the index entry that removes a file."""
     # Removals first: a file may have been replaced by a folder, or a folder by a file.
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
@@ -140,11 +142,11 @@ def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone
         git.run_query("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
 
 
-def _blob_of(leaf: FileOrLink | None, algorithm: str) -> str:
+def _blob_of_pending(leaf: FileOrLink | None, algorithm: str) -> str:
     if leaf is None:
         return ""
     return f"{to_git_mode(leaf.mode, link=leaf.is_link)} {git_blob_id(leaf.data, algorithm)}"
 
 
-def _texts(said: bytes) -> list[str]:
+def _split_at_nul(said: bytes) -> list[str]:
     return [text for text in said.decode("utf-8", "surrogateescape").split("\0") if text]

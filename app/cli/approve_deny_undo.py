@@ -49,7 +49,7 @@ from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage import StorageError
 from app.text.safe_text import strip_unsafe
 
-_MARKER = re.compile(
+_AGENT_VARIABLE = re.compile(
     r"AGENT|AI_AGENT|CLAUDECODE|GEMINI_CLI|QWEN_CODE|OPENCODE|REPL_ID|ANTIGRAVITY_AGENT"
     r"|(?:CLAUDE_CODE|CODEX|CURSOR|AIDER|OPENCODE|GEMINI_CLI|QWEN_CODE|CLINE|GOOSE|AMP|AUGMENT|COPILOT|WINDSURF|KIRO"
     r"|DEVIN)(?:_[A-Z0-9_]{1,60})?"
@@ -64,11 +64,11 @@ _STDIN, _STDOUT = 0, 1
 
 def find_command_caller() -> CommandCaller:
     """Return how this process was called; of environment variables only the names."""
-    markers = sorted(name for name in os.environ if _MARKER.fullmatch(name))
+    markers = sorted(name for name in os.environ if _AGENT_VARIABLE.fullmatch(name))
     return CommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),
         stdout_is_terminal=_is_terminal(_STDOUT),
-        parent=_name_of(os.getppid()),
+        parent=_process_name(os.getppid()),
         agent_variables=tuple(markers[:_MAX_VARIABLE_NAMES]),
     )
 
@@ -79,7 +79,7 @@ def _is_terminal(descriptor: int) -> bool:
     return False
 
 
-def _name_of(process: int) -> str:
+def _process_name(process: int) -> str:
     """Return the name of a process; empty if the system has no /proc."""
     with contextlib.suppress(OSError):
         return strip_unsafe(Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip())
@@ -87,7 +87,7 @@ def _name_of(process: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _CarriedOutDecision:
     """One decision that was carried out."""
 
     result: DecisionResult
@@ -99,10 +99,10 @@ class _Decided:
 
 def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write proposals, or some hunks of one, to disk."""
-    _check_hunks(arguments)
+    _require_one_proposal_for_hunks(arguments)
     committing = runtime.settings.commit
 
-    def one(proposal: Proposal) -> _Decided:
+    def one(proposal: Proposal) -> _CarriedOutDecision:
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
         checks: tuple[RecordedCheckResult, ...] = ()
         if not arguments.unchecked:
@@ -110,13 +110,13 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
             from app.cli.check_evidence_reproduce import run_required_checks
 
             checks = run_required_checks(runtime, proposal, hunks, quiet=arguments.json)
-        before = _states(runtime, proposal)
-        with _as_shown(runtime, proposal, force=arguments.force):
-            context = _context(checks, _known_evidence(runtime, proposal, hunks))
+        before = _related_proposal_states(runtime, proposal)
+        with _require_shown_text(runtime, proposal, force=arguments.force):
+            context = _make_decision_context(checks, _stored_evidence(runtime, proposal, hunks))
             result = runtime.service.approve(proposal.id, hunks, circumstances=context)
         record_proposal_as_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
-        done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
+        done = _CarriedOutDecision(result, verb, before, _record_decision(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
             try:
                 # Imported only here: few users commit at each approval.
@@ -128,35 +128,39 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
                 print_error(str(error))
         return done
 
-    return _each(runtime, arguments, one)
+    return _decide_on_each(runtime, arguments, one)
 
 
 def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Deny proposals, or some hunks of one; the session's next request contains the feedback."""
-    _check_hunks(arguments)
+    _require_one_proposal_for_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
         feedback = read_piped_text("your feedback")
-    images = _named_in(runtime, feedback)
+    images = _load_images_in_feedback(runtime, feedback)
 
-    def one(proposal: Proposal) -> _Decided:
-        before = _states(runtime, proposal)
+    def one(proposal: Proposal) -> _CarriedOutDecision:
+        before = _related_proposal_states(runtime, proposal)
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
         # Other agents read image files themselves, by the names in the feedback.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         as_shown = (
-            _as_shown(runtime, proposal, force=arguments.force) if proposal.on_disk else contextlib.nullcontext()
+            _require_shown_text(runtime, proposal, force=arguments.force)
+            if proposal.on_disk
+            else contextlib.nullcontext()
         )
         with as_shown:
-            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_context(), images=shown)
+            result = runtime.service.deny(
+                proposal.id, hunks, feedback, circumstances=_make_decision_context(), images=shown
+            )
         event = decision_event(result, DecisionKind.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
-        return _Decided(result, verb, before, _record(runtime, result, event))
+        return _CarriedOutDecision(result, verb, before, _record_decision(runtime, result, event))
 
-    return _each(runtime, arguments, one)
+    return _decide_on_each(runtime, arguments, one)
 
 
-def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
+def _load_images_in_feedback(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
     """Return the images that the feedback names."""
     if "@" not in feedback:
         return ()
@@ -170,15 +174,15 @@ def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
 
 def undo_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Undo written proposals byte for byte, or reopen denied ones."""
-    return _reverse(runtime, arguments, runtime.service.undo, undo_event, "undone", "reopened")
+    return _undo_or_redo(runtime, arguments, runtime.service.undo, undo_event, "undone", "reopened")
 
 
 def redo_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write undone proposals again, or deny reopened ones again."""
-    return _reverse(runtime, arguments, runtime.service.redo, redo_event, "applied again", "denied again")
+    return _undo_or_redo(runtime, arguments, runtime.service.redo, redo_event, "applied again", "denied again")
 
 
-def _reverse(
+def _undo_or_redo(
     runtime: OpenWorkspace,
     arguments: argparse.Namespace,
     reverse: Callable[[str, DecisionContext], DecisionResult],
@@ -186,20 +190,22 @@ def _reverse(
     of_approval: str,
     of_denial: str,
 ) -> ExitCode:
-    def one(proposal: Proposal) -> _Decided:
-        before = _states(runtime, proposal)
-        result = reverse(proposal.id, _context())
+    def one(proposal: Proposal) -> _CarriedOutDecision:
+        before = _related_proposal_states(runtime, proposal)
+        result = reverse(proposal.id, _make_decision_context())
         verb = of_denial if result.denial else of_approval
-        return _Decided(result, verb, before, _record(runtime, result, event(result)))
+        return _CarriedOutDecision(result, verb, before, _record_decision(runtime, result, event(result)))
 
-    return _each(runtime, arguments, one)
+    return _decide_on_each(runtime, arguments, one)
 
 
-def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> ExitCode:
+def _decide_on_each(
+    runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[Proposal], _CarriedOutDecision]
+) -> ExitCode:
     """Decide on each named proposal in order; an unknown id is an error before the first decision."""
     # Without repetitions, in the given order.
     ids = list(dict.fromkeys(runtime.service.get(name).id for name in arguments.ids))
-    done: list[_Decided] = []
+    done: list[_CarriedOutDecision] = []
     for name in ids:
         try:
             done.append(one(runtime.service.get(name)))
@@ -209,17 +215,17 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
                 raise
             raise CommandError(str(error), code, [each.result.proposal.id for each in done]) from error
         if not arguments.json:
-            _print(done[-1])
+            _print_decision(done[-1])
         elif done[-1].warning:
             print_error(done[-1].warning)
     if arguments.json:
-        documents = [_document(each) for each in done]
+        documents = [_make_decision_document(each) for each in done]
         print_json(documents if len(ids) > 1 else documents[0])
     return ExitCode.DONE
 
 
 @contextlib.contextmanager
-def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
+def _require_shown_text(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
     """Allow a write only of text that the user has seen, unless forced; record other text as unseen."""
     if force:
         runtime.service.rebase_pending(proposal_paths(proposal))
@@ -232,7 +238,7 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
         raise
 
 
-def _known_evidence(
+def _stored_evidence(
     runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None
 ) -> RecordedTestEvidence | None:
     """Return the stored evidence for these hunks; None if there is none for the current content."""
@@ -244,23 +250,23 @@ def _known_evidence(
     return None
 
 
-def _context(
+def _make_decision_context(
     checks: tuple[RecordedCheckResult, ...] = (), evidence: RecordedTestEvidence | None = None
 ) -> DecisionContext:
     """Return the context of a decision by this command for the record: the caller, check results and evidence."""
     return DecisionContext(through="command line", caller=find_command_caller(), checks=checks, evidence=evidence)
 
 
-def _check_hunks(arguments: argparse.Namespace) -> None:
+def _require_one_proposal_for_hunks(arguments: argparse.Namespace) -> None:
     if arguments.hunks is not None and len(arguments.ids) > 1:
         raise CommandError("--hunks goes with one proposal; name just that one.", ExitCode.USAGE)
 
 
-def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
+def _related_proposal_states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
     return {each.id: each.state for each in related_pending_proposals(runtime.proposals, proposal_paths(proposal))}
 
 
-def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
+def _record_decision(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
     """Record a decision that was carried out; if that fails, return a warning, because the decision is in force."""
     try:
         append_decision_to_sessions(runtime, event, result.changed)
@@ -269,7 +275,7 @@ def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecid
     return ""
 
 
-def _document(done: _Decided) -> DecisionDocument:
+def _make_decision_document(done: _CarriedOutDecision) -> DecisionDocument:
     result = done.result
     return DecisionDocument(
         id=result.proposal.id,
@@ -280,7 +286,7 @@ def _document(done: _Decided) -> DecisionDocument:
     )
 
 
-def _print(done: _Decided) -> None:
+def _print_decision(done: _CarriedOutDecision) -> None:
     proposal = done.result.proposal
     if done.warning:
         print_error(done.warning)

@@ -96,11 +96,11 @@ def make_app_parser() -> argparse.ArgumentParser:
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the app to a parser."""
-    _add_session(parser)
-    _add_model(parser)
+    _add_session_options(parser)
+    _add_model_options(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
-    _add_plain(parser)
+    _add_plain_option(parser)
     parser.add_argument("--version", action="version", version=f"signoff {__version__}")
 
 
@@ -110,7 +110,9 @@ def make_command_parser() -> argparse.ArgumentParser:
     parser = CommandLineParser(prog="signoff")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")
+    run = _add_command(
+        commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing."
+    )
     run.add_argument(
         "prompt",
         nargs="?",
@@ -123,10 +125,13 @@ def make_command_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
     run.add_argument(
-        "--max-cost", type=_dollars, metavar="DOLLARS", help="what the session may cost before the model is stopped"
+        "--max-cost",
+        type=_parse_dollars,
+        metavar="DOLLARS",
+        help="what the session may cost before the model is stopped",
     )
     run.add_argument(
-        "--max-time", type=_duration, metavar="TIME", help="how long its turns may work: 90s, 10m, 1h30m"
+        "--max-time", type=_parse_duration, metavar="TIME", help="how long its turns may work: 90s, 10m, 1h30m"
     )
     run.add_argument(
         "--commands",
@@ -142,10 +147,10 @@ def make_command_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
     run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
-    _add_session(run)
-    _add_model(run)
+    _add_session_options(run)
+    _add_model_options(run)
 
-    proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
+    proposals = _add_command(commands, "proposals", "List the proposals that wait for your decision.")
     proposals.add_argument(
         "--watch", action="store_true", help="with --json: a line of JSON for what waits, then for each change"
     )
@@ -157,16 +162,16 @@ def make_command_parser() -> argparse.ArgumentParser:
         help="only those of an agent (claude), of a model, of signoff itself, or of a command, patch, disk or ref",
     )
 
-    show = _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
+    show = _proposal_command(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
     show.add_argument(
         "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
     )
-    _add_ask(commands)
-    _add_decisions(commands)
-    _add_staging(commands)
+    _add_ask_command(commands)
+    _add_decision_commands(commands)
+    _add_staging_commands(commands)
 
-    _add_doors(commands)
-    sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
+    _add_door_commands(commands)
+    sessions = _add_command(commands, "sessions", "List the sessions of this workspace, the latest first.")
     sessions.add_argument(
         "--prune",
         type=int,
@@ -174,16 +179,18 @@ def make_command_parser() -> argparse.ArgumentParser:
         help="first remove sessions not used for so many days, with their decided proposals (which can then no "
         "longer be undone); what waits and the decision log stay",
     )
-    search = _command(commands, "search", "Find what was said, proposed or read in any session, the newest first.")
+    search = _add_command(
+        commands, "search", "Find what was said, proposed or read in any session, the newest first."
+    )
     search.add_argument("words", metavar="WORD", nargs="+", type=_text, help="all of these, or their beginnings")
-    _add_export(commands)
-    _add_record(commands)
-    _add_doctor(commands)
-    _command(commands, "keys", "List every action with its key.")
-    _command(commands, "servers", "List the MCP servers that there are for this workspace; none is started.")
-    completion = _command(commands, "completion", "Print a completion script.", json=False, workspace=False)
+    _add_export_command(commands)
+    _add_record_commands(commands)
+    _add_doctor_command(commands)
+    _add_command(commands, "keys", "List every action with its key.")
+    _add_command(commands, "servers", "List the MCP servers that there are for this workspace; none is started.")
+    completion = _add_command(commands, "completion", "Print a completion script.", json=False, workspace=False)
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
-    server = _command(
+    server = _add_command(
         commands,
         "demo-server",
         "The demo model, an OpenAI-compatible server on loopback.",
@@ -192,20 +199,24 @@ def make_command_parser() -> argparse.ArgumentParser:
     )
     server.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
     server.add_argument(
-        "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
+        "--tokens-per-second",
+        type=_parse_token_rate,
+        default=60.0,
+        metavar="N",
+        help="how fast it streams; 'inf' for no pauses",
     )
     return parser
 
 
-def _add_decisions(commands: Any) -> None:
+def _add_decision_commands(commands: Any) -> None:
     """Add the commands that review and decide."""
-    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
+    approve = _proposals_command(commands, "approve", "Write a proposal to disk, all of it or nothing.")
     approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
     approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
     approve.add_argument(
         "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
     )
-    deny = _proposals(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
+    deny = _proposals_command(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
     deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
     deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
     deny.add_argument(
@@ -215,19 +226,23 @@ def _add_decisions(commands: Any) -> None:
         type=_text,
         help="your words, which the model reads in its next request; - for stdin",
     )
-    review = _command(
+    review = _add_command(
         commands, "review", "Review what waits as lines, hunk by hunk, as `git add -p` does.", json=False
     )
     review.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposals (default: all that wait)")
-    _add_plain(review)
-    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    _add_plain_option(review)
+    check = _proposal_command(
+        commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing."
+    )
     check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
     check.add_argument(
         "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
     )
-    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
+    checks = _add_command(
+        commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has."
+    )
     checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
-    evidence = _proposal(
+    evidence = _proposal_command(
         commands, "evidence", "Run tests without each hunk of a proposal that waits: what notices if it is missing."
     )
     evidence.add_argument("--hunks", metavar="1,3", help="of what an approval of these hunks (1,3-5) would leave")
@@ -235,14 +250,14 @@ def _add_decisions(commands: Any) -> None:
     evidence.add_argument(
         "--seconds", type=parse_seconds, metavar="N", help="how long tests may run (default: evidence_seconds)"
     )
-    _proposal(
+    _proposal_command(
         commands, "reproduce", "Run the command that made a proposal again, and compare what it gives by bytes."
     )
-    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
-    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+    _proposals_command(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposals_command(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
 
 
-def _add_plain(parser: argparse.ArgumentParser) -> None:
+def _add_plain_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain",
         "--accessible",
@@ -251,15 +266,17 @@ def _add_plain(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_ask(commands: Any) -> None:
-    ask = _proposal(commands, "ask", "Ask the model about a hunk, aside from the conversation; nothing is decided.")
+def _add_ask_command(commands: Any) -> None:
+    ask = _proposal_command(
+        commands, "ask", "Ask the model about a hunk, aside from the conversation; nothing is decided."
+    )
     ask.add_argument("question", type=_text, help='such as "what calls this?"')
     ask.add_argument("--hunk", type=int, metavar="N", help="which hunk, by its number; not needed where there is one")
-    _add_model(ask)
+    _add_model_options(ask)
 
 
-def _add_export(commands: Any) -> None:
-    export = _command(
+def _add_export_command(commands: Any) -> None:
+    export = _add_command(
         commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
     )
     which = "its id or the beginning of it; `latest` for the last one; with --review a proposal"
@@ -288,33 +305,35 @@ def _add_export(commands: Any) -> None:
         help="for github and gitlab: its latest commit (default: that of the proposal)",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
-    read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
+    read = _add_command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
     read.add_argument("file", metavar="FILE", help="a .jsonl of Claude Code or Codex, or JSON in OpenAI's form")
 
 
-def _add_doctor(commands: Any) -> None:
+def _add_doctor_command(commands: Any) -> None:
     """Add the command `doctor`."""
-    doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
+    doctor = _add_command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     doctor.add_argument("--hook-schema", action="store_true", help="instead: the JSON schema of what hooks are told")
-    _add_model(doctor)
+    _add_model_options(doctor)
 
 
-def _add_record(commands: Any) -> None:
+def _add_record_commands(commands: Any) -> None:
     """Add the commands of the record of decisions."""
-    log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    log = _add_command(commands, "log", "List every decision in this workspace, the oldest first.")
     log.add_argument(
         "--verify",
         action="store_true",
         help="walk the hash chain of the record instead, and compare the tables and files with it",
     )
     log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
-    about = _command(
+    about = _add_command(
         commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
     )
     about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
     about.add_argument("--staged", action="store_true", help="instead: for what is in git's index")
     about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
-    notes = _command(commands, "notes", "Note on commits, in git's notes, what was reviewed of them, and sign it.")
+    notes = _add_command(
+        commands, "notes", "Note on commits, in git's notes, what was reviewed of them, and sign it."
+    )
     notes.add_argument(
         "commit",
         metavar="COMMIT",
@@ -328,7 +347,7 @@ def _add_record(commands: Any) -> None:
     notes.add_argument("--yes", action="store_true", help="with --install: write it")
     notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
     notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
-    verify = _command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
+    verify = _add_command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
     verify.add_argument(
         "range",
         metavar="RANGE",
@@ -354,10 +373,10 @@ def _add_record(commands: Any) -> None:
     verify.add_argument("--policy", metavar="FILE", help="the policy (default: .signoff/review-policy.toml of BASE)")
 
 
-def _add_doors(commands: Any) -> None:
+def _add_door_commands(commands: Any) -> None:
     """Add the commands that other agents call, and `doors`, which installs their hooks."""
     names = [agent.name for agent in AGENTS]
-    doors = _command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
+    doors = _add_command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
     doors.add_argument(
         "what",
         nargs="?",
@@ -377,11 +396,11 @@ def _add_doors(commands: Any) -> None:
         "without your settings, and say whether signoff's hook held it",
     )
     add_hook_options(doors)
-    hook = _command(
+    hook = _add_command(
         commands, "hook", "Answer one call of another agent, from standard input.", json=False, workspace=False
     )
     add_hook_arguments(hook)
-    mcp = _command(
+    mcp = _add_command(
         commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
     )
     mcp.add_argument(
@@ -393,9 +412,9 @@ def _add_doors(commands: Any) -> None:
     )
 
 
-def _add_staging(commands: Any) -> None:
+def _add_staging_commands(commands: Any) -> None:
     """Add the commands `stage` and `push`."""
-    stage = _command(
+    stage = _add_command(
         commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
     )
     stage.add_argument("file", nargs="*", metavar="FILE", help="the diff; - or nothing reads standard input")
@@ -418,14 +437,16 @@ def _add_staging(commands: Any) -> None:
         help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
     )
     stage.add_argument("--all", action="store_true", help="also what you have signed before, by the record")
-    push = _proposal(commands, "push", "Put a proposal on a git reference that another machine can stage.")
+    push = _proposal_command(commands, "push", "Put a proposal on a git reference that another machine can stage.")
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
-    push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")
+    push.add_argument(
+        "--as", dest="name", metavar="NAME", type=_parse_ref_name, help="as refs/signoff/NAME, not by its id"
+    )
     push.add_argument("--force", action="store_true", help="in the place of what is there")
     push.add_argument("--sign", action="store_true", help="with your signed approval, though nothing is written here")
 
 
-def _command(
+def _add_command(
     commands: Any, name: str, help_text: str, *, json: bool = True, workspace: bool = True
 ) -> argparse.ArgumentParser:
     assert name in COMMANDS
@@ -437,21 +458,21 @@ def _command(
     return parser
 
 
-def _proposal(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
-    parser = _command(commands, name, help_text)
+def _proposal_command(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _add_command(commands, name, help_text)
     parser.add_argument("id", metavar="ID", type=_text, help="the proposal, such as P7")
     return parser
 
 
-def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
-    parser = _command(commands, name, help_text)
+def _proposals_command(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _add_command(commands, name, help_text)
     parser.add_argument(
         "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
     )
     return parser
 
 
-def _name(argument: str) -> str:
+def _parse_ref_name(argument: str) -> str:
     """Return the last part of a git reference. Raises ArgumentTypeError."""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*(?<!\.lock)(?<!\.)", argument, re.ASCII) or ".." in argument:
         raise argparse.ArgumentTypeError("letters, digits, -, _ and dots")
@@ -465,7 +486,7 @@ def _text(argument: str) -> str:
     return argument
 
 
-def _dollars(argument: str) -> float:
+def _parse_dollars(argument: str) -> float:
     try:
         dollars = float(argument)
     except ValueError:
@@ -475,14 +496,14 @@ def _dollars(argument: str) -> float:
     return dollars
 
 
-def _duration(argument: str) -> float:
+def _parse_duration(argument: str) -> float:
     try:
         return parse_duration(argument)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _add_session(parser: argparse.ArgumentParser) -> None:
+def _add_session_options(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
     which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
@@ -494,7 +515,7 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
     parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
     parser.add_argument(
@@ -504,17 +525,17 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         type=_text,
         help="how much the model is to reason: none, minimal, low, medium, high, xhigh, max; off: the server chooses",
     )
-    parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
+    parser.add_argument("--gate", metavar="POLICY", type=_parse_gate, help="every-edit (default), chain, or chain:N")
 
 
-def _rate(text: str) -> float:
+def _parse_token_rate(text: str) -> float:
     rate = float(text)
     if not rate > 0:
         raise argparse.ArgumentTypeError("must be more than 0")
     return rate
 
 
-def _gate(text: str) -> str:
+def _parse_gate(text: str) -> str:
     kind, colon, steps = text.partition(":")
     if kind == "every-edit" and not colon:
         return text

@@ -39,8 +39,8 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace
 
-_SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
-_FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
+_STATE_SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
+_FAILED_STATES = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
 def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -50,10 +50,10 @@ def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     wanted = [
         each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
     ]
-    results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
-    failed = any(result.state in _FAILED for result in results)
+    results = asyncio.run(_run_and_print_checks(runtime, wanted, trees, quiet=arguments.json))
+    failed = any(result.state in _FAILED_STATES for result in results)
     if arguments.json:
-        lines = [_line(result) for result in results]
+        lines = [_make_check_result_json(result) for result in results]
         print_json(CheckDocument(id=proposal.id, revision=proposal.revision, ok=not failed, checks=lines))
     elif not results:
         print_line(f"No check is about what {proposal.id} changes.")
@@ -88,7 +88,7 @@ def run_required_checks(
         return ()
     trees = runtime.service.versions_to_check(proposal.id, hunks)
     wanted = [each for each in wanted if files_for_check(each, trees.files) is not None]
-    results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
+    results = asyncio.run(_run_and_print_checks(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
@@ -149,7 +149,7 @@ def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[Chec
     return [each for each in checks if not names or each.name in names]
 
 
-async def _run(
+async def _run_and_print_checks(
     runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: VersionsToCheck, *, quiet: bool
 ) -> list[CheckResult]:
     if checks and (reason := await runtime.checks.unavailable_reason()):
@@ -160,7 +160,7 @@ async def _run(
             print_error(f"{each.name} runs …")
         results.append(await runtime.checks.run_check(each, trees))
         if not quiet:
-            _print(results[-1])
+            _print_check_result(results[-1])
     if results:
         # Files may have changed after the first of several checks.
         now = (await runtime.checks.read_trees(trees)).after
@@ -170,14 +170,14 @@ async def _run(
     return results
 
 
-def _print(result: CheckResult) -> None:
-    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}")
+def _print_check_result(result: CheckResult) -> None:
+    print_line(f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}")
     if result.outcome is not None and result.state is not CheckState.PASSED and result.outcome.output.strip():
         for line in result.outcome.output.rstrip("\n").split("\n"):
             print_line(f"    {line}")
 
 
-def _coverage(result: CheckResult) -> CheckCoverageJson | None:
+def _make_coverage_json(result: CheckResult) -> CheckCoverageJson | None:
     if result.outcome is None or (coverage := result.outcome.coverage) is None:
         return None
     missed = [UncoveredLineJson(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
@@ -185,7 +185,7 @@ def _coverage(result: CheckResult) -> CheckCoverageJson | None:
     return CheckCoverageJson(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
 
 
-def _line(result: CheckResult) -> CheckResultJson:
+def _make_check_result_json(result: CheckResult) -> CheckResultJson:
     outcome, before = result.outcome or CheckOutcome(result.state), result.before
     return CheckResultJson(
         name=result.name,
@@ -201,7 +201,7 @@ def _line(result: CheckResult) -> CheckResultJson:
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
         findings=[CheckFindingJson.model_validate(each) for each in outcome.findings],
-        coverage=_coverage(result),
+        coverage=_make_coverage_json(result),
         output=outcome.output,
     )
 

@@ -150,23 +150,23 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
 
         # Escape all characters that could control the terminal; the JSON stays equivalent.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
-    _write(text + "\n")
+    _write_stdout(text + "\n")
 
 
 def print_json_line(document: "BaseModel") -> None:
     """Print a JSON document on one line and flush it; fields with default values are left out."""
     import json
 
-    _write(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
+    _write_stdout(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
     sys.stdout.flush()
 
 
 def print_text(text: str) -> None:
     """Print a text unchanged, for example a patch; on a terminal, make control characters visible."""
     if sys.stdout.isatty():
-        _write(text)
+        _write_stdout(text)
         return
-    with _report_write_errors():
+    with _raise_write_errors():
         # Write bytes, because a diff contains the encodings and line endings of its files.
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
@@ -175,16 +175,16 @@ def print_text(text: str) -> None:
 
 def print_line(text: str) -> None:
     """Print one line with control characters made visible."""
-    _write(escape_unsafe(text) + "\n")
+    _write_stdout(escape_unsafe(text) + "\n")
 
 
-def _write(text: str) -> None:
-    with _report_write_errors():
+def _write_stdout(text: str) -> None:
+    with _raise_write_errors():
         sys.stdout.write(text)
 
 
 @contextmanager
-def _report_write_errors() -> Iterator[None]:
+def _raise_write_errors() -> Iterator[None]:
     """Raise CommandError if standard output cannot be written, but let BrokenPipeError pass."""
     try:
         yield
@@ -204,7 +204,7 @@ def print_error(text: str) -> None:
     sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")
 
 
-class _VisibleText:
+class _EscapingStream:
     """A stream that makes control characters visible, and does not allow writing bytes."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -236,11 +236,11 @@ def escape_control_characters_on_terminals() -> None:
     """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):
+        if stream is not None and stream.isatty() and not isinstance(stream, _EscapingStream):
             if hasattr(stream, "reconfigure"):
                 # Don't fail on a character that the terminal's encoding lacks.
                 stream.reconfigure(errors="replace")
-            setattr(sys, name, cast(TextIO, _VisibleText(stream)))
+            setattr(sys, name, cast(TextIO, _EscapingStream(stream)))
         elif isinstance(stream, TextIOWrapper):
             # Don't fail on a character that the locale's encoding lacks; in JSON strings the escape is equivalent.
             stream.reconfigure(errors="backslashreplace")

@@ -43,9 +43,9 @@ from app.sandbox.confinement import SandboxMode
 from app.tools.command.command_result import describe_sandbox
 from app.workspace.reading import read_file
 
-_NAMED = 20
+_MAX_LISTED_MODELS = 20
 """Maximum number of listed models."""
-_MARKS = {True: "✓", False: "✗", None: "?"}
+_RESULT_MARKS = {True: "✓", False: "✗", None: "?"}
 
 
 def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -56,12 +56,20 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
         print_text(json.dumps(document_schema(event_hooks.HookEventDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE
-    found = _endpoint(runtime, quiet=arguments.json)
-    rest = [asyncio.run(_check_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]
+    found = _diagnose_endpoint(runtime, quiet=arguments.json)
+    rest = [
+        asyncio.run(_describe_command_sandbox(runtime)),
+        *check_prompt_sources(runtime),
+        *_examine_workspace(runtime),
+    ]
     if isinstance(found, CommandError):
         checks = [EndpointFinding("endpoint", None, "not checked"), *rest]
         if arguments.json:
-            print_json(DoctorDocument(endpoint="", model="", ok=False, error=str(found), checks=_lines(checks)))
+            print_json(
+                DoctorDocument(
+                    endpoint="", model="", ok=False, error=str(found), checks=_make_check_documents(checks)
+                )
+            )
         else:
             for check in rest:
                 _print_check(check)
@@ -73,7 +81,10 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
         print_json(
             DoctorDocument(
-                endpoint=endpoint.base_url, model=endpoint.model, ok=diagnosis.usable, checks=_lines(checks)
+                endpoint=endpoint.base_url,
+                model=endpoint.model,
+                ok=diagnosis.usable,
+                checks=_make_check_documents(checks),
             )
         )
     else:
@@ -83,7 +94,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     return ExitCode.DONE if diagnosis.usable else ExitCode.FAILED
 
 
-def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, EndpointDiagnosis] | CommandError:
+def _diagnose_endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, EndpointDiagnosis] | CommandError:
     """Return the endpoint and its diagnosis, or the error that prevented the examination."""
     settings = settings_with_picked_model(runtime)
     try:
@@ -91,14 +102,14 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Endpoin
             raise CommandError(asyncio.run(_missing_model_message(runtime)), ExitCode.USAGE)
         endpoint = make_endpoint(settings, runtime.setting_origin, describe_model_origin(runtime, settings))
         overrides = settings.with_model_tables.profile_overrides
-        return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
+        return endpoint, asyncio.run(_examine_and_store(runtime, endpoint, overrides, quiet=quiet))
     except (ModelNotConfigured, ProfileError) as error:
         return CommandError(str(error), ExitCode.USAGE)
     except CommandError as error:
         return error
 
 
-def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
+def _examine_workspace(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     """Yield checks of the workspace's checks, the hooks of other agents, and the configuration."""
     names = [check.name for check in runtime.settings.check]
     held = "check" in runtime.configuration.untrusted
@@ -119,7 +130,7 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     yield EndpointFinding("config", not configuration.ignored, "; ".join(filter(None, facts)))
 
 
-def _lines(checks: Iterable[EndpointFinding]) -> list[DoctorCheckJson]:
+def _make_check_documents(checks: Iterable[EndpointFinding]) -> list[DoctorCheckJson]:
     return [DoctorCheckJson.model_validate(one) for one in checks]
 
 
@@ -129,22 +140,22 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
         listed = [model.id for model in await list_models(runtime, runtime.settings)]
     except (ModelNotConfigured, RequestError) as error:
         raise CommandError(str(error)) from error
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    has = f"The endpoint has {', '.join(listed[:_NAMED])}{more}" if listed else "The endpoint lists none"
+    more = f" and {len(listed) - _MAX_LISTED_MODELS} more" if len(listed) > _MAX_LISTED_MODELS else ""
+    has = f"The endpoint has {', '.join(listed[:_MAX_LISTED_MODELS])}{more}" if listed else "The endpoint lists none"
     return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 
-async def _check_commands(runtime: OpenWorkspace) -> EndpointFinding:
+async def _describe_command_sandbox(runtime: OpenWorkspace) -> EndpointFinding:
     """Return how commands run in this workspace."""
     probe = await runtime.sandbox.probe()
     return EndpointFinding("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
 
 
 def _print_check(check: EndpointFinding) -> None:
-    print_line(f"{_MARKS[check.ok]} {check.name:<12} {check.detail}")
+    print_line(f"{_RESULT_MARKS[check.ok]} {check.name:<12} {check.detail}")
 
 
-async def _examine(
+async def _examine_and_store(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
 ) -> EndpointDiagnosis:
     cache = ProfileStore(runtime.sessions)
@@ -165,13 +176,13 @@ async def _examine(
     return diagnosis
 
 
-_LARGEST = 1024 * 1024
+_MAX_SETTINGS_BYTES = 1024 * 1024
 """Bytes of settings that are read."""
-_UNSEEN = (
+_UNSEEN_CALLS_NOTE = (
     "It sees each call of the agent's tools. It does not see what a command writes, nor a tool of someone else's MCP "
     "server: --commands deny keeps the shell shut."
 )
-_TRIAL = (
+_TRIAL_NOTE = (
     "Each agent makes an edit in a scratch folder, with signoff's hook but without your settings: "
     "`signoff doors` checks those. An edit may take {} minutes."
 )
@@ -182,7 +193,7 @@ def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     if arguments.trial is not None:
         return _try_doors(runtime, arguments)
     if arguments.what == "show":
-        return _show(runtime, arguments)
+        return _list_agent_hooks(runtime, arguments)
     if arguments.agent is None:
         raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", ExitCode.USAGE)
     agent = find_agent(arguments.agent)
@@ -203,18 +214,18 @@ def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     else:
         draft.write(agent.settings, after)
     words = "Have the edits of {} wait here" if adds else "Let the edits of {} through again"
-    _tell(arguments, agent, runtime.service.stage(draft, words.format(agent.title)))
+    _print_settings_proposal(arguments, agent, runtime.service.stage(draft, words.format(agent.title)))
     return ExitCode.DONE
 
 
-def _tell(arguments: argparse.Namespace, agent: ExternalAgent, proposal: Proposal) -> None:
+def _print_settings_proposal(arguments: argparse.Namespace, agent: ExternalAgent, proposal: Proposal) -> None:
     if arguments.json:
         print_json(ProposalJson.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
-        print_line(_UNSEEN)
+        print_line(_UNSEEN_CALLS_NOTE)
 
 
 def _print_manual_steps(arguments: argparse.Namespace, agent: ExternalAgent) -> ExitCode:
@@ -229,15 +240,15 @@ def _print_manual_steps(arguments: argparse.Namespace, agent: ExternalAgent) -> 
         raise CommandError(f"{reads}. {verb}.", ExitCode.REFUSED)
     print_line(f"{reads}. Add there:\n\n{render_toml_hooks(agent, HookOptions.from_arguments(arguments))}")
     print_line(f"Then: {agent.next_step}")
-    print_line(_UNSEEN)
+    print_line(_UNSEEN_CALLS_NOTE)
     return ExitCode.REFUSED
 
 
-def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def _list_agent_hooks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
         versions = list(pool.map(lambda agent: read_agent_version(agent.program) if agent.program else "", agents))
-    found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
+    found = [_make_agent_hook_json(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)
         return ExitCode.DONE
@@ -264,7 +275,7 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
-        print_line(_TRIAL.format(TRIAL_SECONDS // 60))
+        print_line(_TRIAL_NOTE.format(TRIAL_SECONDS // 60))
     lines: list[HookTrialJson] = []
     for agent in AGENTS:
         if named not in (None, agent.name):
@@ -299,12 +310,12 @@ def find_installed_hook(runtime: OpenWorkspace, agent: ExternalAgent) -> Install
     """Return signoff's hook in the first settings of an agent that contain it; None if none do."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
-            if found := find_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+            if found := find_hook(agent, read_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()):
                 return found
     return None
 
 
-def _line(runtime: OpenWorkspace, agent: ExternalAgent, version: str) -> AgentHookJson:
+def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version: str) -> AgentHookJson:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
@@ -313,7 +324,7 @@ def _line(runtime: OpenWorkspace, agent: ExternalAgent, version: str) -> AgentHo
     places = dict(agent.settings_files(root))
     for name, path in agent.files_that_can_disable_hooks(root):
         try:
-            text = read_file(path.resolve(), _LARGEST)[0].decode()
+            text = read_file(path.resolve(), _MAX_SETTINGS_BYTES)[0].decode()
             if name in places and (how := find_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]

@@ -116,10 +116,10 @@ def run_headless_turn(arguments: argparse.Namespace) -> int:
         raise CommandError('There is nothing to say: signoff run "fix the failing tests".', ExitCode.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
         raise CommandError("--max-steps takes a number from 1 to 1000.", ExitCode.USAGE)
-    return asyncio.run(_run(prompt, arguments))
+    return asyncio.run(_open_and_run_turn(prompt, arguments))
 
 
-async def _run(prompt: str, arguments: argparse.Namespace) -> int:
+async def _open_and_run_turn(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_workspace(Path(arguments.workspace), flags)
         runtime.hook_dispatcher.notify = print_error
@@ -127,7 +127,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
             recover_interrupted_work_and_notify(runtime, print_error)
             runtime.check_unread_limit()
             with open_debug_file(arguments.debug) as runtime.trace_file:
-                return await _turn(runtime, prompt, arguments)
+                return await _run_turn(runtime, prompt, arguments)
         finally:
             runtime.close()
 
@@ -145,9 +145,9 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
         yield flags | settings
 
 
-async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
+async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
     if arguments.commands == "allow":
-        await _check_commands(runtime, in_place=arguments.in_place)
+        await _require_confined_commands(runtime, in_place=arguments.in_place)
     settings = settings_with_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
@@ -176,21 +176,21 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         allowed = arguments.commands == "allow"
         printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
         session.subscribe(printer)
-        stop = _Stop(session)
+        stop = _SignalStop(session)
         await served.refresh(runtime.settings)
         await session.send(message.text, message.command, images)
         stop.repeat()
         await session.wait_until_idle()
         unavailable = served.unavailable_servers
     printer.end_line()
-    outcome = _outcome(
+    outcome = _make_run_document(
         session, [event for event in session.log.events if event.id > before], printer.failure, unavailable
     )
     if arguments.json:
         print_json(outcome)
     else:
         # On a terminal the user has already read the streamed answer.
-        _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
+        _print_run(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
     if outcome.limit is not None:
@@ -237,7 +237,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
     return tuple({image.sha256: image for image in images}.values())
 
 
-async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
+async def _require_confined_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
     """Raise CommandError if commands would run directly on the user's files, unless `--in-place` allows them."""
     probe = await runtime.sandbox.probe()
     if probe.mode is SandboxMode.IN_PLACE and not in_place:
@@ -247,7 +247,7 @@ async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
         )
 
 
-def _outcome(
+def _make_run_document(
     session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[UnavailableServer]
 ) -> HeadlessRunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
@@ -288,7 +288,7 @@ def _last_answer(events: Sequence[Event]) -> str:
     return answer
 
 
-def _print(outcome: HeadlessRunDocument, *, text: bool) -> None:
+def _print_run(outcome: HeadlessRunDocument, *, text: bool) -> None:
     if text and outcome.text:
         for line in outcome.text.splitlines():
             print_line(line)
@@ -308,17 +308,17 @@ def _print(outcome: HeadlessRunDocument, *, text: bool) -> None:
         print_error(outcome.error)
 
 
-_SUBJECTS = ("path", "pattern", "command", "question")
+_DESCRIBING_ARGUMENTS = ("path", "pattern", "command", "question")
 """The arguments of tools that describe a call best."""
 
 
-def _came_to(result: ToolResult) -> str:
+def _describe_result(result: ToolResult) -> str:
     if result.outcome in (CallOutcome.OK, CallOutcome.REJECTED):
         return result.summary
     return f"{result.outcome}: {result.summary}" if result.summary else result.outcome
 
 
-class _Stop:
+class _SignalStop:
     """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the second quits.
 
     After SIGTERM the process exits soon even if work is left, because its sender does not wait long.
@@ -329,14 +329,14 @@ class _Stop:
         self.received = 0
         """Number of the signal; 0 before one was received."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+            asyncio.get_running_loop().add_signal_handler(number, self._handle_signal, number)
 
     def repeat(self) -> None:
         """Stop work that began after the signal."""
         if self.received:
             self._session.interrupt()
 
-    def _receive(self, number: int) -> None:
+    def _handle_signal(self, number: int) -> None:
         if self.received:
             raise KeyboardInterrupt
         self.received = number
@@ -345,7 +345,7 @@ class _Stop:
         self._session.interrupt()
 
 
-_FIRST_WORD = 5.0
+_QUIET_SECONDS = 5.0
 """Seconds without output of the model before a line says that the command waits for it."""
 
 
@@ -358,7 +358,7 @@ class TurnPrinter:
         self._commands = commands
         self._quiet = quiet
         self._column = 0
-        self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
+        self._waiting_timer: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
         """Timer of the next line about waiting."""
         self._calls: dict[str, ToolCall] = {}
         self.failure = ""
@@ -366,34 +366,34 @@ class TurnPrinter:
     def __call__(self, update: Update) -> None:
         match update:
             case TextStreamed(text=text):
-                self._stream(text)
+                self._write_streamed_text(text)
             case ReasoningStreamed():
                 pass
             case StreamDiscarded():
                 # The next update about the wait tells the reason and the duration.
-                self._line("… what came so far is void")
+                self._write_line("… what came so far is void")
             case PhaseChanged():
-                self._phase(update)
+                self._print_phase(update)
             case PermissionRequested():
-                self._permit(update)
+                self._answer_permission(update)
             case SessionFailed(message=message):
                 self.failure = message
             case EventRecorded(event=event):
-                self._event(event)
+                self._print_event(event)
             case _:
                 pass
 
     def end_line(self) -> None:
         """End the current line, and stop the lines about waiting."""
-        self._expected.cancel()
-        self._line("")
+        self._waiting_timer.cancel()
+        self._write_line("")
 
-    def _permit(self, request: PermissionRequested) -> None:
+    def _answer_permission(self, request: PermissionRequested) -> None:
         """Answer a permission request by the options of the command line."""
         asked = request.permission_request
         unattended = self._missing_permission(asked)
         subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
-        self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+        self._write_line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
         self._session.answer_permission_request(
             request.key, PermissionAnswer(allowed=not unattended, unattended=unattended)
         )
@@ -406,50 +406,50 @@ class TurnPrinter:
             return "`--in-place` lets it run" if asked.direct and not self._in_place else ""
         return f"the app asks you: `signoff --session {self._session.id}`"
 
-    def _phase(self, changed: PhaseChanged) -> None:
-        self._expected.cancel()
+    def _print_phase(self, changed: PhaseChanged) -> None:
+        self._waiting_timer.cancel()
         match changed.phase:
             case SessionPhase.WAITING:
-                self._line(f"… waiting for {changed.detail}")
+                self._write_line(f"… waiting for {changed.detail}")
             case SessionPhase.REQUESTING:
-                self._announce_waiting(time.monotonic(), _FIRST_WORD)
+                self._announce_waiting(time.monotonic(), _QUIET_SECONDS)
             case SessionPhase.RETRYING:
                 left = changed.until - time.monotonic()
-                self._line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
-                self._announce_waiting(changed.until, left + _FIRST_WORD)
+                self._write_line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
+                self._announce_waiting(changed.until, left + _QUIET_SECONDS)
             case SessionPhase.COMPACTING:
-                self._line("… making room in the context")
+                self._write_line("… making room in the context")
 
     def _announce_waiting(self, since: float, patience: float) -> None:
         """Print what the command waits for after `patience` seconds without output, then at doubled intervals."""
-        self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
+        self._waiting_timer = asyncio.get_running_loop().call_later(patience, self._print_waiting, since, patience)
 
-    def _tell_waiting(self, since: float, patience: float) -> None:
+    def _print_waiting(self, since: float, patience: float) -> None:
         endpoint = self._session.ports.model.endpoint
         waited = time.monotonic() - since
-        self._line(f"… waiting for {endpoint.model} at {endpoint.base_url}, {waited:.0f} s so far")
+        self._write_line(f"… waiting for {endpoint.model} at {endpoint.base_url}, {waited:.0f} s so far")
         self._announce_waiting(since, 2 * waited)
 
-    def _event(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         match event:
             case AssistantMessage():
                 self._calls.update({call.uid: call for call in event.calls})
             case ToolResult():
-                self._line(f"· {self._name(event.call)}: {_came_to(event)}")
+                self._write_line(f"· {self._describe_call(event.call)}: {_describe_result(event)}")
             case ProposalStaged():
-                self._line(f"+ staged {event.proposal}: {event.summary}")
+                self._write_line(f"+ staged {event.proposal}: {event.summary}")
             case Question():
-                self._line(f"? {event.text}")
+                self._write_line(f"? {event.text}")
             case UserNotice():
-                self._line(f"! {event.text}")
+                self._write_line(f"! {event.text}")
             case _:
                 pass
 
-    def _name(self, uid: str) -> str:
+    def _describe_call(self, uid: str) -> str:
         """Return the tool of a call, and its file or command."""
         call = self._calls[uid]
         given = call.arguments or {}
-        subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
+        subject = next((given[key] for key in _DESCRIBING_ARGUMENTS if isinstance(given.get(key), str)), "")
         return f"{call.name} {subject}".strip().partition("\n")[0]
 
     def _write(self, text: str) -> None:
@@ -462,12 +462,12 @@ class TurnPrinter:
             # The reader of standard error has closed it; continue without output.
             self._quiet = True
 
-    def _stream(self, text: str) -> None:
+    def _write_streamed_text(self, text: str) -> None:
         shown = escape_unsafe(text)
         self._write(shown)
         self._column = 0 if shown.endswith("\n") else 1
 
-    def _line(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         if self._column:
             self._write("\n")
             self._column = 0
@@ -480,15 +480,15 @@ def ask_about_hunk(arguments: argparse.Namespace) -> int:
     require_workspace_folder(arguments.workspace)
     if not arguments.question.strip():
         raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
-    return asyncio.run(_ask(arguments))
+    return asyncio.run(_ask_and_print(arguments))
 
 
-async def _ask(arguments: argparse.Namespace) -> int:
+async def _ask_and_print(arguments: argparse.Namespace) -> int:
     runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     try:
         recover_interrupted_work_and_notify(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
-        place = _place(proposal, arguments.hunk)
+        place = _find_hunk_anchor(proposal, arguments.hunk)
         exchange = await ask_side_question(runtime, proposal, place, arguments.question)
         return _print_answer(exchange, json=arguments.json)
     finally:
@@ -504,7 +504,7 @@ async def ask_side_question(
         model = connect_model(runtime, settings)
     except ModelNotConfigured as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    session = create_or_resume_session(runtime, model, _session_of(runtime, proposal), settings)
+    session = create_or_resume_session(runtime, model, _find_asking_session(runtime, proposal), settings)
     try:
         return await ask_side_question_in_session(session, anchor, question)
     finally:
@@ -512,7 +512,7 @@ async def ask_side_question(
         await model.aclose()
 
 
-def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
+def _find_hunk_anchor(proposal: Proposal, number: int | None) -> ThreadAnchor:
     """Return the place of the hunk with this number, of the only one, or of a file. Raises CommandError."""
     hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
     if number is None and len(hunks) > 1:
@@ -526,7 +526,7 @@ def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
     return ThreadAnchor(proposal.id, *found)
 
 
-def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
+def _find_asking_session(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
     """Return the session that made the proposal, or the latest one."""
     sessions = runtime.sessions
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()

@@ -17,7 +17,7 @@ from app.review.unfinished_review import DraftComment, add_quoted_lines
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_in_user_editor, editor_command
 
-_LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
+_LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
 class NonDecidingKeys:
@@ -50,22 +50,22 @@ class NonDecidingKeys:
     ) -> None:
         """Carry out a command by its key. Raises ProposalError, StorageError, EditorFailed or CommandError."""
         if current_hunk is None:
-            await self._ask(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
+            await self._ask_about_hunk(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
             return
         diff, hunk = current_hunk
         match key:
             case "s":
-                await self._split(proposal, diff, hunk)
+                await self._split_hunk(proposal, diff, hunk)
             case "e":
-                await self._edit(proposal, diff)
+                await self._edit_file(proposal, diff)
             case "c":
-                await self._comment(proposal, diff, hunk)
+                await self._comment_on_line(proposal, diff, hunk)
             case _:
-                await self._ask(proposal, ThreadAnchor(proposal.id, diff.change.path, hunk.id))
+                await self._ask_about_hunk(proposal, ThreadAnchor(proposal.id, diff.change.path, hunk.id))
 
-    async def _split(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
-        answer = await self._terminal.read_line(f"Which lines apart? {_ranges(hunk)} Lines: ")
-        picked = _picked(answer or "", hunk)
+    async def _split_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+        answer = await self._terminal.read_line(f"Which lines apart? {_describe_line_ranges(hunk)} Lines: ")
+        picked = _parse_picked_lines(answer or "", hunk)
         if picked is None:
             self._terminal.print_lines(
                 "Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one."
@@ -78,7 +78,7 @@ class NonDecidingKeys:
         self._state.select_split_parts(proposal, parts, ())
         self._state.hunk_exclusions.left_out.pop(proposal.id, None)
 
-    async def _edit(self, proposal: Proposal, diff: FileDiff) -> None:
+    async def _edit_file(self, proposal: Proposal, diff: FileDiff) -> None:
         path, text = diff.change.path, diff_side_text(diff, "new")
         if diff.change.result is None:
             self._terminal.print_lines(f"{path} has no text to edit.")
@@ -92,10 +92,10 @@ class NonDecidingKeys:
         await self._service().edit_proposal(proposal.id, path, edited, proposal.revision)
         self._terminal.print_lines(f"{path} in {proposal.id} is yours now.")
 
-    async def _comment(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+    async def _comment_on_line(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         last = hunk.new_start + hunk.new_count if hunk.new_count else -(hunk.old_start + hunk.old_count)
-        answer = await self._terminal.read_line(f"On which line? {_ranges(hunk)} Line ({last}): ")
-        picked = _picked(answer or str(last), hunk)
+        answer = await self._terminal.read_line(f"On which line? {_describe_line_ranges(hunk)} Line ({last}): ")
+        picked = _parse_picked_lines(answer or str(last), hunk)
         places: list[tuple[Side, int]] = [(side, line) for side, lines in (picked or {}).items() for line in lines]
         if len(places) != 1:
             self._terminal.print_lines(
@@ -112,7 +112,7 @@ class NonDecidingKeys:
         )
         self._terminal.print_lines("Kept. It goes to the model with the decision.")
 
-    async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:
+    async def _ask_about_hunk(self, proposal: Proposal, place: ThreadAnchor) -> None:
         question = (await self._terminal.read_line("Your question: ") or "").strip()
         if not question:
             self._terminal.print_lines("Nothing was asked.")
@@ -124,7 +124,7 @@ class NonDecidingKeys:
             self._terminal.print_lines(answer.note)
 
 
-def _ranges(hunk: Hunk) -> str:
+def _describe_line_ranges(hunk: Hunk) -> str:
     """Return the line numbers of a hunk: `New 12-15, removed -12-13.`"""
     old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
     parts = [f"new {new.start + 1}-{new.stop}"] if new else []
@@ -133,11 +133,11 @@ def _ranges(hunk: Hunk) -> str:
     return f"{said[:1].upper()}{said[1:]}."
 
 
-def _picked(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:
+def _parse_picked_lines(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:
     """Return the lines of a hunk that an answer names, from 0, by side; None if it names no lines, or others."""
     found: dict[Side, list[int]] = {"old": [], "new": []}
     for part in answer.replace(",", " ").split():
-        if (match := _LINES.fullmatch(part)) is None:
+        if (match := _LINE_RANGE.fullmatch(part)) is None:
             return None
         side: Side = "old" if match[1] else "new"
         lines = range(int(match[2]) - 1, int(match[3] or match[2]))

@@ -815,12 +815,12 @@ def _hunk_json(hunk: Hunk, diff: FileDiff) -> HunkJson:
         number=hunk.number,
         id=hunk.id,
         state=hunk.state,
-        header=f"@@ -{_span(hunk.old_start, hunk.old_count)} +{_span(hunk.new_start, hunk.new_count)} @@",
+        header=f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@",
         removed=[_printable(line) for line in old],
         added=[_printable(line) for line in new],
     )
 
 
-def _span(start: int, count: int) -> str:
+def _range(start: int, count: int) -> str:
     """Return a range of lines as in a unified diff without context: an empty side names the line before it."""
     return f"{start + 1 if count else start},{count}"

@@ -20,7 +20,7 @@ from app.mcp_client.configured_servers import find_configured_servers
 from app.mcp_client.mcp_servers import SWITCH_KEY_PREFIX
 from app.runtime.open_workspace import OpenWorkspace
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def document_schema(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def document_schema(document: Any, module: ModuleType = json_documents) -> dict[
         for name, field in part.get("properties", {}).items():
             if text := documented.get(part.get("title", ""), {}).get(name):
                 field["description"] = text
-    return {"$schema": _DIALECT, **schema}
+    return {"$schema": _SCHEMA_DIALECT, **schema}
 
 
 def _field_docstrings(module: ModuleType) -> dict[str, dict[str, str]]:

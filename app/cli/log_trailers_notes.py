@@ -35,11 +35,11 @@ from app.storage.record_store import ChainVerification, RecordedDecision, Record
 from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
 
-_SHOWN = 12
+_HASH_DIGITS = 12
 """Digits of a hash that are shown."""
-_LISTED = 20
+_MAX_LISTED = 20
 """Maximum number of files or commits that are listed."""
-_COMMITS = 3
+_MAX_COMMITS = 3
 """Maximum number of commits in one line."""
 
 
@@ -52,14 +52,14 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
         print_text(json.dumps(schema, indent=2) + "\n")
         return ExitCode.DONE
     if arguments.verify:
-        return _verify(runtime, arguments)
+        return _verify_record(runtime, arguments)
     record = RecordStore(runtime.database, runtime.name)
     decisions = record.decisions()
     if unread := record.count_unreadable():
         what = "An entry" if unread == 1 else f"{unread:,} entries"
         print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
     if arguments.json:
-        print_json([_line(one) for one in decisions])
+        print_json([_make_decision_json(one) for one in decisions])
         return ExitCode.DONE
     if not decisions and not unread:
         print_line("Nothing has been decided here yet.")
@@ -69,7 +69,7 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
         said += "  (the stored feedback is missing or was changed)" if one.words_lost else ""
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.description})" if (caller := _caller(one)) else ""
+        called = f"  ({caller.description})" if (caller := _caller_of(one)) else ""
         besides = (
             f"  {words}" if (words := describe_written_ignored_paths(one.entry.ignored if one.entry else ())) else ""
         )
@@ -79,8 +79,8 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
     return ExitCode.DONE
 
 
-def _line(one: RecordedDecision) -> LoggedDecisionJson:
-    caller = _caller(one)
+def _make_decision_json(one: RecordedDecision) -> LoggedDecisionJson:
+    caller = _caller_of(one)
     return LoggedDecisionJson(
         time=one.time,
         proposal=one.proposal,
@@ -96,11 +96,11 @@ def _line(one: RecordedDecision) -> LoggedDecisionJson:
     )
 
 
-def _caller(one: RecordedDecision) -> CommandCaller | None:
+def _caller_of(one: RecordedDecision) -> CommandCaller | None:
     return one.entry.circumstances.caller if one.entry else None
 
 
-def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Verify the chain of the record, and compare it with the other tables and the disk.
 
     Returns:
@@ -110,11 +110,12 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     verified = RecordStore(runtime.database, runtime.name).verify_chain()
     differences = list(RecordTableChecker(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
-    unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
+    unknown = find_reviewed_commits(runtime.workspace.root, _MAX_LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
-    signed = _signed(verified.entries)
+    signed = _last_approved_versions(verified.entries)
     moved = [
-        FileChangedSinceApprovalJson(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)
+        FileChangedSinceApprovalJson(path=path, proposal=last.proposal)
+        for path, last in _files_changed_since_approval(runtime, signed)
     ]
     if arguments.json:
         print_json(
@@ -131,9 +132,9 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             )
         )
     else:
-        _tell(verified, differences, unknown, len(signed), moved)
+        _print_verification(verified, differences, unknown, len(signed), moved)
         for name, reason in sorted(bad.items()):
-            print_error(f"Signed statement {name[:_SHOWN]} is not good: {reason}.")
+            print_error(f"Signed statement {name[:_HASH_DIGITS]} is not good: {reason}.")
         if statements:
             print_line(
                 f"{format_count(statements, 'signed statement')} in git's notes: good. `signoff verify` follows them."
@@ -168,7 +169,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
 
-def _tell(
+def _print_verification(
     verified: ChainVerification,
     differences: Sequence[str],
     unknown: Sequence[str],
@@ -189,9 +190,10 @@ def _tell(
     elif verified.entries or verified.events:
         earlier = sum(event.earlier and event.decision != "edited" for event in verified.events)
         more = f", and {earlier} of an earlier version" if earlier else ""
-        print_line(f"{count}{more}, each as it was recorded. The chain ends with {verified.head[:_SHOWN]}.")
+        print_line(f"{count}{more}, each as it was recorded. The chain ends with {verified.head[:_HASH_DIGITS]}.")
     elif unknown:
-        commits = f"{', '.join(each[:_SHOWN] for each in unknown[:_COMMITS])}{', …' * (len(unknown) > _COMMITS)}"
+        commits = ", ".join(name[:_HASH_DIGITS] for name in unknown[:_MAX_COMMITS])
+        commits += ", …" * (len(unknown) > _MAX_COMMITS)
         print_error(
             f"The record is empty here, but trailers of commits name reviews ({commits}): they were made on another "
             "machine, or the record is gone. Nothing here confirms them."
@@ -201,18 +203,18 @@ def _tell(
     if files:
         same = files - len(moved)
         print_line(f"{same} of {format_count(files, 'file')} on disk hold the bytes that were signed last.")
-    for each in moved[:_LISTED]:
+    for each in moved[:_MAX_LISTED]:
         print_line(f"  {each.path} has changed since {each.proposal}")
-    if len(moved) > _LISTED:
-        print_line(f"  and {len(moved) - _LISTED} more")
+    if len(moved) > _MAX_LISTED:
+        print_line(f"  and {len(moved) - _MAX_LISTED} more")
 
 
-def _signed(entries: Sequence[DecisionRecordEntry]) -> dict[str, tuple[str, DecisionRecordEntry]]:
+def _last_approved_versions(entries: Sequence[DecisionRecordEntry]) -> dict[str, tuple[str, DecisionRecordEntry]]:
     """Return the blob id that the last decision on each file left, empty for a removed file, with its entry."""
     return {file.path: (file.result, entry) for entry in entries for file in entry.files if file.base or file.result}
 
 
-def _moved(
+def _files_changed_since_approval(
     runtime: OpenWorkspace, signed: dict[str, tuple[str, DecisionRecordEntry]]
 ) -> list[tuple[str, DecisionRecordEntry]]:
     """Return the paths that differ from the last approved version, each with that version's record entry."""
@@ -280,7 +282,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     where = f"{noted.commits} commits" if noted.commits > 1 else noted.commit[:7]
     print_line(f"Noted on {where}: {what} ({NOTES}).")
     if noted.signed:
-        print_line(f"Signed as {noted.signed[:_SHOWN]}, for `signoff verify` ({REVIEWS}).")
+        print_line(f"Signed as {noted.signed[:_HASH_DIGITS]}, for `signoff verify` ({REVIEWS}).")
     if arguments.git_ai:
         print_line(f"In git-ai's format {format_count(noted.lines, 'line')} ({GIT_AI_NOTES}).")
     return ExitCode.DONE

@@ -27,25 +27,25 @@ from app.cli.command_output import (
 if TYPE_CHECKING:
     import argparse
 
-_READER_GONE = 128 + signal.SIGPIPE
-_GARBAGE = 200_000
+_BROKEN_PIPE_CODE = 128 + signal.SIGPIPE
+_GARBAGE_COLLECTION_THRESHOLD = 200_000
 """New objects that start a garbage collection."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run signoff and return its exit code: 0 done, 1 failed, 2 wrong usage, 3 refused."""
     try:
-        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        code = _run_words(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        code = _READER_GONE
+        code = _BROKEN_PIPE_CODE
     except SystemExit as parsed:  # argparse printed the help or a usage error
         code = int(parsed.code or 0)
     return _flush_streams(code)
 
 
-def _run(words: Sequence[str]) -> int:
+def _run_words(words: Sequence[str]) -> int:
     if words[:1] != ["mcp"]:
         # `mcp` checks them itself.
         open_null_for_closed_streams()
@@ -54,8 +54,8 @@ def _run(words: Sequence[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if words and words[0] in COMMANDS:
         return _run_command(_parse_command(words))
-    if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
-        return _wrong_usage(problem)
+    if words and not words[0].startswith("-") and (problem := _not_a_folder_problem(words[0])):
+        return _print_usage_error(problem)
     if not words:
         return _open_app(AppArguments())
     from app.cli.argument_parser import make_app_parser
@@ -83,7 +83,7 @@ def _flush_streams(code: int) -> int:
     If the reader of standard output has ended early (`signoff show P1 | head`), the code is that of SIGPIPE. An early
     end of the reader of standard error changes nothing.
     """
-    for stream, gone in ((sys.stdout, _READER_GONE), (sys.stderr, code)):
+    for stream, gone in ((sys.stdout, _BROKEN_PIPE_CODE), (sys.stderr, code)):
         try:
             # None if the program was started with the stream closed.
             if stream is not None:
@@ -101,7 +101,7 @@ def _flush_streams(code: int) -> int:
 
 def _run_command(arguments: "argparse.Namespace") -> int:
     # A command ends before it fills the memory; garbage collection takes a fifth of the time of a long one.
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(_GARBAGE_COLLECTION_THRESHOLD)
     command = COMMANDS[arguments.command]
     try:
         run = getattr(import_module(f"app.cli.{command.module}"), command.function)
@@ -141,12 +141,14 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
 
 def _open_app(arguments: AppArguments) -> int:
     # Import modules for error messages only on an error: imports delay the first picture.
-    if problem := _not_a_folder(arguments.workspace):
-        return _wrong_usage(problem)
+    if problem := _not_a_folder_problem(arguments.workspace):
+        return _print_usage_error(problem)
     is_plain = arguments.plain or environment_wants_plain_mode()
     # Textual draws on standard error.
     if not is_plain and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
+        return _print_usage_error(
+            "The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`."
+        )
     from app.workspace.broad_folder import describe_broad_folder
 
     if (
@@ -197,12 +199,12 @@ def _confirm_opening(what: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _wrong_usage(problem: str) -> int:
+def _print_usage_error(problem: str) -> int:
     print_error(problem)
     return ExitCode.USAGE
 
 
-def _not_a_folder(workspace: str | None) -> str:
+def _not_a_folder_problem(workspace: str | None) -> str:
     """Return why this cannot be opened, with the command that may have been meant; empty if it can."""
     if workspace is None or Path(workspace).is_dir():
         return ""

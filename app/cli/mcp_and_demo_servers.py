@@ -22,23 +22,23 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
     """Serve until the host closes standard input or sends a signal; always return 0."""
     from app.doors.mcp.door_server import McpDoorServer, MessageWriter, read_lines_until_stopped
 
-    _check_streams()
+    _require_pipes()
     if sys.stdin.isatty():
         sys.stderr.write(
             "signoff: An agent starts this command and speaks MCP with it; see docs/other-agents.md. Ctrl-D ends.\n"
         )
     # Send other output to standard error: the host would read it as a message.
-    ending = _ending()
+    ending = _open_stop_descriptor()
     outlet = MessageWriter(os.dup(1), ending)
     os.dup2(2, 1)
-    server = McpDoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
+    server = McpDoorServer(lambda: _load_tools(Path(arguments.workspace), arguments.wait), outlet.send)
     for line in read_lines_until_stopped(0, ending):
         server.handle_line(line)
     server.shut_down()
     return 0
 
 
-def _check_streams() -> None:
+def _require_pipes() -> None:
     """Raise CommandError if the host gave no pipes; if standard error is closed, open the null device for it."""
     for number in (0, 1, 2):
         try:
@@ -50,13 +50,13 @@ def _check_streams() -> None:
             sys.stderr = os.fdopen(2, "w")
 
 
-def _tools(workspace: Path, wait_seconds: int) -> "McpDoorTools":
+def _load_tools(workspace: Path, wait_seconds: int) -> "McpDoorTools":
     from app.doors.mcp.proposal_tools import ProposalTools
 
     return ProposalTools(workspace, wait_seconds, print_error)
 
 
-def _ending() -> int:
+def _open_stop_descriptor() -> int:
     """Return a descriptor that is readable after a signal to end."""
     wanted, tell = os.pipe()
     os.set_blocking(tell, False)
@@ -71,7 +71,7 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
     import asyncio
 
     with suppress(KeyboardInterrupt, BrokenPipeError):
-        asyncio.run(_serve(arguments.port, arguments.tokens_per_second))
+        asyncio.run(_serve_until_interrupted(arguments.port, arguments.tokens_per_second))
     return ExitCode.DONE
 
 
@@ -89,7 +89,7 @@ async def serve_demo_endpoint(
         raise CommandError(str(error)) from error
 
 
-async def _serve(port: int, tokens_per_second: float) -> None:
+async def _serve_until_interrupted(port: int, tokens_per_second: float) -> None:
     import asyncio
 
     async with serve_demo_endpoint(tokens_per_second, port) as settings:

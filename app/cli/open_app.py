@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.context.current_session import ClosedSession
 
-_SWITCH_INTERVAL = 0.0005
+_THREAD_SWITCH_SECONDS = 0.0005
 """Seconds after which a busy thread lets another one run. A key passes three threads; with Python's default of 5 ms,
 a busy one would delay it by 15 ms.
 """
@@ -31,13 +31,13 @@ def open_app(arguments: AppArguments) -> int:
     Raises:
         CommandError, ConfigError, StorageError: The workspace, the session or the demo cannot be opened.
     """
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    sys.setswitchinterval(_THREAD_SWITCH_SECONDS)
     make_imports_cooperative()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(IdleTrackingSelector())) as runner:
-        return runner.run(_run(arguments))
+        return runner.run(_run_app(arguments))
 
 
-async def _run(arguments: AppArguments) -> int:
+async def _run_app(arguments: AppArguments) -> int:
     from app.runtime.shutdown import exit_on_signals
     from app.runtime.terminal_at_start import save_first_picture
     from app.ui.app import SignoffApp
@@ -102,16 +102,16 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
     """Open the workspace, with `--demo` also the demo model; the stack closes them again."""
     root, flags = Path(arguments.workspace or "."), dict(settings_from_flags(arguments))
     if arguments.demo:
-        root, demo = await _demo(arguments.workspace, stack)
+        root, demo = await _start_demo(arguments.workspace, stack)
         flags |= demo
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
     if arguments.debug is not None:
         runtime.trace_file = await asyncio.to_thread(stack.enter_context, open_debug_file(arguments.debug))
-    return await asyncio.to_thread(_opened, runtime, arguments)
+    return await asyncio.to_thread(_make_workspace_options, runtime, arguments)
 
 
-async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
+async def _start_demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """Start the demo model, and create the sample repository unless a folder is given; return folder and settings."""
     from app.cli.mcp_and_demo_servers import serve_demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample_workspace
@@ -136,5 +136,5 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
     return open_workspace(root, flags)
 
 
-def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> WorkspaceWithOptions:
+def _make_workspace_options(runtime: "OpenWorkspace", arguments: AppArguments) -> WorkspaceWithOptions:
     return WorkspaceWithOptions(runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo)

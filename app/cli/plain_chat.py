@@ -32,13 +32,13 @@ from app.storage import StorageError
 from app.tools.base.contract import PERMISSION_PURPOSES, PermissionAnswer, PermissionDuration, PermissionRequest
 from app.ui.startup import WorkspaceWithOptions
 
-_COMMANDS = {
+_COMMAND_HELP = {
     "/review": "review what waits; /review P7 for that alone",
     "/continue": "let the model go on",
     "/help": "this help",
     "/quit": "leave, as Ctrl-D does",
 }
-_PERMISSIONS = {
+_PERMISSION_ANSWERS = {
     "y": "yes, this once",
     "a": "yes, all of that form in this session",
     "n": "no",
@@ -49,10 +49,10 @@ _PERMISSIONS = {
 
 def open_plain_chat(arguments: AppArguments) -> int:
     """Run the chat until the user leaves; return the exit code."""
-    return asyncio.run(_run(arguments))
+    return asyncio.run(_run_chat(arguments))
 
 
-async def _run(arguments: AppArguments) -> int:
+async def _run_chat(arguments: AppArguments) -> int:
     terminal = PlainTerminal()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
     async with AsyncExitStack() as stack:
@@ -84,7 +84,7 @@ class _ChatPrinter(TurnPrinter):
     def __init__(self, session: Session, terminal: PlainTerminal) -> None:
         super().__init__(session, quiet=False, commands=False, in_place=False)
         self._terminal = terminal
-        self._held: list[Update] | None = None
+        self._held_back_updates: list[Update] | None = None
         self.requests: deque[PermissionRequested] = deque()
         self.asked = asyncio.Event()
         """Set while a permission request is open."""
@@ -93,21 +93,21 @@ class _ChatPrinter(TurnPrinter):
         match update:
             case PermissionResolved(key=key):
                 self.forget(key)
-            case _ if self._held is not None:
-                self._held.append(update)
+            case _ if self._held_back_updates is not None:
+                self._held_back_updates.append(update)
             case SessionFailed(message=message):
-                self._line(f"! {message}")
+                self._write_line(f"! {message}")
             case _:
                 super().__call__(update)
 
     def hold(self) -> None:
         """Hold the output back while the user reviews."""
         self.end_line()
-        self._held = []
+        self._held_back_updates = []
 
     def release(self) -> None:
         """Print the output that was held back."""
-        held, self._held = self._held or [], None
+        held, self._held_back_updates = self._held_back_updates or [], None
         for update in held:
             self(update)
 
@@ -117,12 +117,12 @@ class _ChatPrinter(TurnPrinter):
         if not self.requests:
             self.asked.clear()
 
-    def _event(self, event: Event) -> None:
-        super()._event(event)
+    def _print_event(self, event: Event) -> None:
+        super()._print_event(event)
         if isinstance(event, TurnEnded) and event.message:
-            self._line(f"! {event.message}")
+            self._write_line(f"! {event.message}")
 
-    def _permit(self, request: PermissionRequested) -> None:
+    def _answer_permission(self, request: PermissionRequested) -> None:
         self.requests.append(request)
         self.asked.set()
 
@@ -146,12 +146,12 @@ class PlainChat:
         self._terminal = terminal
         self._record = opened.record
         self._runtime = opened.runtime
-        self._host = SessionHost(opened.runtime, opened.settings, self._take)
+        self._host = SessionHost(opened.runtime, opened.settings, self._receive_update)
         self._review = PlainReview(terminal, opened.runtime, lambda: self._host.decisions, self._ask_aside)
-        self._offered: set[tuple[str, int]] = set()
+        self._offered_revisions: set[tuple[str, int]] = set()
         """The pending proposals whose review was offered, by id and revision."""
 
-    def _take(self, update: Update) -> None:
+    def _receive_update(self, update: Update) -> None:
         if hasattr(self, "_printer"):
             self._printer(update)
         elif isinstance(update, SessionFailed):
@@ -181,7 +181,7 @@ class PlainChat:
             "What the model edits waits for your yes. /help lists the commands, Ctrl-D leaves."
         )
         try:
-            while await self._exchange():
+            while await self._run_exchange():
                 pass
         except EOFError:
             pass
@@ -191,13 +191,13 @@ class PlainChat:
         await self._review.close()
         await self._host.close()
 
-    async def _exchange(self) -> bool:
+    async def _run_exchange(self) -> bool:
         """Wait for the model, offer a review, and take the user's next message; return False to leave."""
         try:
             await self._finish_turn()
             if await self._offer_review():
                 return True
-            return await self._say()
+            return await self._read_and_send()
         except LineInterrupted:
             self._terminal.print_lines("Ctrl-D leaves.")
         except (ProposalError, StorageError, CommandError) as error:
@@ -212,23 +212,23 @@ class PlainChat:
         self._terminal.on_interrupt = session.interrupt
         try:
             while session.is_busy:
-                await _first_of(session.wait_until_idle(), printer.asked.wait())
+                await _wait_for_first(session.wait_until_idle(), printer.asked.wait())
                 while printer.requests:
-                    await self._permit(printer.requests[0])
+                    await self._answer_permission(printer.requests[0])
         finally:
             self._terminal.on_interrupt = lambda: None
         printer.end_line()
 
-    async def _permit(self, request: PermissionRequested) -> None:
+    async def _answer_permission(self, request: PermissionRequested) -> None:
         """Ask the user for a permission."""
         self._printer.end_line()
         asked = request.permission_request
         forms = permission_scopes(asked).forms
-        self._describe(asked)
+        self._print_permission_request(asked)
         if forms:
             self._terminal.print_lines(f"a allows for this session: {forms[0]}")
         try:
-            key = await self._terminal.ask_for_decision(f"Allow it? [{','.join(_PERMISSIONS)}]")
+            key = await self._terminal.ask_for_decision(f"Allow it? [{','.join(_PERMISSION_ANSWERS)}]")
             if key == "r":
                 words = await self._terminal.read_multiline("Why not?")
                 answer = PermissionAnswer(allowed=False, feedback=words)
@@ -238,7 +238,7 @@ class PlainChat:
                 form = forms[0] if forms else None
                 answer = PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION, form=form)
             else:
-                for one, words in _PERMISSIONS.items():
+                for one, words in _PERMISSION_ANSWERS.items():
                     self._terminal.print_lines(f"{one}  {words}")
                 return
         except LineInterrupted:
@@ -248,7 +248,7 @@ class PlainChat:
         self._printer.forget(request.key)
         self.session.answer_permission_request(request.key, answer)
 
-    def _describe(self, asked: PermissionRequest) -> None:
+    def _print_permission_request(self, asked: PermissionRequest) -> None:
         where = "the workspace" if asked.folder in ("", ".") else asked.folder
         self._terminal.print_lines(
             f"{PERMISSION_PURPOSES[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:"
@@ -263,8 +263,8 @@ class PlainChat:
     async def _offer_review(self) -> bool:
         """Offer a review of proposals that were not offered before; return whether it took place."""
         waiting = await asyncio.to_thread(self._runtime.service.pending)
-        new = [one for one in waiting if (one.id, one.revision) not in self._offered]
-        self._offered |= {(one.id, one.revision) for one in new}
+        new = [one for one in waiting if (one.id, one.revision) not in self._offered_revisions]
+        self._offered_revisions |= {(one.id, one.revision) for one in new}
         if not new:
             return False
         names = ", ".join(one.id for one in waiting)
@@ -283,12 +283,12 @@ class PlainChat:
         finally:
             self._printer.release()
             waiting = await asyncio.to_thread(self._runtime.service.pending)
-            self._offered |= {(one.id, one.revision) for one in waiting}
+            self._offered_revisions |= {(one.id, one.revision) for one in waiting}
         wanted, self._review.goes_on = self._review.goes_on, False
         if wanted or (self._review.approved and self._host.settings.continue_after_approval and not waiting):
             await self.session.resume()
 
-    async def _say(self) -> bool:
+    async def _read_and_send(self) -> bool:
         """Read the user's next line and send it or run its command; return False to leave."""
         question = self.session.question
         for number, option in enumerate(question.options if question else (), 1):
@@ -305,7 +305,7 @@ class PlainChat:
             case "/quit":
                 return False
             case "/help":
-                for command, words in _COMMANDS.items():
+                for command, words in _COMMAND_HELP.items():
                     self._terminal.print_lines(f"{command}  {words}")
                 self._terminal.print_lines("A line that ends with a backslash goes on with the next one.")
             case "/continue":
@@ -330,7 +330,7 @@ class PlainChat:
         return "\n".join(lines) if lines else None
 
 
-async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
     """Return as soon as one of them has ended; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

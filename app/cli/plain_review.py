@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
 """Asks the model a side question about a place of a proposal. Raises CommandError."""
 
-_HELP = {
+_KEY_HELP = {
     "y": "yes",
     "n": "no",
     "s": "split: take lines of this hunk apart",
@@ -66,18 +66,18 @@ _HELP = {
     "x": "leave the review; what is not decided waits",
     "?": "this help",
 }
-_AT_HUNK = tuple(_HELP)
-_ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
+_HUNK_KEYS = tuple(_KEY_HELP)
+_ANSWER_BY_KEY: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
 
 
 def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Review the named proposals, or all pending ones, on this terminal."""
     if not arguments.plain and not environment_wants_plain_mode():
         raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
-    return asyncio.run(_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
+    return asyncio.run(_run_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
 
 
-async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
+async def _run_review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
     from app.cli.headless_run import ask_side_question
     from app.runtime.model_connection import make_commit_function
 
@@ -117,12 +117,12 @@ class PlainReview:
         self._runtime = runtime
         self._service = service
         self.state = ReviewState()
-        self._notes = UnfinishedReviewStore(runtime.sessions)
+        self._draft_store = UnfinishedReviewStore(runtime.sessions)
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()
         self._decisions = ReviewDecisionService(self.state, service, lambda: self._checks, "plain review", caller)
         self._commands = NonDecidingKeys(terminal, runtime, self.state, service, ask_aside)
-        self._decided: list[str] = []
+        self._decided_proposals: list[str] = []
         """Ids of the proposals that were decided here, in the order of the decisions."""
         self.goes_on = False
         """Whether the model should continue although the user wrote nothing: it learns why a proposal was stale."""
@@ -136,8 +136,8 @@ class PlainReview:
             LineInterrupted: The user pressed Ctrl-C at a question.
         """
         self.approved = False
-        await self._refresh()
-        for key, begun in (await asyncio.to_thread(self._notes.load)).items():
+        await self._refresh_proposals()
+        for key, begun in (await asyncio.to_thread(self._draft_store.load)).items():
             self.state.restore_notes(key, replace(begun, left_out=()))
         queue = list(dict.fromkeys(ids)) or [one.id for one in self.state.waiting]
         try:
@@ -147,25 +147,25 @@ class PlainReview:
                     queue[:0] = dict.fromkeys((reopened, name))
         except EOFError:
             pass
-        await self._refresh()
+        await self._refresh_proposals()
         left = ", ".join(one.id for one in self.state.waiting)
         self._terminal.print_lines(f"Still waiting: {left}." if left else "Nothing else waits for you.")
 
     async def close(self) -> None:
         """Store the seen lines, and stop the running checks."""
         with suppress(StorageError):
-            await self._share_seen()
+            await self._store_seen_lines()
         if self._checks is not None:
             await self._checks.close()
 
-    async def _refresh(self) -> None:
+    async def _refresh_proposals(self) -> None:
         """Read the pending proposals, re-based onto the disk, and the lines that other windows have shown."""
-        await self._share_seen()
+        await self._store_seen_lines()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
         self.state.seen_tracker.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
 
-    async def _share_seen(self) -> None:
+    async def _store_seen_lines(self) -> None:
         """Store the seen lines, for other windows and the doors of agents."""
         if new := self.state.seen_tracker.pop_new_lines():
             await asyncio.to_thread(self._runtime.seen_lines_store.add_seen, new)
@@ -176,22 +176,22 @@ class PlainReview:
         """Review a proposal until it is decided or left; return the id of one that was reopened meanwhile."""
         walk: HunkByHunkReview | None = None
         while True:
-            await self._refresh()
+            await self._refresh_proposals()
             proposal = self.state.get(name)
             if proposal is None:
                 if walk is None:
                     self._terminal.print_lines(f"{name} is not waiting any more.")
                 return None
             if walk is None or walk.proposal != proposal:
-                walk = await self._begin(proposal, walk)
-            self._show(walk)
+                walk = await self._print_proposal_head(proposal, walk)
+            self._print_current_hunk(walk)
             try:
-                if (over := await self._ask(walk)) is not None:
+                if (over := await self._ask_and_answer(walk)) is not None:
                     return over or None
             except (ProposalError, StorageError, EditorFailed, CommandError) as error:
                 self._terminal.print_lines(str(error))
 
-    async def _begin(self, proposal: Proposal, before: HunkByHunkReview | None) -> HunkByHunkReview:
+    async def _print_proposal_head(self, proposal: Proposal, before: HunkByHunkReview | None) -> HunkByHunkReview:
         """Print the head of a proposal; keep answers to unchanged hunks."""
         self.state.current = proposal.id
         self.state.seen_tracker.remember_bases(proposal)
@@ -203,16 +203,16 @@ class PlainReview:
             walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
-        self._print(line_review.format_proposal_head(self.state, proposal))
+        self._print_lines(line_review.format_proposal_head(self.state, proposal))
         for path in self.state.seen_tracker.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
         walk.add_evidence_reasons(self.state)
-        self._print(line_review.format_check_results(self.state.checks.get(proposal.id)))
+        self._print_lines(line_review.format_check_results(self.state.checks.get(proposal.id)))
         return walk
 
-    def _show(self, walk: HunkByHunkReview) -> None:
+    def _print_current_hunk(self, walk: HunkByHunkReview) -> None:
         """Print the current hunk with the head of its file; after the last hunk, the heads of all remaining files."""
         current = walk.next_unanswered_hunk
         for number, diff in enumerate(walk.diffs, 1):
@@ -221,33 +221,33 @@ class PlainReview:
             if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
                 walk.printed.add(change.path)
                 self._terminal.print_lines()
-                self._print(line_review.format_file_head(diff, number, len(walk.diffs)))
+                self._print_lines(line_review.format_file_head(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
                     self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
             walk.shown = current[1].id
-            self._show_hunk(walk.proposal, *current)
+            self._print_hunk(walk.proposal, *current)
 
-    def _show_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+    def _print_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         self._terminal.print_lines()
-        self._print(line_review.format_hunk_lines(diff, hunk))
-        self._print(line_review.format_hunk_notes(self.state, proposal, diff, hunk))
+        self._print_lines(line_review.format_hunk_lines(diff, hunk))
+        self._print_lines(line_review.format_hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
             seen = self.state.seen_tracker.seen_lines(proposal)
             for number in range(changed_line_count(hunk)):
                 seen.mark_seen(hunk, number)
 
-    def _print(self, lines: Iterable[str]) -> None:
+    def _print_lines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._terminal.print_lines(line)
 
-    async def _ask(self, walk: HunkByHunkReview) -> str | None:
+    async def _ask_and_answer(self, walk: HunkByHunkReview) -> str | None:
         """Ask about the current hunk or the whole proposal, and act on the answer.
 
         Returns:
             None to continue with this proposal; empty to leave it; else the id of a proposal that was reopened.
         """
-        question, keys = _question(walk)
+        question, keys = _next_question(walk)
         if not question:
             return ""
         self._terminal.print_lines(walk.position_line(self.state))
@@ -259,44 +259,44 @@ class PlainReview:
             return None
         match key:
             case "?":
-                self._print(f"{one}  {_HELP[one]}" for one in keys)
+                self._print_lines(f"{one}  {_KEY_HELP[one]}" for one in keys)
             case "x":
                 raise EOFError
             case "u":
                 return await self._undo(walk)
             case "b":
-                self._print(await asyncio.to_thread(self._runtime.describe_model_reads, walk.proposal.id))
+                self._print_lines(await asyncio.to_thread(self._runtime.describe_model_reads, walk.proposal.id))
             case "p":
                 walk.shown = ""
             case "r":
                 await self._request_changes(walk.proposal)
             case "s" | "e" | "c" | "q":
                 await self._commands.run_command(key, walk.proposal, walk.diffs, walk.next_unanswered_hunk)
-                await self._save(walk.proposal)
+                await self._save_draft(walk.proposal)
             case "j" if walk.next_unanswered_hunk is None:
                 return ""
             case _:
-                await self._answer(walk, _ANSWERS[key])
+                await self._apply_answer(walk, _ANSWER_BY_KEY[key])
         return None
 
-    async def _answer(self, walk: HunkByHunkReview, answer: Answer) -> None:
+    async def _apply_answer(self, walk: HunkByHunkReview, answer: Answer) -> None:
         """Apply an answer to the current hunk, or to the whole proposal."""
         if (current := walk.next_unanswered_hunk) is not None:
             walk.answers[current[1].id] = answer
             if walk.is_decided_by_one_answer and answer != "later":
-                await self._carry_out(walk)
+                await self._carry_out_answers(walk)
         elif can_be_approved(walk.proposal):
-            await self._carry_out(walk, whole=answer)
-        elif await self._agrees(judge_denial(self.state, walk.proposal)):
+            await self._carry_out_answers(walk, whole=answer)
+        elif await self._confirm_if_needed(judge_denial(self.state, walk.proposal)):
             await self._deny(walk.proposal, None)
 
-    async def _save(self, proposal: Proposal) -> None:
+    async def _save_draft(self, proposal: Proposal) -> None:
         """Save the user's unsent text."""
-        await self._notes.save(proposal.id, self.state.unfinished_review(proposal.id))
+        await self._draft_store.save(proposal.id, self.state.unfinished_review(proposal.id))
 
     # Decisions
 
-    async def _carry_out(self, walk: HunkByHunkReview, whole: Answer = "yes") -> None:
+    async def _carry_out_answers(self, walk: HunkByHunkReview, whole: Answer = "yes") -> None:
         """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
         yes, no = walk.hunks_with_answer("yes"), walk.hunks_with_answer("no")
         proposal = walk.proposal
@@ -306,7 +306,7 @@ class PlainReview:
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
                 self.state.hunk_exclusions.left_out[proposal.id] = left_out
                 doubts = find_bulk_approval_caveats(proposal)
-                if not await self._agrees(judge_approval(self.state, proposal, doubts=doubts)):
+                if not await self._confirm_if_needed(judge_approval(self.state, proposal, doubts=doubts)):
                     return
                 proposal = (await self._approve(proposal)).proposal
                 decided = self.approved = True
@@ -314,7 +314,11 @@ class PlainReview:
                 waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
                 bare = any(not one.hunks and one.state is HunkState.PENDING for one in proposal.files)
                 hunks = None if waiting == set(no) and (not bare or not decided) else no
-                if hunks is None and not decided and not await self._agrees(judge_denial(self.state, proposal)):
+                if (
+                    hunks is None
+                    and not decided
+                    and not await self._confirm_if_needed(judge_denial(self.state, proposal))
+                ):
                     return
                 await self._deny(proposal, hunks)
                 decided = True
@@ -324,7 +328,7 @@ class PlainReview:
                 walk.remove_last_answer()
             self.state.hunk_exclusions.left_out.pop(proposal.id, None)
 
-    async def _agrees(self, verdict: Verdict) -> bool:
+    async def _confirm_if_needed(self, verdict: Verdict) -> bool:
         """Return whether a decision can be made; ask the user first if it needs a confirmation."""
         match verdict:
             case ActionRefused(reason):
@@ -338,13 +342,13 @@ class PlainReview:
         hunks = self.state.hunk_exclusions.approval_selection(proposal).decided_hunks
         if self._checks is not None:
             self._checks.update_proposals([proposal], proposal.id)
-            with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
+            with self._on_interrupt(partial(self._checks.start_or_stop, proposal.id)):
                 await self._decisions.run_required_checks(proposal.id, proposal.revision, hunks)
 
         async def write(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.approve(proposal.id, proposal.revision, hunks, words, images)
 
-        return await self._with_words(proposal, hunks, write, lambda result: describe_approval(result).text)
+        return await self._decide_with_feedback(proposal, hunks, write, lambda result: describe_approval(result).text)
 
     async def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None) -> None:
         revision = proposal.revision if proposal.on_disk else None
@@ -352,9 +356,9 @@ class PlainReview:
         async def refuse(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.deny(proposal.id, revision, hunks, words, images)
 
-        await self._with_words(proposal, hunks, refuse, lambda result: describe_denial(result, hunks).text)
+        await self._decide_with_feedback(proposal, hunks, refuse, lambda result: describe_denial(result, hunks).text)
 
-    async def _with_words(
+    async def _decide_with_feedback(
         self,
         proposal: Proposal,
         hunks: tuple[str, ...] | None,
@@ -366,15 +370,15 @@ class PlainReview:
         agent = proposal.origin.kind is OriginKind.AGENT
         try:
             # Other agents read image files themselves, by the names in the feedback.
-            result = await decide(words, () if agent else await self._images(words))
+            result = await decide(words, () if agent else await self._load_feedback_images(words))
         except BaseException as error:
             # If only the record failed, the decision has its feedback, which is delivered after it is recorded.
             if not isinstance(error, NotRecorded):
                 self.state.feedback_drafts.restore(proposal.id, words)
             raise
         self._terminal.print_lines(outcome(result))
-        self._decided.append(proposal.id)
-        await self._save(proposal)
+        self._decided_proposals.append(proposal.id)
+        await self._save_draft(proposal)
         if words:
             who = proposal.origin.agent_name if agent else "the model"
             heard = agent or proposal.session
@@ -383,7 +387,7 @@ class PlainReview:
             self._terminal.print_lines(f"{other.id} is {other.state.replace('_', ' ')} now. {other.reason}".rstrip())
         return result
 
-    async def _images(self, words: ReviewFeedback) -> tuple[Image, ...]:
+    async def _load_feedback_images(self, words: ReviewFeedback) -> tuple[Image, ...]:
         if "@" not in words.text:
             return ()
         # Imported only here: little feedback names an image.
@@ -401,19 +405,19 @@ class PlainReview:
                 return
             self._terminal.print_lines("Why it is stale goes to the model.")
             self.goes_on = True
-        if await self._agrees(judge_feedback(self.state, proposal)):
+        if await self._confirm_if_needed(judge_feedback(self.state, proposal)):
             await self._deny(proposal, None)
 
     async def _undo(self, walk: HunkByHunkReview) -> str | None:
         """Take back the last answer, or else the last decision; return the id of a proposal that is pending again."""
         if walk.remove_last_answer():
             return None
-        if not self._decided:
+        if not self._decided_proposals:
             self._terminal.print_lines("There is nothing to undo.")
             return None
-        name = self._decided[-1]
+        name = self._decided_proposals[-1]
         result = await self._service().undo(name)
-        self._decided.pop()
+        self._decided_proposals.pop()
         self._terminal.print_lines(describe_undo(result).text)
         return name if result.proposal.state.is_pending else None
 
@@ -433,10 +437,10 @@ class PlainReview:
                 lambda: self._runtime.settings.check,
                 self._runtime.service.versions_to_check,
                 lambda one: self.state.hunk_exclusions.approval_selection(one).decided_hunks,
-                self._take_checks,
+                self._receive_check_results,
             )
         self._checks.update_proposals([proposal], proposal.id)
-        with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
+        with self._on_interrupt(partial(self._checks.start_or_stop, proposal.id)):
             await self._checks.wait_until_done(proposal.id)
         if (checked := self.state.checks.get(proposal.id)) is not None:
             kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
@@ -451,14 +455,14 @@ class PlainReview:
                 if found is not None:
                     self.state.evidence[proposal.id] = found
 
-    def _take_checks(self, checked: "ProposalChecks") -> None:
+    def _receive_check_results(self, checked: "ProposalChecks") -> None:
         before = self.state.checks.get(checked.proposal)
         if checked.is_running and not (before is not None and before.is_running):
             self._terminal.print_lines("Checks run; Ctrl-C ends them.")
         self.state.checks[checked.proposal] = checked
 
     @contextmanager
-    def _interruptible(self, interrupt: Callable[[], object]) -> Iterator[None]:
+    def _on_interrupt(self, interrupt: Callable[[], object]) -> Iterator[None]:
         """Make Ctrl-C call `interrupt` during the `with` block."""
         self._terminal.on_interrupt = interrupt
         try:
@@ -467,10 +471,10 @@ class PlainReview:
             self._terminal.on_interrupt = lambda: None
 
 
-def _question(walk: HunkByHunkReview) -> tuple[str, Sequence[str]]:
+def _next_question(walk: HunkByHunkReview) -> tuple[str, Sequence[str]]:
     """Return the next question and the keys that answer it; empty if no question is left."""
     if walk.next_unanswered_hunk is not None:
-        return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
+        return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _HUNK_KEYS
     if not can_be_approved(walk.proposal):
         return "It cannot be approved. n denies it, r asks for a new version.", ("n", "r", "q", "u", "j", "x", "?")
     if not walk.hunks:

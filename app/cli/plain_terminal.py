@@ -14,7 +14,7 @@ from app.text.safe_text import escape_unsafe
 
 GRACE_SECONDS = 0.5
 """Seconds after a question in which a finished line does not count as an answer."""
-_END = "."
+_END_OF_TEXT = "."
 """A line with only this character ends a text of several lines."""
 
 
@@ -41,12 +41,12 @@ class PlainTerminal:
         """Whether the output goes to a terminal; printed lines then count as seen."""
         self.on_interrupt: Callable[[], object] = lambda: None
         """Called when the user presses Ctrl-C while no line is read."""
-        self._reading: asyncio.Future[bytes] | None = None
+        self._pending_read: asyncio.Future[bytes] | None = None
 
     def interrupt(self) -> None:
         """Handle Ctrl-C."""
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_exception(LineInterrupted())
+        if self._pending_read is not None and not self._pending_read.done():
+            self._pending_read.set_exception(LineInterrupted())
         else:
             self.on_interrupt()
 
@@ -62,7 +62,7 @@ class PlainTerminal:
     async def read_line(self, prompt: str) -> str | None:
         """Read a line that decides nothing, even if it was typed ahead; None at the end of the input."""
         self.print_part(prompt)
-        return await self._line()
+        return await self._read_input_line()
 
     async def ask_for_decision(self, question: str) -> str:
         """Return the answer to a decision.
@@ -79,7 +79,7 @@ class PlainTerminal:
                 self.print_lines(f"\nNot taken, since it was typed before this question: {ahead}")
                 continue
             asked = time.monotonic()
-            answer = await self._line()
+            answer = await self._read_input_line()
             if answer is None:
                 raise EOFError
             if time.monotonic() - asked >= GRACE_SECONDS:
@@ -94,15 +94,15 @@ class PlainTerminal:
         """Read a text of several lines; empty if the user enters none."""
         self.print_lines(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
         lines: list[str] = []
-        while (line := await self.read_line("> ")) is not None and line.rstrip() != _END:
+        while (line := await self.read_line("> ")) is not None and line.rstrip() != _END_OF_TEXT:
             lines.append(line)
         return "\n".join(lines).strip("\n")
 
-    async def _line(self) -> str | None:
+    async def _read_input_line(self) -> str | None:
         loop, data = asyncio.get_running_loop(), b""
         while not data.endswith(b"\n"):
-            waiting = self._reading = loop.create_future()
-            loop.add_reader(self._input, self._take)
+            waiting = self._pending_read = loop.create_future()
+            loop.add_reader(self._input, self._read_available_bytes)
             try:
                 piece = await waiting
             except LineInterrupted:
@@ -110,7 +110,7 @@ class PlainTerminal:
                 raise
             finally:
                 loop.remove_reader(self._input)
-                self._reading = None
+                self._pending_read = None
             if not piece:
                 if not data:
                     self.print_lines()
@@ -119,13 +119,13 @@ class PlainTerminal:
             data += piece
         return data.decode("utf-8", "replace").rstrip("\r\n")
 
-    def _take(self) -> None:
+    def _read_available_bytes(self) -> None:
         piece = b""
         # A terminal that was closed counts as the end of the input.
         with suppress(OSError):
             piece = os.read(self._input, 65536)
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(piece)
+        if self._pending_read is not None and not self._pending_read.done():
+            self._pending_read.set_result(piece)
 
     def _discard_typed_ahead(self) -> str:
         """Discard waiting input; return its complete lines joined into one."""

@@ -5,7 +5,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ChangedSinceShown
 from app.runtime.open_workspace import OpenWorkspace
 
-_SETTING = "look_needed"
+_UNSEEN_SETTING_KEY = "look_needed"
 _MAX_DIGITS = 12
 """Digits of a hunk number that are read; real numbers are shorter."""
 
@@ -50,18 +50,18 @@ def refresh_proposals(runtime: OpenWorkspace) -> None:
 
 def record_proposal_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Record that the current text of a proposal was not shown yet."""
-    runtime.sessions.set_setting(f"{_SETTING}:{proposal.id}", str(proposal.revision))
+    runtime.sessions.set_setting(f"{_UNSEEN_SETTING_KEY}:{proposal.id}", str(proposal.revision))
 
 
 def record_proposal_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
     """Record that a proposal was shown, or need not be shown any more."""
-    if runtime.sessions.setting(f"{_SETTING}:{proposal_id}") is not None:
-        runtime.sessions.set_setting(f"{_SETTING}:{proposal_id}", None)
+    if runtime.sessions.setting(f"{_UNSEEN_SETTING_KEY}:{proposal_id}") is not None:
+        runtime.sessions.set_setting(f"{_UNSEEN_SETTING_KEY}:{proposal_id}", None)
 
 
 def require_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Raise ChangedSinceShown if the proposal has changed since it was shown."""
-    if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
+    if runtime.sessions.setting(f"{_UNSEEN_SETTING_KEY}:{proposal.id}") is not None:
         raise ChangedSinceShown(
             f"{proposal.id} has changed since it was shown: `signoff show {proposal.id}` shows what it is now, "
             "and --force decides on it unseen."

@@ -18,7 +18,7 @@ def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> in
         from app.cli.proposal_watch import watch_proposals
 
         return watch_proposals(runtime)
-    found = _found(runtime, arguments)
+    found = _find_proposals(runtime, arguments)
     if arguments.json:
         _print_documents(found)
     elif not found:
@@ -48,7 +48,7 @@ def format_proposal(proposal: "Proposal") -> str:
     return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
 
 
-def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
+def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.has_nothing_pending and not arguments.all:
         return []
     from app.cli.proposal_choice import refresh_proposals

@@ -19,17 +19,17 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
-_SESSIONS = 10
+_MAX_WATCHED_SESSIONS = 10
 """Number of the latest sessions whose questions are reported."""
 
 
 def watch_proposals(runtime: OpenWorkspace) -> int:
     """Print the pending proposals, then each change, until a signal or the reader's end; return the exit code."""
     recover_interrupted_work_and_notify(runtime, print_error)
-    return asyncio.run(_watch(runtime))
+    return asyncio.run(_watch_until_signal(runtime))
 
 
-async def _watch(runtime: OpenWorkspace) -> int:
+async def _watch_until_signal(runtime: OpenWorkspace) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -43,7 +43,7 @@ async def _watch(runtime: OpenWorkspace) -> int:
     if stat.S_ISFIFO(mode := os.fstat(output).st_mode) or stat.S_ISSOCK(mode):
         # Readable means that the reader has closed its end: no data is ever sent here.
         loop.add_reader(output, end, 128 + signal.SIGPIPE)
-    following = asyncio.ensure_future(_follow(runtime))
+    following = asyncio.ensure_future(_print_changes(runtime))
     try:
         await asyncio.wait((following, ended), return_when=asyncio.FIRST_COMPLETED)
         if following.done():
@@ -56,26 +56,26 @@ async def _watch(runtime: OpenWorkspace) -> int:
             await following
 
 
-async def _follow(runtime: OpenWorkspace) -> None:
-    changes = _Changes(runtime)
+async def _print_changes(runtime: OpenWorkspace) -> None:
+    changes = _ChangeFinder(runtime)
     async with aclosing(runtime.signal.listen()) as heard:
         async for _ in heard:
             for line in await asyncio.to_thread(lambda: list(changes.look())):
                 print_json_line(line)
 
 
-class _Changes:
+class _ChangeFinder:
     """Finds the changes since the previous call."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._runtime = runtime
-        self._kept = CheckResultStore(runtime.sessions, runtime.signal)
-        self._first = True
+        self._check_store = CheckResultStore(runtime.sessions, runtime.signal)
+        self._is_first_call = True
         self._proposals: dict[str, Proposal] = {}
         self._checks: dict[str, list[RecordedCheckResult]] = {}
         self._questions: dict[str, Question] = {}
         """By session id."""
-        self._looked: dict[str, SessionRecord] = {}
+        self._seen_sessions: dict[str, SessionRecord] = {}
 
     def look(self) -> Iterator[ProposalWatchJson]:
         """Yield a line for each change. Raises StorageError."""
@@ -87,20 +87,20 @@ class _Changes:
             if self._proposals[key].state.is_pending and (one := self._runtime.proposals.proposal(key)) is not None:
                 found[key] = one
         pending = [one.id for one in found.values() if one.state.is_pending]
-        yield from self._of_proposals(found, len(pending))
-        checks = self._kept.load(pending)
+        yield from self._proposal_changes(found, len(pending))
+        checks = self._check_store.load(pending)
         for key, facts in checks.items():
             if facts != self._checks.get(key):
                 lines = [FinishedCheckJson.model_validate(one) for one in facts]
                 yield ProposalWatchJson(change="checks", waiting=len(pending), id=key, checks=lines)
-        yield from self._of_questions(self._runtime.sessions.all()[:_SESSIONS], len(pending))
-        self._proposals, self._checks, self._first = found, checks, False
+        yield from self._question_changes(self._runtime.sessions.all()[:_MAX_WATCHED_SESSIONS], len(pending))
+        self._proposals, self._checks, self._is_first_call = found, checks, False
 
-    def _of_proposals(self, found: dict[str, Proposal], waiting: int) -> Iterator[ProposalWatchJson]:
+    def _proposal_changes(self, found: dict[str, Proposal], waiting: int) -> Iterator[ProposalWatchJson]:
         for key, now in found.items():
             before = self._proposals.get(key)
             line = ProposalWatchJson(change="changed", waiting=waiting, proposal=ProposalJson.model_validate(now))
-            if self._first:
+            if self._is_first_call:
                 if now.state.is_pending:
                     yield line.model_copy(update={"change": "waiting"})
             elif before is None:
@@ -110,11 +110,11 @@ class _Changes:
             elif (now.revision, now.state, now.summary) != (before.revision, before.state, before.summary):
                 yield line
 
-    def _of_questions(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[ProposalWatchJson]:
+    def _question_changes(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[ProposalWatchJson]:
         for record in sessions:
-            if self._looked.get(record.id) == record:
+            if self._seen_sessions.get(record.id) == record:
                 continue
-            self._looked[record.id] = record
+            self._seen_sessions[record.id] = record
             before = self._questions.get(record.id)
             now = find_open_question(self._runtime.sessions.last_turns(record.id))
             if now is not None and now != before:

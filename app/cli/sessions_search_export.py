@@ -38,12 +38,12 @@ from app.text.quantities import format_count, format_time
 if TYPE_CHECKING:
     from app.runtime.review_report import ReviewReport
 
-_FROM_ELSEWHERE = (
+_FOREIGN_SESSION_NOTE = (
     "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
     "tools that you are given now. Files may have changed since: read them before you rely on them."
 )
-_DAY = 86_400.0
-_LONGEST = 200
+_DAY_SECONDS = 86_400.0
+_MAX_HIT_CHARACTERS = 200
 """Characters of a search hit that are printed."""
 
 
@@ -56,7 +56,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     repaired = ", ".join(f"{what} ({count:,})" for what, count in found.repairs.items())
     told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
     session = runtime.sessions.create()
-    note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
+    note = Intervention(kind=InterventionKind.FACT, text=_FOREIGN_SESSION_NOTE.format(program=found.program))
     runtime.sessions.append_events(session.id, [*found.events, note, UserNotice(text=told)])
     session = runtime.sessions.get(session.id)
     counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
@@ -86,7 +86,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 def print_or_prune_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
-        removed = _prune(runtime, arguments.prune)
+        removed = _prune_sessions(runtime, arguments.prune)
         if not arguments.json:
             print_line(removed)
     records = runtime.sessions.all()
@@ -110,7 +110,7 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         print_json([SearchHitJson.model_validate(one) for one in found])
     for one in () if arguments.json else found:
         text = " ".join(one.text.split())
-        print_line(f"{one.session}  {format_time(one.time)}  {one.kind:8}  {text[:_LONGEST]}")
+        print_line(f"{one.session}  {format_time(one.time)}  {one.kind:8}  {text[:_MAX_HIT_CHARACTERS]}")
     if not found and not arguments.json:
         print_line("Nowhere.")
     return ExitCode.DONE
@@ -128,19 +128,19 @@ def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             raise CommandError("There are no sessions here yet.", ExitCode.USAGE)
         record = latest
     else:
-        record = _named(runtime, arguments.session)
+        record = _require_session(runtime, arguments.session)
     events = runtime.sessions.events(record.id)
     if arguments.images:
         _write_images(runtime, events, Path(arguments.images))
     if arguments.format == "json":
         print_json(events)
         return ExitCode.DONE
-    diffs = _diffs(runtime, events)
+    diffs = _diffs_of_session(runtime, events)
     print_text(export_markdown(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return ExitCode.DONE
 
 
-def _named(runtime: OpenWorkspace, name: str) -> SessionRecord:
+def _require_session(runtime: OpenWorkspace, name: str) -> SessionRecord:
     try:
         return runtime.sessions.get(name)
     except NoSuchSession as error:
@@ -207,7 +207,7 @@ def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: arg
     return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 
 
-def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
+def _diffs_of_session(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
     """Return the diff of each proposal that the session staged, if it still exists."""
     found: dict[str, str] = {}
     for event in events:
@@ -217,13 +217,13 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
     return found
 
 
-def _prune(runtime: OpenWorkspace, days: int) -> str:
+def _prune_sessions(runtime: OpenWorkspace, days: int) -> str:
     """Remove sessions older than `days`; return a sentence about the removed data."""
     from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
-    before = time.time() - days * _DAY
+    before = time.time() - days * _DAY_SECONDS
     done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
     kept = versions_kept_for_workspace(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()

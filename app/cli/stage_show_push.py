@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.runtime.git_proposals import PushedProposal
 
 
-_NAMED = 10
+_MAX_NAMED_FILES = 10
 """Maximum number of left-out files that are named."""
 
 
@@ -56,11 +56,11 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         if len(arguments.file) > 1:
             raise CommandError("Give one diff; `cat` joins several.", ExitCode.USAGE)
         proposal = _stage_diff(runtime, *arguments.file, everything=arguments.all)
-    for reason in left_out[:_NAMED]:
+    for reason in left_out[:_MAX_NAMED_FILES]:
         print_error(f"Left out {reason}.")
-    if len(left_out) > _NAMED:
-        print_error(f"Left out {len(left_out) - _NAMED} more.")
-    _print(proposal, as_json=arguments.json)
+    if len(left_out) > _MAX_NAMED_FILES:
+        print_error(f"Left out {len(left_out) - _MAX_NAMED_FILES} more.")
+    _print_staged_proposal(proposal, as_json=arguments.json)
     if arguments.source is not None and not arguments.json:
         from app.runtime.git_proposals import describe_commit_approvals
 
@@ -91,11 +91,7 @@ def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     if arguments.json:
         print_json(
             PushDocument(
-                id=pushed.id,
-                remote=pushed.remote,
-                ref=pushed.reference,
-                commit=pushed.commit,
-                signed=pushed.signed,
+                id=pushed.id, remote=pushed.remote, ref=pushed.reference, commit=pushed.commit, signed=pushed.signed
             )
         )
         return ExitCode.DONE
@@ -114,7 +110,7 @@ def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) ->
     return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), include_approved=everything)
 
 
-def _print(proposal: Proposal, *, as_json: bool) -> None:
+def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
     if as_json:
         print_json(ProposalJson.model_validate(proposal))
         return

@@ -34,7 +34,7 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
         CommandError: The range is empty, or git, a note or the policy cannot be read.
     """
     require_workspace_folder(arguments.workspace)
-    root, when = Path(arguments.workspace).resolve(), _time(arguments.at)
+    root, when = Path(arguments.workspace).resolve(), _parse_verification_time(arguments.at)
     try:
         verified = verify_range(root, arguments.range, when, policy_file=arguments.policy, more_notes=arguments.notes)
     except GitFailed as error:
@@ -43,7 +43,7 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE if verified.covered else ExitCode.REFUSED
 
 
-def _time(day: str | None) -> float:
+def _parse_verification_time(day: str | None) -> float:
     """Return the end of a day in UTC as Unix time; without a day, the current time. Raises CommandError."""
     if day is None:
         return time.time()
@@ -53,7 +53,7 @@ def _time(day: str | None) -> float:
         raise CommandError(f"{day!r} is no day; write it as 2026-01-31.", ExitCode.USAGE) from error
 
 
-_SHOWN = 7
+_ID_DIGITS = 7
 """Digits of an id."""
 
 
@@ -61,12 +61,14 @@ def print_verification(verified: VerifiedRange) -> None:
     """Print a line for each commit and each file of it."""
     for commit in verified.commits:
         mark = "✓" if commit.covered else "✗"
-        print_line(f"{mark} {commit.commit[:_SHOWN]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}")
+        print_line(
+            f"{mark} {commit.commit[:_ID_DIGITS]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}"
+        )
         for file in commit.files:
             path = escape_unsafe(file.path, keep="")
-            print_line(f"  {'✗' if file.problem else '✓'} {path}: {_describe(file)}")
+            print_line(f"  {'✗' if file.problem else '✓'} {path}: {_describe_file(file)}")
     for name, reason in sorted(verified.refused.items()):
-        print_error(f"Statement {name[:_SHOWN]} does not count: {reason}.")
+        print_error(f"Statement {name[:_ID_DIGITS]} does not count: {reason}.")
     print_line(verified.summary)
 
 
@@ -89,9 +91,11 @@ def print_annotations(verified: VerifiedRange) -> None:
 
     https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
     """
-    for path, line, message in _findings(verified):
-        place = _escape(path).replace(":", "%3A").replace(",", "%2C")
-        print_line(f"::error file={place}{f',line={line}' if line else ''},title=Not reviewed::{_escape(message)}")
+    for path, line, message in _uncovered_places(verified):
+        place = _escape_annotation(path).replace(":", "%3A").replace(",", "%2C")
+        print_line(
+            f"::error file={place}{f',line={line}' if line else ''},title=Not reviewed::{_escape_annotation(message)}"
+        )
     print_line(verified.summary)
 
 
@@ -112,10 +116,10 @@ def print_sarif(verified: VerifiedRange) -> None:
                 }
             ],
         }
-        for path, line, message in _findings(verified)
+        for path, line, message in _uncovered_places(verified)
     ]
     rule = {"id": "not-reviewed", "shortDescription": {"text": "A change that no review covers"}}
-    _print_data(
+    _print_indented_json(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
@@ -127,7 +131,7 @@ def print_sarif(verified: VerifiedRange) -> None:
 def print_badge(verified: VerifiedRange) -> None:
     """Print the JSON of a badge, for https://shields.io/badges/endpoint-badge."""
     covered = sum(commit.covered for commit in verified.commits)
-    _print_data(
+    _print_indented_json(
         {
             "schemaVersion": 1,
             "label": "reviewed",
@@ -137,23 +141,23 @@ def print_badge(verified: VerifiedRange) -> None:
     )
 
 
-def _print_data(data: dict[str, Any]) -> None:
+def _print_indented_json(data: dict[str, Any]) -> None:
     print_line(json.dumps(data, indent=2))
 
 
-def _findings(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
+def _uncovered_places(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
     """Yield each uncovered place: the path, the line from 1 or 0 for the whole file, a sentence."""
     for commit in verified.commits:
         for file in commit.files:
             for line in file.lines or [0] if file.problem else ():
-                yield file.path, line, f"{commit.commit[:_SHOWN]}: {file.problem} not reviewed."
+                yield file.path, line, f"{commit.commit[:_ID_DIGITS]}: {file.problem} not reviewed."
 
 
-def _escape(text: str) -> str:
+def _escape_annotation(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _describe(file: FileVerification) -> str:
+def _describe_file(file: FileVerification) -> str:
     if file.problem:
         lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
         reviewed = "".join(

@@ -56,16 +56,16 @@ def join_in_sentence(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-_SYSTEM = ("system", "developer")
+_SYSTEM_ROLES = ("system", "developer")
 EDIT_TOOLS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
 
-_STAGED = re.compile(r'"status":\s*"staged"|^\W*staged\b', re.IGNORECASE)
-_PROPOSAL = re.compile(r"\bP\d+\b")
-_VOID = re.compile(
+_STAGED_RESULT = re.compile(r'"status":\s*"staged"|^\W*staged\b', re.IGNORECASE)
+_PROPOSAL_ID = re.compile(r"\bP\d+\b")
+_VOID_RESULT = re.compile(
     r"^\W*(?:Aborted|Not run|Refused|No result|The program ended|The user (?:has not|did not) answer)\b",
     re.IGNORECASE,
 )
-_NOTES = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDING["notes"].items()}
+_NOTE_PATTERNS = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDING["notes"].items()}
 _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 """Text that clients put between a tool result and the user's message for some servers: "(stopped here)"."""
 
@@ -83,7 +83,7 @@ class DemoCall:
     @property
     def is_staged(self) -> bool:
         """Return whether this was an edit that the client has staged."""
-        return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
+        return self.name in EDIT_TOOLS and bool(_STAGED_RESULT.search(self.result))
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class DemoTurn:
 
     def has_note(self, fact: str) -> bool:
         """Return whether a note of the program states this fact: a key of `notes` in words.toml."""
-        return any(_NOTES[fact].search(note) for note in self.notes)
+        return any(_NOTE_PATTERNS[fact].search(note) for note in self.notes)
 
     @property
     def answers(self) -> list[str]:
@@ -136,30 +136,30 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
         LookupError, TypeError, ValueError: The messages are not in the form of the Chat Completions API.
     """
     turns, notes, calls = [DemoTurn()], list[str](), dict[str, DemoCall]()
-    for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages):
+    for message in dropwhile(lambda one: one["role"] in _SYSTEM_ROLES, messages):
         text = content_text(message.get("content"))
         match message["role"]:
             case "system" | "developer":
                 notes.append(text)
-            case "user" if turns[-1].calls and notes and _NOTES["call_denied"].search(notes[-1]):
+            case "user" if turns[-1].calls and notes and _NOTE_PATTERNS["call_denied"].search(notes[-1]):
                 # A comment on a denied call; the turn continues.
                 turns[-1].calls[-1].result += f"\n\n{text}"
                 notes.clear()
             case "user":
-                turn = _with_notes(turns, notes, by_user=True)
+                turn = _turn_after_notes(turns, notes, by_user=True)
                 turn.text = "\n\n".join(filter(None, (turn.text, text)))
                 turn.images += _count_images(message.get("content"))
             case "assistant" if (made := message.get("tool_calls")) or not _PLACEHOLDER.fullmatch(text):
-                step = DemoPastResponse(text, [_call(call) for call in made or ()])
+                step = DemoPastResponse(text, [_parse_call(call) for call in made or ()])
                 calls.update((call.id, call) for call in step.calls)
-                _with_notes(turns, notes).steps.append(step)
+                _turn_after_notes(turns, notes).steps.append(step)
             case "tool":
-                calls[message["tool_call_id"]].result = "" if _VOID.search(text) else text
-    _with_notes(turns, notes)
+                calls[message["tool_call_id"]].result = "" if _VOID_RESULT.search(text) else text
+    _turn_after_notes(turns, notes)
     return tuple(turns)
 
 
-def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
+def _turn_after_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
     """Return the turn that continues after `notes`: the last one, or a new one that the notes or the user start."""
     turn = turns[-1]
     if turn.steps and (by_user or any(map(is_decision_note, notes)) or (notes and not turn.steps[-1].calls)):
@@ -183,26 +183,26 @@ def _count_images(content: Any) -> int:
 
 def is_decision_note(note: str) -> bool:
     """Return whether a note of the program reports a decision of the user."""
-    return bool(_NOTES["denied"].search(note) or _NOTES["approved"].search(note))
+    return bool(_NOTE_PATTERNS["denied"].search(note) or _NOTE_PATTERNS["approved"].search(note))
 
 
 def find_proposal_ids(texts: Sequence[str]) -> list[str]:
     """Return the ids of the proposals that the texts name, each once."""
-    return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
+    return list(dict.fromkeys(found for text in texts for found in _PROPOSAL_ID.findall(text)))
 
 
-def _call(call: dict[str, Any]) -> DemoCall:
+def _parse_call(call: dict[str, Any]) -> DemoCall:
     arguments = json.loads(call["function"]["arguments"])
     if not isinstance(arguments, dict):
         raise ValueError("The arguments of a tool call must be a JSON object, as text.")
     return DemoCall(call["id"], call["function"]["name"], arguments)
 
 
-_NUMBERED = re.compile(r"^(\d+)\t(.*)$")
-_MORE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
+_NUMBERED_LINE = re.compile(r"^(\d+)\t(.*)$")
+_MORE_LINES_NOTE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
 _VERSION = re.compile(r"^\S.*\(version (\w+)")
-_MARK = re.compile(r" {2,}\[.*\]$")
+_PATH_SUFFIX = re.compile(r" {2,}\[.*\]$")
 """Suffix of a path in the output of `list_files`: `[staged, not on disk yet]`."""
 
 
@@ -217,34 +217,34 @@ class DemoToolResults:
         self.versions: dict[str, str] = {}
         self.asked: set[str] = set()
         """Paths that the model has tried to read, even if that failed."""
-        self._begun: dict[str, tuple[str, int]] = {}
+        self._started_reads: dict[str, tuple[str, int]] = {}
         """For long files that are read in pages: content so far and the next line, by path."""
         for call in calls:
             match call.name:
                 case "list_files" if call.result:
                     self.paths = parse_listed_paths(call.result)
                 case "read_file" if call.result:
-                    self._take_page(call)
+                    self._add_page(call)
 
-    def _take_page(self, call: DemoCall) -> None:
+    def _add_page(self, call: DemoCall) -> None:
         path, first = str(call.arguments.get("path", "")), call.arguments.get("start_line")
         start = first if isinstance(first, int) else 1
         self.asked.add(path)
-        before, expected = self._begun.get(path, ("", 1)) if start > 1 else ("", start)
+        before, expected = self._started_reads.get(path, ("", 1)) if start > 1 else ("", start)
         page = extract_file_text(call.result, start)
         if page is None or start != expected:
             return
-        self._begun.pop(path, None)
+        self._started_reads.pop(path, None)
         if version := _VERSION.search(call.result):
             self.versions[path] = version[1]
-        if more := _MORE.search(call.result):
-            self._begun[path] = before + page, int(more[1])
+        if more := _MORE_LINES_NOTE.search(call.result):
+            self._started_reads[path] = before + page, int(more[1])
         else:
             self.texts[path] = before + page
 
     def calls_to_read(self, paths: Iterable[str]) -> list[PlannedCall]:
         """Return the calls that are still needed to read all of `paths`."""
-        pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
+        pages = [(path, self._started_reads.get(path)) for path in dict.fromkeys(paths)]
         return [
             PlannedCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
             for path, begun in pages
@@ -260,18 +260,18 @@ def extract_file_text(result: str, start: int = 1) -> str | None:
     """Return the file content in a result of `read_file`, from line `start` on; None if it contains none."""
     lines: list[str] = []
     for line in result.split("\n"):
-        if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
+        if (numbered := _NUMBERED_LINE.match(line)) and int(numbered[1]) == start + len(lines):
             lines.append(numbered[2])
     return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
 
 
 def parse_listed_paths(result: str) -> list[str]:
     """Return the paths in a result of `list_files`, without folders and remarks."""
-    names = (_MARK.sub("", line).strip() for line in result.splitlines())
+    names = (_PATH_SUFFIX.sub("", line).strip() for line in result.splitlines())
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
 
 
-_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDING["intents"].items()}
+_INTENT_PATTERNS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDING["intents"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,9 @@ class DemoIntent:
 def read_intent(text: str) -> DemoIntent:
     """Return the skill that a message asks for."""
     paths = tuple(dict.fromkeys(PATH_PATTERN.findall(text)))
-    return DemoIntent(next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "other"), paths)
+    return DemoIntent(
+        next((kind for kind, pattern in _INTENT_PATTERNS.items() if pattern.search(text)), "other"), paths
+    )
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,7 @@ def _edit_keys(calls: Sequence[DemoCall | PlannedCall]) -> set[str]:
 def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
     """Return the task to continue."""
     start = len(turns) - 1
-    while start > 0 and _continues(turns[start]):
+    while start > 0 and _continues_task(turns[start]):
         start -= 1
     thread = tuple(turns[start:])
     text, intent = thread[0].text, read_intent(thread[0].text)
@@ -357,7 +359,7 @@ def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
     return DemoTask(intent, text, tuple(feedback), thread)
 
 
-def _continues(turn: DemoTurn) -> bool:
+def _continues_task(turn: DemoTurn) -> bool:
     """Return whether `turn` continues an earlier request: feedback on a denial, a decision alone, or "continue"."""
     kind, denied = read_intent(turn.text).kind, turn.has_note("denied")
     return not turn.text or kind == "continue" or (denied and (kind == "other" or turn.has_note("own_words")))

@@ -33,40 +33,46 @@ from app.demo.demo_conversation import (
 from app.demo.editing_skills import DemoAgents, make_question_instead_of_fix
 from app.text.quantities import format_count
 
-_WORDS: dict[str, str] = WORDING["aside"]
+_ASIDE_WORDING: dict[str, str] = WORDING["aside"]
 _FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"
-_ABOUT = re.compile(r"about proposal (?P<id>P\d+) \([^)]*\): (?P<summary>.*?)\. It is ", re.DOTALL)
-_HUNK = re.compile(rf"about hunk \d+ of \d+, in (?P<path>.+) from line \d+ on:{_FENCED}", re.DOTALL)
-_AROUND = re.compile(rf"with its line numbers:{_FENCED}", re.DOTALL)
-_NUMBERED = re.compile(r"^ *\d+  ?", re.MULTILINE)
-_DEFINED = re.compile(r"^[-+ ]?\s*(?:(?:async )?def|class)\s+(\w+)|^[-+]?([A-Z][A-Z0-9_]{2,})\b\s*=", re.MULTILINE)
+_ABOUT_PROPOSAL = re.compile(r"about proposal (?P<id>P\d+) \([^)]*\): (?P<summary>.*?)\. It is ", re.DOTALL)
+_ABOUT_HUNK = re.compile(rf"about hunk \d+ of \d+, in (?P<path>.+) from line \d+ on:{_FENCED}", re.DOTALL)
+_SURROUNDING_LINES = re.compile(rf"with its line numbers:{_FENCED}", re.DOTALL)
+_LINE_NUMBER = re.compile(r"^ *\d+  ?", re.MULTILINE)
+_DEFINED_NAME = re.compile(
+    r"^[-+ ]?\s*(?:(?:async )?def|class)\s+(\w+)|^[-+]?([A-Z][A-Z0-9_]{2,})\b\s*=", re.MULTILINE
+)
 _MAX_USES = 6
 
 
 def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
     """Return the answer to a side question; None if the last message is not one."""
     notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
-    note = next((note for note in reversed(notes) if _WORDS["begins"] in note), "")
+    note = next((note for note in reversed(notes) if _ASIDE_WORDING["begins"] in note), "")
     question = content_text(messages[-1].get("content"))
     if not note or messages[-1]["role"] != "user":
         return None
-    about, hunk = _ABOUT.search(note), _HUNK.search(note)
+    about, hunk = _ABOUT_PROPOSAL.search(note), _ABOUT_HUNK.search(note)
     if hunk is None:
-        return _WORDS["whole"]
+        return _ASIDE_WORDING["whole"]
     texts = DemoToolResults(call for turn in turns for call in turn.calls).texts
-    if re.search(_WORDS["uses_asked"], question, re.IGNORECASE):
-        return _describe_uses(hunk["path"], hunk["lines"], _around(note), texts)
-    if about is not None and re.search(_WORDS["why_asked"], question, re.IGNORECASE):
-        return _WORDS["why"].format(summary=about["summary"], id=about["id"]) + "\n\n" + _change(hunk["lines"])
-    return f"{_change(hunk['lines'])}\n\n{_WORDS['more']}"
+    if re.search(_ASIDE_WORDING["uses_asked"], question, re.IGNORECASE):
+        return _describe_uses(hunk["path"], hunk["lines"], _surrounding_lines(note), texts)
+    if about is not None and re.search(_ASIDE_WORDING["why_asked"], question, re.IGNORECASE):
+        return (
+            _ASIDE_WORDING["why"].format(summary=about["summary"], id=about["id"])
+            + "\n\n"
+            + _describe_change(hunk["lines"])
+        )
+    return f"{_describe_change(hunk['lines'])}\n\n{_ASIDE_WORDING['more']}"
 
 
-def _around(note: str) -> str:
-    found = _AROUND.search(note)
-    return _NUMBERED.sub("", found["lines"]) if found is not None else ""
+def _surrounding_lines(note: str) -> str:
+    found = _SURROUNDING_LINES.search(note)
+    return _LINE_NUMBER.sub("", found["lines"]) if found is not None else ""
 
 
-def _change(lines: str) -> str:
+def _describe_change(lines: str) -> str:
     removed = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("-"))
     added = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("+"))
     parts = [f"It takes this out:\n\n{make_code_block_of_last_lines(removed)}"] if removed else []
@@ -76,23 +82,23 @@ def _change(lines: str) -> str:
 
 def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
     """Return the uses of the names that a hunk defines, or that surround it, in the files that were read."""
-    names = _names(lines) or _names(around)
+    names = _defined_names(lines) or _defined_names(around)
     if not names:
-        return _WORDS["no_name"]
+        return _ASIDE_WORDING["no_name"]
     places = []
     for file, text in {path: around, **texts}.items():
         for line in text.splitlines():
-            if not _DEFINED.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
+            if not _DEFINED_NAME.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
                 places.append(f"- `{file}`: `{line.strip()}`")
     read = join_in_sentence([f"`{file}`" for file in dict.fromkeys([path, *texts])])
     if not places:
-        return _WORDS["unused"].format(names=format_code_list(names), read=read)
+        return _ASIDE_WORDING["unused"].format(names=format_code_list(names), read=read)
     found = "\n".join(dict.fromkeys(places[:_MAX_USES]))
-    return f"{_WORDS['used'].format(names=format_code_list(names), read=read)}\n\n{found}"
+    return f"{_ASIDE_WORDING['used'].format(names=format_code_list(names), read=read)}\n\n{found}"
 
 
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name for found in _DEFINED.findall(text) for name in found if name))
+def _defined_names(text: str) -> list[str]:
+    return list(dict.fromkeys(name for found in _DEFINED_NAME.findall(text) for name in found if name))
 
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -105,18 +111,18 @@ def explain_project(texts: Mapping[str, str], file_count: int) -> str:
     rows = [f"`{path}` | {len(text.splitlines())} | {_purpose(path, text)}" for path, text in texts.items()]
     parts = [f"**{opening}**" if opening else "There is no README, so this is from the files themselves."]
     parts.append(f"The workspace has {file_count} files; I read {len(texts)} of them.")
-    parts.append(_table("file | lines | what it is", rows))
+    parts.append(_markdown_table("file | lines | what it is", rows))
     return "\n\n".join([*parts, "Ask me to explain one of them and I go into it."])
 
 
 def explain_file(path: str, text: str) -> str:
     """Return a description of a file in Markdown."""
     parts = [f"**`{path}`**, {len(text.splitlines())} lines. {_purpose(path, text)}".strip()]
-    tree = _parsed(path, text) or ast.Module([], [])
+    tree = _parse_python(path, text) or ast.Module([], [])
     nodes = [node for node in tree.body if isinstance(node, _Definition)]
     if nodes:
         rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
-        parts.append(_table("what | line | what it says of itself", rows))
+        parts.append(_markdown_table("what | line | what it says of itself", rows))
     opening, suffix = "\n".join(text.splitlines()[:MAX_QUOTED_LINES]), PurePosixPath(path).suffix[1:]
     block = make_code_block_of_last_lines(opening, language=WORDING["languages"].get(suffix, ""))
     parts.append(f"It begins like this:\n\n{block}")
@@ -125,7 +131,7 @@ def explain_file(path: str, text: str) -> str:
     return "\n\n".join(parts)
 
 
-def _table(head: str, rows: Sequence[str]) -> str:
+def _markdown_table(head: str, rows: Sequence[str]) -> str:
     return "\n".join(f"| {row} |" for row in (head, "--- | ---: | ---", *rows))
 
 
@@ -138,14 +144,14 @@ def _signature(node: _Definition) -> str:
 def _purpose(path: str, text: str) -> str:
     """Return one line about a file, safe in a table cell."""
     if path.endswith(".py"):
-        tree = _parsed(path, text)
+        tree = _parse_python(path, text)
         return "This is no valid Python." if tree is None else _docstring(tree)
     found = re.search(r'^description\s*=\s*"(.+)"$', text, re.MULTILINE)
     prose = _first_paragraph(text) if path.endswith((".md", ".rst", ".txt")) else ""
-    return _cell(found[1] if found else prose)
+    return _table_cell(found[1] if found else prose)
 
 
-def _parsed(path: str, text: str) -> ast.Module | None:
+def _parse_python(path: str, text: str) -> ast.Module | None:
     """Return the syntax tree of a Python file; None for other files and invalid code."""
     try:
         return ast.parse(text) if path.endswith(".py") else None
@@ -155,7 +161,7 @@ def _parsed(path: str, text: str) -> ast.Module | None:
 
 def _docstring(node: _Definition | ast.Module) -> str:
     """Return the first line of the docstring, safe in a table cell."""
-    return _cell((ast.get_docstring(node) or "").strip().partition("\n")[0])
+    return _table_cell((ast.get_docstring(node) or "").strip().partition("\n")[0])
 
 
 def _first_paragraph(text: str) -> str:
@@ -163,7 +169,7 @@ def _first_paragraph(text: str) -> str:
     return next((paragraph for paragraph in paragraphs if paragraph and paragraph[0] not in "#`"), "")
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     return text.replace("|", "\\|")[:110]
 
 
@@ -197,7 +203,7 @@ def make_explanation(task: DemoTask) -> DemoReply:
             return DemoReply("Let me see what is here.", [PlannedCall("list_files", {})])
         return DemoReply("\n\n".join(explain_file(path, findings.texts[path]) for path in named))
     chosen = _matching_files(task)
-    paths = chosen or _overview(task.listed_files)
+    paths = chosen or _overview_files(task.listed_files)
     if calls := findings.calls_to_read(paths):
         return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
     texts = findings.read_file_texts(paths)
@@ -215,7 +221,7 @@ def _matching_files(task: DemoTask) -> list[str]:
     return by_name or by_word[:2]
 
 
-def _overview(paths: list[str]) -> list[str]:
+def _overview_files(paths: list[str]) -> list[str]:
     """Return the files that explain a project best."""
     first = [path for path in paths if PurePosixPath(path).name in ("README.md", "pyproject.toml", "package.json")]
     code = [path for path in paths if path.endswith((".py", ".ts", ".js", ".go", ".rs")) and "test" not in path]
@@ -248,7 +254,7 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
     if choice == "none" or not offered:
         last = request["messages"][-1]
         note = DemoTurn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])
-        return DemoReply(_summarise(turns) if note.has_note("summarise") else _text_only(turns, agents))
+        return DemoReply(_summarise(turns) if note.has_note("summarise") else _reply_without_tools(turns, agents))
     named = [name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)]
     if isinstance(choice, dict):
         named = [choice["function"]["name"]]
@@ -257,9 +263,13 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
     elif choice == "required":
         named = [*named, *offered]
     if named:
-        return DemoReply("", [PlannedCall(named[0], _made_up(offered[named[0]]))])
+        return DemoReply("", [PlannedCall(named[0], _make_up_arguments(offered[named[0]]))])
     if turn.staged_edits:
-        return _edit_on(turn) if "write_file" in offered else DemoReply(_handed_back(turns, agents))
+        return (
+            _make_bad_extra_edit(turn)
+            if "write_file" in offered
+            else DemoReply(_summarise_staged_edits(turns, agents))
+        )
     reply = _next_step(turns, agents)
     if missing := [call.name for call in reply.calls if call.name not in offered]:
         return DemoReply(f"For that I need the tool `{missing[0]}`, which I was not given.")
@@ -278,7 +288,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
         return DemoReply(WORDING["no_eyes"].format(images=format_count(turn.images, "image")))
     if turn.has_note("ask_first") and not turn.answers:
         return make_question_instead_of_fix(task)
-    if reply := _follow_up(task):
+    if reply := _follow_up_reply(task):
         return reply
     match task.intent.kind:
         case "agents":
@@ -288,14 +298,14 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
     return _SKILLS.get(task.intent.kind, make_help_reply)(task)
 
 
-def _follow_up(task: DemoTask) -> DemoReply | None:
+def _follow_up_reply(task: DemoTask) -> DemoReply | None:
     """Return the answer of a turn that follows a finished one; None if there is work to do."""
     turn, earlier = task.turn, task.thread[:-1]
     if not earlier or turn.steps or turn.has_note("denied"):
         return None
     if turn.has_note("approved"):
         names = join_in_sentence([f"**{name}**" for name in find_proposal_ids(turn.notes)]) or "The proposal"
-        files = _files(next((one for one in reversed(earlier) if one.staged_edits), turn))
+        files = _list_staged_files(next((one for one in reversed(earlier) if one.staged_edits), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged_edits:
         return DemoReply(f"I have proposed what I had in mind. {WORDING['how_to_decide']}")
@@ -305,7 +315,7 @@ def _follow_up(task: DemoTask) -> DemoReply | None:
     return DemoReply("That was all that I had to say. Ask me for *help* to see what else there is.")
 
 
-def _edit_on(turn: DemoTurn) -> DemoReply:
+def _make_bad_extra_edit(turn: DemoTurn) -> DemoReply:
     """Return one more edit, although the proposal is pending (a bad habit on purpose)."""
     paths = [str(call.arguments.get("path")) for call in turn.edits]
     lines = [f"- `{path}`" for path in dict.fromkeys(paths) if path != _NOTES_FILE]
@@ -315,10 +325,10 @@ def _edit_on(turn: DemoTurn) -> DemoReply:
     return DemoReply("While I am at it, I polish this a little more.", [PlannedCall("write_file", arguments)])
 
 
-def _text_only(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
+def _reply_without_tools(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     """Return the answer if no tool may be called."""
     if turns[-1].staged_edits:
-        return _handed_back(turns, agents)
+        return _summarise_staged_edits(turns, agents)
     reply = _next_step(turns, agents)
     if not reply.calls:
         return reply.text
@@ -326,7 +336,7 @@ def _text_only(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
 
 
-def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
+def _summarise_staged_edits(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     """Return a short summary of the staged edits that names the proposals and ends the turn."""
     turn = turns[-1]
     ids = dict.fromkeys(name for call in turn.staged_edits for name in find_proposal_ids([call.result])[:1])
@@ -335,14 +345,14 @@ def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     )
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
     names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
-    told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
+    told = f"{names} {waits} for you:{about} {change} {_list_staged_files(turn)}; nothing is written yet."
     if find_current_task(turns).intent.kind == "agents":
         return f"{told}\n\n{WORDING['with_agents']['waits']}"
     offers = agents is not None and not agents.have_proposed
     return "\n\n".join([told, WORDING["how_to_decide"], *([WORDING["offer"]] if offers else [])])
 
 
-def _files(turn: DemoTurn) -> str:
+def _list_staged_files(turn: DemoTurn) -> str:
     return format_code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged_edits)))
 
 
@@ -361,7 +371,7 @@ def _summarise(turns: Sequence[DemoTurn]) -> str:
     return "\n\n".join(parts) or "Nothing has been said yet."
 
 
-def _made_up(schema: dict[str, Any]) -> dict[str, Any]:
+def _make_up_arguments(schema: dict[str, Any]) -> dict[str, Any]:
     """Return arguments that a JSON Schema of an object accepts: its required properties, by their types."""
     values = {"string": "demo", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
     shapes = {name: schema.get("properties", {}).get(name, {}) for name in schema.get("required", ())}

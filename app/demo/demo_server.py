@@ -31,7 +31,7 @@ from app.demo.demo_model import reply_to_request
 from app.demo.editing_skills import DemoAgents
 
 _CHARACTERS_PER_TOKEN = 4
-_PIECES = re.compile(r"\s*\S{1,12}|\s+")
+_TEXT_PIECE = re.compile(r"\s*\S{1,12}|\s+")
 """Text is streamed in pieces about as long as tokens."""
 _ARGUMENT_PIECE = re.compile(r".{1,24}", re.DOTALL)
 """The part of a call's arguments in one chunk."""
@@ -47,7 +47,7 @@ class DemoCompletion:
             (f"call_{uuid4().hex[:24]}", call.name, json.dumps(call.arguments, ensure_ascii=False))
             for call in reply.calls
         ]
-        self._head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
+        self._send_head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
         # The model ignores images.
         read = [{**message, "content": content_text(message.get("content"))} for message in request["messages"]]
         asked = len(json.dumps([read, request.get("tools")])) // _CHARACTERS_PER_TOKEN
@@ -59,38 +59,38 @@ class DemoCompletion:
         """Return the response as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text or None, "refusal": None}
         if self._calls:
-            message["tool_calls"] = [_call(*call) for call in self._calls]
+            message["tool_calls"] = [_make_call(*call) for call in self._calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+        return {**self._send_head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def to_chunks(self) -> Iterator[dict[str, Any]]:
         """Yield the response as a stream of chunks, each about a token; usage is last, if it was requested."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        for piece in _PIECES.findall(self._text):
-            yield self._chunk({"content": piece})
+        yield self._make_chunk({"role": "assistant", "content": ""})
+        for piece in _TEXT_PIECE.findall(self._text):
+            yield self._make_chunk({"content": piece})
         for index, (identity, name, arguments) in enumerate(self._calls):
-            yield self._chunk({"tool_calls": [{"index": index, **_call(identity, name, "")}]})
+            yield self._make_chunk({"tool_calls": [{"index": index, **_make_call(identity, name, "")}]})
             for piece in _ARGUMENT_PIECE.findall(arguments):
-                yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-        yield self._chunk({}, self._finish_reason)
+                yield self._make_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield self._make_chunk({}, self._finish_reason)
         if self._wants_usage:
-            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
+            yield {**self._send_head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
 
-    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    def _make_chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return {**self._send_head, "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def _call(identity: str, name: str, arguments: str) -> dict[str, Any]:
+def _make_call(identity: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-_BODY_LIMIT = 64 * 1024 * 1024
-_LENGTH = re.compile(rb"^content-length: *(\d{1,9})\r?$", re.IGNORECASE | re.MULTILINE)
-_MODEL = {"id": MODEL_ID, "object": "model", "created": int(time.time()), "owned_by": "signoff"}
-_MODELS: dict[str, dict[str, Any]] = {
-    "GET /v1/models": {"object": "list", "data": [_MODEL]},
-    f"GET /v1/models/{MODEL_ID}": _MODEL,
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+_CONTENT_LENGTH = re.compile(rb"^content-length: *(\d{1,9})\r?$", re.IGNORECASE | re.MULTILINE)
+_MODEL_ENTRY = {"id": MODEL_ID, "object": "model", "created": int(time.time()), "owned_by": "signoff"}
+_MODEL_LISTS: dict[str, dict[str, Any]] = {
+    "GET /v1/models": {"object": "list", "data": [_MODEL_ENTRY]},
+    f"GET /v1/models/{MODEL_ID}": _MODEL_ENTRY,
 }
 
 
@@ -143,38 +143,38 @@ class _Connection:
     async def serve(self) -> None:
         """Answer one request."""
         head = await self.reader.readuntil(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        body = await self.reader.readexactly(min(int(length[1]) if length else 0, _BODY_LIMIT))
+        length = _CONTENT_LENGTH.search(head)
+        body = await self.reader.readexactly(min(int(length[1]) if length else 0, _MAX_BODY_BYTES))
         asked = " ".join(head.decode("latin-1").split(" ", 2)[:2])
-        if asked in _MODELS:
-            self._send(HTTPStatus.OK, _MODELS[asked])
+        if asked in _MODEL_LISTS:
+            self._send_json(HTTPStatus.OK, _MODEL_LISTS[asked])
         elif asked == "POST /v1/chat/completions":
-            await self._complete(body)
+            await self._answer_completion(body)
         else:
-            self._refuse(HTTPStatus.NOT_FOUND, f"Unknown request: {asked}.", "unknown_url")
+            self._send_error(HTTPStatus.NOT_FOUND, f"Unknown request: {asked}.", "unknown_url")
         await self.writer.drain()
 
-    async def _complete(self, body: bytes) -> None:
+    async def _answer_completion(self, body: bytes) -> None:
         try:
             request = json.loads(body)
             if (model := request.get("model")) != MODEL_ID:
                 message = f"The model `{model}` does not exist; this server has `{MODEL_ID}`."
-                self._refuse(HTTPStatus.NOT_FOUND, message, "model_not_found")
+                self._send_error(HTTPStatus.NOT_FOUND, message, "model_not_found")
                 return
             completion = DemoCompletion(request, await asyncio.to_thread(reply_to_request, request, self.agents))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}"
             message = f"The request is not in the form of the Chat Completions API ({reason})."
-            self._refuse(HTTPStatus.BAD_REQUEST, message)
+            self._send_error(HTTPStatus.BAD_REQUEST, message)
             return
         if request.get("stream"):
             await self._stream(completion)
         else:
-            self._send(HTTPStatus.OK, completion.to_json())
+            self._send_json(HTTPStatus.OK, completion.to_json())
 
     async def _stream(self, completion: DemoCompletion) -> None:
         """Send the chunks at the speed of tokens, until the client disconnects."""
-        self._head(HTTPStatus.OK, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache")
+        self._send_head(HTTPStatus.OK, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache")
         # The client sends no more data here, so a completed read means that it has disconnected.
         gone = asyncio.ensure_future(self.reader.read(1))
         due = time.monotonic()
@@ -187,24 +187,24 @@ class _Connection:
         gone.cancel()
         self.writer.write(b"data: [DONE]\n\n")
 
-    def _refuse(self, status: HTTPStatus, message: str, code: str | None = None) -> None:
+    def _send_error(self, status: HTTPStatus, message: str, code: str | None = None) -> None:
         error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-        self._send(status, {"error": error})
+        self._send_json(status, {"error": error})
 
-    def _send(self, status: HTTPStatus, data: dict[str, Any]) -> None:
+    def _send_json(self, status: HTTPStatus, data: dict[str, Any]) -> None:
         body = json.dumps(data, ensure_ascii=False).encode()
-        self._head(status, "Content-Type: application/json", f"Content-Length: {len(body)}")
+        self._send_head(status, "Content-Type: application/json", f"Content-Length: {len(body)}")
         self.writer.write(body)
 
-    def _head(self, status: HTTPStatus, *headers: str) -> None:
+    def _send_head(self, status: HTTPStatus, *headers: str) -> None:
         lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Connection: close", *headers, "", ""]
         self.writer.write("\r\n".join(lines).encode())
 
 
 SAMPLE_CHECK = CheckTable(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files=("*.py",))
 """The check that runs on proposals for the sample: its tests, some of which fail until the bug is fixed."""
-_TEMPLATES = Path(__file__).parent / "sample_files"
-_SUFFIX = ".txt"
+_TEMPLATE_FOLDER = Path(__file__).parent / "sample_files"
+_TEMPLATE_SUFFIX = ".txt"
 
 
 def create_sample_workspace(parent: Path | None = None) -> Path:
@@ -221,8 +221,8 @@ def create_sample_workspace(parent: Path | None = None) -> Path:
     """
     folder = (parent or Path(tempfile.mkdtemp(prefix="signoff-demo-"))) / "tideline"
     folder.mkdir()
-    for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
-        target = folder / template.relative_to(_TEMPLATES).as_posix().removesuffix(_SUFFIX)
+    for template in sorted(_TEMPLATE_FOLDER.rglob(f"*{_TEMPLATE_SUFFIX}")):
+        target = folder / template.relative_to(_TEMPLATE_FOLDER).as_posix().removesuffix(_TEMPLATE_SUFFIX)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(template.read_bytes())
     _record_history(folder)

@@ -47,25 +47,27 @@ class DemoAgents:
         staged = {}
         for agent in WORDING["agents"]:
             call = {"tool_name": agent["tool"], "tool_input": agent["arguments"]}
-            answer = self._finish(self._begin(agent, "PreToolUse", "1", call))
+            answer = self._read_hook_answer(self._start_hook(agent, "PreToolUse", "1", call))
             staged[agent["title"]] = "".join(_STAGED.findall(answer)[:1])
         # In parallel, because each process has to import signoff.
-        ends = [self._begin(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDING["agents"]]
+        ends = [
+            self._start_hook(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDING["agents"]
+        ]
         for end in ends:
-            self._finish(end)
+            self._read_hook_answer(end)
         return staged
 
     def read_decisions(self) -> dict[str, str]:
         """Return the decisions that each agent gets with its next prompt, by its title; only agents with any."""
-        prompts = [(one["title"], self._begin(one, "UserPromptSubmit", "2", {})) for one in WORDING["agents"]]
-        answers = {title: self._finish(prompt) for title, prompt in prompts}
+        prompts = [(one["title"], self._start_hook(one, "UserPromptSubmit", "2", {})) for one in WORDING["agents"]]
+        answers = {title: self._read_hook_answer(prompt) for title, prompt in prompts}
         return {
             title: json.loads(answer)["hookSpecificOutput"]["additionalContext"]
             for title, answer in answers.items()
             if answer
         }
 
-    def _begin(
+    def _start_hook(
         self, agent: dict[str, Any], event: str, prompt: str, facts: dict[str, Any]
     ) -> "subprocess.Popen[str]":
         """Start the agent's hook, and write the call to it."""
@@ -80,18 +82,20 @@ class DemoAgents:
         hook.stdin.close()
         return hook
 
-    def _finish(self, hook: "subprocess.Popen[str]") -> str:
+    def _read_hook_answer(self, hook: "subprocess.Popen[str]") -> str:
         """Return the answer on the standard output of a hook."""
         with hook:
             assert hook.stdout is not None
             return hook.stdout.read()
 
 
-_CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
+_LUNAR_DAY_CONSTANT = re.compile(
+    r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE
+)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
-_CAPITALS = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-_WAYS: dict[str, dict[str, str]] = WORDING["fix"]
-_TEXT: dict[str, str] = WORDING["fix_text"]
+_CONSTANT_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+_FIX_WAYS: dict[str, dict[str, str]] = WORDING["fix"]
+_FIX_TEXT: dict[str, str] = WORDING["fix_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +124,20 @@ class FixVariant:
     def describe(self, bug: TideBug) -> str:
         """Return how this fix differs from the plain one."""
         facts = {**asdict(bug), "name": self.name, "only": self.only}
-        return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.variants)
+        return " ".join(way["told"].format(**facts) for key, way in _FIX_WAYS.items() if key in self.variants)
 
 
 def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
     """Return the bug in `sources` (text by path); None if it is not there."""
-    found = next(((path, match) for path, text in sources.items() if (match := _CONSTANT.search(text))), None)
+    found = next(
+        ((path, match) for path, text in sources.items() if (match := _LUNAR_DAY_CONSTANT.search(text))), None
+    )
     if found is None:
         return None
     moon, match = found
-    code = [path for path in sources if path.endswith(".py") and not _is_test(path) and path != moon]
+    code = [path for path in sources if path.endswith(".py") and not _is_test_file(path) and path != moon]
     tides = next((path for path in code if _FLAT_STEP.search(sources[path])), "")
-    test = next((path for path in sources if _is_test(path) and "high_waters(" in sources[path]), "")
+    test = next((path for path in sources if _is_test_file(path) and "high_waters(" in sources[path]), "")
     return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
@@ -139,7 +145,7 @@ def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixVari
     """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
     asked = FixVariant()
     for words in feedback:
-        asked = _follow(words, asked, bug)
+        asked = _follow_feedback(words, asked, bug)
     yield asked
     for more in ({"name", "comment"}, {"name"}, {"comment"}, {"docstring"}, {"comment", "docstring"}):
         yield replace(asked, variants=asked.variants - {"small"} | more)
@@ -149,14 +155,14 @@ def rank_fix_variants(feedback: Sequence[str], bug: TideBug) -> Iterator[FixVari
     yield FixVariant(frozenset({"small"}))
 
 
-def _follow(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
+def _follow_feedback(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
     """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
-    for key, way in _WAYS.items():
+    for key, way in _FIX_WAYS.items():
         no = r"(?P<no>(?:no|not|without|don't|drop|remove)\b[^.;,\n]{0,16})?"
         if way["asked"] and (found := re.search(rf"\b{no}\b(?:{way['asked']})\b", words, re.IGNORECASE)):
             (refused if found["no"] else asked).add(key)
-    capitals = [name for name in _CAPITALS.findall(words) if name != bug.constant]
+    capitals = [name for name in _CONSTANT_NAME.findall(words) if name != bug.constant]
     if capitals or "name" in asked:
         asked = asked - {"small"} | {"name"}
     ways = style.variants - {"small", "only"} - refused | asked - (set() if bug.test else {"test"})
@@ -169,26 +175,26 @@ def _follow(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
 
 def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixVariant) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
-    after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
+    after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, style)}
     if bug.tides:
-        after[bug.tides] = _mended_tides(sources[bug.tides], bug, style)
+        after[bug.tides] = _fix_tides_file(sources[bug.tides], bug, style)
     if "test" in style.variants:
-        after[bug.test] = sources[bug.test].rstrip("\n") + _TEXT["test"]
+        after[bug.test] = sources[bug.test].rstrip("\n") + _FIX_TEXT["test"]
     return {path: text for path, text in after.items() if text != sources[path] and style.only in ("", path)}
 
 
-def _mended_moon(text: str, bug: TideBug, style: FixVariant) -> str:
-    lines = [_TEXT["comment"]] if "comment" in style.variants else []
+def _fix_moon_file(text: str, bug: TideBug, style: FixVariant) -> str:
+    lines = [_FIX_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
     documented = "docstring" in style.variants
-    lines += [_TEXT["docstring"]] if documented else []
+    lines += [_FIX_TEXT["docstring"]] if documented else []
     if "name" in style.variants and style.name not in text:
         lines += ["", f"{style.name} = {bug.constant} / 2"]
-        lines += [_TEXT["name_docstring"]] if documented else []
-    return _CONSTANT.sub("\n".join(lines), text, count=1)
+        lines += [_FIX_TEXT["name_docstring"]] if documented else []
+    return _LUNAR_DAY_CONSTANT.sub("\n".join(lines), text, count=1)
 
 
-def _mended_tides(text: str, bug: TideBug, style: FixVariant) -> str:
+def _fix_tides_file(text: str, bug: TideBug, style: FixVariant) -> str:
     name = style.name if "name" in style.variants else bug.constant
     whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
     if in_place := style.variants & {"small", "only"}:
@@ -196,12 +202,12 @@ def _mended_tides(text: str, bug: TideBug, style: FixVariant) -> str:
     text = text.replace("timedelta(hours=12)", whole).replace("timedelta(hours=6)", half)
     if "comment" in style.variants:
         step = re.compile(rf"^( *)(.*= {re.escape(whole)})$", re.MULTILINE)
-        text = step.sub(rf"\1{_TEXT['step_comment']}\n\1\2", text)
+        text = step.sub(rf"\1{_FIX_TEXT['step_comment']}\n\1\2", text)
     module = bug.moon.removeprefix("src/").removesuffix(".py").replace("/", ".")
-    return text if in_place else _with_import(text, f"from {module} import {name}")
+    return text if in_place else _add_import(text, f"from {module} import {name}")
 
 
-def _with_import(text: str, statement: str) -> str:
+def _add_import(text: str, statement: str) -> str:
     """Return `text` with `statement` added to its imports, in alphabetical order among related ones."""
     imports = [line for line in text.split("\n") if line.startswith(("from ", "import "))]
     siblings = [line for line in imports if line.startswith(statement.split(".")[0] + ".")]
@@ -212,28 +218,28 @@ def _with_import(text: str, statement: str) -> str:
     return text.replace(place, f"{statement}\n{place}" if later else f"{place}\n{statement}", 1)
 
 
-def _is_test(path: str) -> bool:
+def _is_test_file(path: str) -> bool:
     return "tests" in PurePosixPath(path).parts or PurePosixPath(path).name.startswith("test_")
 
 
 def make_question_instead_of_fix(task: DemoTask) -> DemoReply:
     """Return a question to the user instead of one more proposal."""
-    told = _cited(task, "Before I propose the next thing, I ask.").rstrip()
+    told = _quote_last_feedback(task, "Before I propose the next thing, I ask.").rstrip()
     return DemoReply(told, [PlannedCall("ask_user", {"question": WORDING["another_way"]})])
 
 
-def _cited(task: DemoTask, then: str) -> str:
+def _quote_last_feedback(task: DemoTask, then: str) -> str:
     """Return the user's last feedback as a quote, followed by `then`; empty if there is no feedback."""
     if not task.feedback:
         return ""
-    return f"You wrote:\n\n{_quoted(task.feedback[-1])}\n\n{then} "
+    return f"You wrote:\n\n{_quote(task.feedback[-1])}\n\n{then} "
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
-def _edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCall:
+def _make_edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCall:
     edits = edits_between(task.results_of_turn.texts[path], after)
     arguments: dict[str, Any] = {"path": path, "edits": edits, "summary": summary}
     version = task.results_of_turn.versions.get(path)
@@ -265,7 +271,7 @@ def _occurs_once(part: str, text: str) -> bool:
 
 _MAX_FILES = 12
 """Maximum number of files read in search of a bug."""
-_SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
+_FIX_SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
 def propose_fix(task: DemoTask) -> DemoReply:
@@ -275,7 +281,7 @@ def propose_fix(task: DemoTask) -> DemoReply:
             return DemoReply("I read the files again before I change the proposal.", calls)
     elif task.listed_files is None:
         return DemoReply("I'll look at what is here first.", [PlannedCall("list_files", {})])
-    elif step := _next_reading(task, task.listed_files):
+    elif step := _next_reads(task, task.listed_files):
         return step
     texts = task.results_of_turn.texts
     if (bug := find_tide_bug(texts)) is None:
@@ -284,9 +290,13 @@ def propose_fix(task: DemoTask) -> DemoReply:
             f"{WORDING['no_bug']}"
         )
     for style in rank_fix_variants(task.feedback, bug):
-        calls = [_edit_call(task, path, text, _SUMMARY) for path, text in apply_fix(texts, bug, style).items()]
+        calls = [
+            _make_edit_call(task, path, text, _FIX_SUMMARY) for path, text in apply_fix(texts, bug, style).items()
+        ]
         if calls and task.is_new_proposal(calls):
-            return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
+            return DemoReply(
+                _quote_last_feedback(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls
+            )
     return make_question_instead_of_fix(task)
 
 
@@ -298,7 +308,7 @@ def _explain_fix(task: DemoTask, bug: TideBug, style: FixVariant) -> str:
     return f"{WORDING['diagnosis'].format(**asdict(bug))}{unused}"
 
 
-def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
+def _next_reads(task: DemoTask, paths: list[str]) -> DemoReply | None:
     """Return the next reads: tests, then what they import, then other code; None when enough was read."""
     findings = task.results_of_turn
     code = [path for path in paths if path.endswith(".py")]
@@ -325,18 +335,18 @@ def propose_with_other_agents(task: DemoTask, agents: DemoAgents | None) -> Demo
     if agents is None:
         return DemoReply(words["elsewhere"])
     if task.feedback:
-        return DemoReply(_cited(task, words["not_again"]).rstrip())
+        return DemoReply(_quote_last_feedback(task, words["not_again"]).rstrip())
     if not task.turn.steps:
         if agents.have_proposed:
             return DemoReply(words["again"])
         return DemoReply(words["call"], task.results_of_turn.calls_to_read(_READ_BESIDE_AGENTS))
-    texts, summary = task.results_of_turn.texts, _TEXT["test_summary"]
+    texts, summary = task.results_of_turn.texts, _FIX_TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
-        after, summary = apply_fix(texts, bug, FixVariant()), _SUMMARY
+        after, summary = apply_fix(texts, bug, FixVariant()), _FIX_SUMMARY
     else:
-        after = {test: text.rstrip("\n") + _TEXT["test"]} if text and _TEXT["test"] not in text else {}
-    calls = [_edit_call(task, path, text, summary) for path, text in after.items()]
+        after = {test: text.rstrip("\n") + _FIX_TEXT["test"]} if text and _FIX_TEXT["test"] not in text else {}
+    calls = [_make_edit_call(task, path, text, summary) for path, text in after.items()]
     proposals = [
         f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
         for title, name in agents.propose_edits().items()
@@ -351,6 +361,6 @@ def make_decision_report(agents: DemoAgents | None) -> DemoReply:
     if agents is None:
         return DemoReply(words["elsewhere"])
     parts = [
-        f"{words['told'].format(title=title)}\n\n{_quoted(text)}" for title, text in agents.read_decisions().items()
+        f"{words['told'].format(title=title)}\n\n{_quote(text)}" for title, text in agents.read_decisions().items()
     ]
     return DemoReply("\n\n".join([*parts, words["goes_on"]]) if parts else words["untold"])

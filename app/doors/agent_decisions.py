@@ -23,8 +23,8 @@ from app.text.quantities import format_count
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
-_WAITS_FOR_THE_USER = ("pending", "partly_approved")
-_FOREVER = 365 * 86_400.0
+_UNDECIDED_STATES = ("pending", "partly_approved")
+_NO_LIMIT_SECONDS = 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DecisionStatus:
 
         Feedback counts even if other hunks are pending: signoff's own model continues in that case, too.
         """
-        return self.has_feedback or self.state not in _WAITS_FOR_THE_USER
+        return self.has_feedback or self.state not in _UNDECIDED_STATES
 
     @property
     def is_denial_without_new_feedback(self) -> bool:
@@ -108,7 +108,7 @@ def wait_for_decision(
         StorageError: The database can't be read.
         OSError: The system does not allow watching the signal file.
     """
-    end = time.monotonic() + (_FOREVER if seconds is None else min(seconds, _FOREVER))
+    end = time.monotonic() + (_NO_LIMIT_SECONDS if seconds is None else min(seconds, _NO_LIMIT_SECONDS))
     with DatabaseChangeWatch(signal) as watch:
         patient_until = 0.0
         while True:
@@ -169,14 +169,14 @@ _SELECT_STATUS = """
 """
 
 
-_STATES = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
-_ON_DISK_STATES = {
+_STATE_WORDS = {HunkState.APPLIED: "written", HunkState.DENIED: "denied", HunkState.PENDING: "waiting for the user"}
+_ON_DISK_STATE_WORDS = {
     HunkState.APPLIED: "kept",
     HunkState.DENIED: "taken back off the disk",
     HunkState.PENDING: "on disk and waiting for the user",
 }
-"""As `_STATES`, for proposals whose changes were on disk already."""
-_BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
+"""As `_STATE_WORDS`, for proposals whose changes were on disk already."""
+_EDITED_BY_USER_NOTE = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
 def read_decision_report(runtime: OpenWorkspace, proposal_id: str, reported_count: int = 0) -> tuple[str, int]:
@@ -217,7 +217,7 @@ def format_decision_report(proposal: Proposal, decisions: Sequence[ProposalDecid
     """
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
-        parts.append(_BY_HAND.format(names=", ".join(names)))
+        parts.append(_EDITED_BY_USER_NOTE.format(names=", ".join(names)))
     parts += [each.stale for each in decisions if each.stale and (each.number > reported_count or each.number == 0)]
     # The feedback comes before the excerpts, because long texts are cut at the end.
     said = [
@@ -228,7 +228,7 @@ def format_decision_report(proposal: Proposal, decisions: Sequence[ProposalDecid
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := format_hunk_outcomes(_latest(decisions), on_disk=proposal.on_disk):
+    if lines := format_hunk_outcomes(_latest_hunk_states(decisions), on_disk=proposal.on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -257,7 +257,7 @@ def _headline(proposal: Proposal) -> str:
             return f"{name} no longer waits: {proposal.superseded_by or 'another proposal'} stands in its stead."
         case ProposalState.FAILED:
             return f"{name} could not be written{because}. The user has to put the files right."
-    return f"{name}: {', '.join(_groups(proposal))}."
+    return f"{name}: {', '.join(_describe_state_groups(proposal))}."
 
 
 def _is_denied_in_part(proposal: Proposal) -> bool:
@@ -267,30 +267,30 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
     return HunkState.DENIED in states
 
 
-def _groups(proposal: Proposal) -> Iterable[str]:
+def _describe_state_groups(proposal: Proposal) -> Iterable[str]:
     """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a file without hunks is named by its path."""
     noun = "hunk"
-    for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
+    for state, word in (_ON_DISK_STATE_WORDS if proposal.on_disk else _STATE_WORDS).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
-        names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
+        names = [_displayed_path(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:
             counted = noun if len(numbers) == 1 else format_count(2, noun).removeprefix("2 ")
-            yield f"{f'{counted} ' if noun else ''}{_listed(map(str, numbers))} {word}"
+            yield f"{f'{counted} ' if noun else ''}{_join_with_and(map(str, numbers))} {word}"
             noun = ""
         if names:
-            yield f"{_listed(names)} {word}"
+            yield f"{_join_with_and(names)} {word}"
 
 
-def _name(change: FileChange) -> str:
+def _displayed_path(change: FileChange) -> str:
     return f"{change.old_path} → {change.path}" if change.old_path else change.path
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join_with_and(words: Iterable[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
+def _latest_hunk_states(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
     """Return the last state of each hunk; empty if the last decision was about the whole proposal."""
     facts: dict[str, HunkOutcome] = {}
     for each in decisions:

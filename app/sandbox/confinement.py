@@ -94,28 +94,28 @@ class SandboxRun(WorkspaceWrites, Protocol):
 
 
 _LANDLOCK_CREATE = 444
-_ONLY_VERSION = 1
-_DUMPABLE = 4
-_WORKABLE = 2
+_VERSION_FLAG = 1
+_PR_SET_DUMPABLE = 4
+_MIN_LANDLOCK_VERSION = 2
 """The first version of Landlock with which files can be moved between folders."""
-_SCOPED = 6
+_SCOPED_LANDLOCK_VERSION = 6
 """The first version that can restrict abstract sockets and signals."""
 
 
 @cache
 def landlock_version() -> int:
-    """Return the kernel's Landlock version; 0 if it has none, or one before `_WORKABLE`."""
+    """Return the kernel's Landlock version; 0 if it has none, or one before `_MIN_LANDLOCK_VERSION`."""
     if sys.platform != "linux":
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
     number = ctypes.c_long(_LANDLOCK_CREATE)
-    version = int(libc.syscall(number, None, ctypes.c_size_t(0), _ONLY_VERSION))
-    return version if version >= _WORKABLE else 0
+    version = int(libc.syscall(number, None, ctypes.c_size_t(0), _VERSION_FLAG))
+    return version if version >= _MIN_LANDLOCK_VERSION else 0
 
 
 def can_block_abstract_sockets() -> bool:
     """Return whether the kernel can block connections to abstract sockets of other processes."""
-    return landlock_version() >= _SCOPED
+    return landlock_version() >= _SCOPED_LANDLOCK_VERSION
 
 
 @cache
@@ -165,4 +165,4 @@ def confinement_steps(
 def hide_process_memory() -> None:
     """Make the memory and environment of this process, with the API key in it, unreadable for other processes."""
     if sys.platform == "linux" and os.geteuid():
-        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -48,7 +48,7 @@ class ProcessLimits:
         """
         match name:
             case "memory":
-                return f"it used more than {_size(self.memory)} of memory, command_memory in config.toml"
+                return f"it used more than {_format_size(self.memory)} of memory, command_memory in config.toml"
             case "processes":
                 return f"it had {self.processes:,} processes and threads, command_processes in config.toml"
             case "machine":
@@ -69,7 +69,7 @@ def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PR
     return ProcessLimits(memory, processes)
 
 
-def _size(number: int) -> str:
+def _format_size(number: int) -> str:
     return f"{number / 1024**3:.3g} GB" if number >= 1024**3 else f"{number // _MEGABYTE} MB"
 
 
@@ -163,22 +163,22 @@ async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
     if process.returncode is not None:
         return False
     try:
-        _signal(process.pid, signal.SIGTERM, group=True)
+        _send_signal(process.pid, signal.SIGTERM, group=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
         # A second cancellation must not leave a process running: sending the signal needs no `await`.
         if process.returncode is None:
-            _signal(process.pid, signal.SIGUSR1)
+            _send_signal(process.pid, signal.SIGUSR1)
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), KILL_SECONDS)
     if process.returncode is None:
-        _signal(process.pid, signal.SIGKILL, group=True)
+        _send_signal(process.pid, signal.SIGKILL, group=True)
         await process.wait()
     return True
 
 
-def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> None:
+def _send_signal(number_of: int, number: signal.Signals, *, group: bool = False) -> None:
     with suppress(ProcessLookupError, PermissionError):
         (os.killpg if group else os.kill)(number_of, number)
 
@@ -301,7 +301,7 @@ async def start_persistent_process(
     """
     marker = environment[MARKER_VARIABLE]
     if PLATFORM != "linux":
-        return PersistentProcess(await _start(program, folder, environment), marker, None, limits)
+        return PersistentProcess(await _start_process(program, folder, environment), marker, None, limits)
     reader, writer = os.pipe()
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
@@ -310,14 +310,14 @@ async def start_persistent_process(
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
         enclosed = make_sandbox_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
-        process = await _start(enclosed, Path("/"), environment, (writer,))
+        process = await _start_process(enclosed, Path("/"), environment, (writer,))
     finally:
         # If the start failed, this closes the last writer, and `report` reaches its end.
         os.close(writer)
     return PersistentProcess(process, marker, report, limits)
 
 
-async def _start(
+async def _start_process(
     program: Sequence[str], folder: Path, environment: Mapping[str, str], keep_open: Sequence[int] = ()
 ) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE

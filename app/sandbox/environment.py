@@ -22,8 +22,8 @@ _SECRET_VALUE = re.compile(
 )
 OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
 """Variables with the API keys of signoff's own endpoints; no program gets them."""
-_NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
-_NAMES = frozenset(
+_NEVER_SECRET_NAMES = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
+_PASSED_NAMES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "PWD", "OLDPWD", "SHLVL"),
         *("HOSTNAME", "HOSTTYPE", "OSTYPE", "MACHTYPE", "COLUMNS", "LINES", "EDITOR", "VISUAL", "MANPATH"),
@@ -39,7 +39,7 @@ _NAMES = frozenset(
     }
 )
 """Names of the variables that a command gets."""
-_FAMILIES = (
+_PASSED_PREFIXES = (
     *("LC_", "PYTHON", "PIP_", "UV_", "POETRY_", "PDM_", "PIPENV_", "PIPX_", "HATCH_", "CONDA_", "MAMBA_"),
     *("PYENV_", "PYTEST_", "COVERAGE_", "TOX_", "NOX_", "RYE_", "NODE_", "NPM_CONFIG_", "npm_config_"),
     *("NVM_", "FNM_", "VOLTA_", "COREPACK_", "PNPM_", "YARN_", "BUN_", "DENO_", "CARGO_", "RUST", "GOROOT"),
@@ -55,13 +55,15 @@ _FAMILIES = (
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRE_COMMIT_"),
 )
 """Prefixes of further variables that a command gets: of languages, their tools, and locales."""
-_DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
+_DESKTOP_NAMES = frozenset(
+    {"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"}
+)
 """Variables that a program needs to show a notification."""
-_VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER_VARIABLE})
-_STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
+_TERMINAL_NAMES = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER_VARIABLE})
+_CODE_STARTING_NAMES = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables that make a shell run code that the user has not approved."""
 
-_PLAIN = {
+_PLAIN_OUTPUT_SETTINGS = {
     "TERM": "dumb",
     "NO_COLOR": "1",
     "PAGER": "cat",
@@ -84,7 +86,7 @@ def command_environment(
             name a prefix.
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, extra_variables)}
-    return {**passed, **_PLAIN, MARKER_VARIABLE: marker}
+    return {**passed, **_PLAIN_OUTPUT_SETTINGS, MARKER_VARIABLE: marker}
 
 
 def environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
@@ -94,7 +96,7 @@ def environment_digest(environment: Mapping[str, str], extra_variables: Collecti
         extra_variables: As for `command_environment`.
     """
     variables = command_environment(environment, "", extra_variables)
-    lines = (f"{name}={value}" for name, value in sorted(variables.items()) if name not in _VOLATILE)
+    lines = (f"{name}={value}" for name, value in sorted(variables.items()) if name not in _TERMINAL_NAMES)
     system = os.uname()
     text = "\0".join((system.sysname, system.release, system.machine, *lines))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
@@ -102,7 +104,7 @@ def environment_digest(environment: Mapping[str, str], extra_variables: Collecti
 
 def user_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
     """Return the variables for a program that the user has configured (a hook); it may show notifications."""
-    return command_environment(environment, marker, _DESKTOP)
+    return command_environment(environment, marker, _DESKTOP_NAMES)
 
 
 def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
@@ -110,8 +112,8 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
         return False
     if any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in named):
         return True
-    known = name in _NAMES or name.startswith(_FAMILIES)
-    return known and name not in _STARTS_CODE and not is_secret_variable(name, value)
+    known = name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
+    return known and name not in _CODE_STARTING_NAMES and not is_secret_variable(name, value)
 
 
 def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
@@ -137,6 +139,6 @@ def add_git_settings_for_overlay(environment: Mapping[str, str]) -> dict[str, st
 
 def is_secret_variable(name: str, value: str) -> bool:
     """Return whether a variable's name or value looks like a key, a password or a token."""
-    if name in _NO_SECRETS:
+    if name in _NEVER_SECRET_NAMES:
         return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

@@ -13,9 +13,9 @@ from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 from app.workspace.reading import have_same_bytes, read_file
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_HERE = -100
+_AT_FDCWD = -100
 _NO_REPLACE, _EXCHANGE = 1, 2
-_MISSING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+_UNSUPPORTED_ERRORS = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems and C libraries that don't support renameat2(2) or its flag."""
 
 
@@ -26,7 +26,7 @@ def rename_without_replacing(source: Path, folder_descriptor: int, name: str) ->
         FileExistsError: The name exists already.
         OSError: As by rename(2).
     """
-    if _rename(source, folder_descriptor, name, _NO_REPLACE):
+    if _renameat2(source, folder_descriptor, name, _NO_REPLACE):
         return
     if stat.S_ISDIR(source.lstat().st_mode):
         # rename(2) replaces a folder only if it is empty.
@@ -44,7 +44,7 @@ def exchange_files(source: Path, folder_descriptor: int, name: str) -> None:
         FileExistsError: The system has no atomic exchange, and another program created the second file meanwhile.
         OSError: As by rename(2).
     """
-    if _rename(source, folder_descriptor, name, _EXCHANGE):
+    if _renameat2(source, folder_descriptor, name, _EXCHANGE):
         return
     taken = source.with_name(f"{source.name}.taken")
     os.rename(name, taken, src_dir_fd=folder_descriptor)
@@ -58,14 +58,14 @@ def exchange_files(source: Path, folder_descriptor: int, name: str) -> None:
             taken.rename(source)
 
 
-def _rename(source: Path, folder: int, name: str, flags: int) -> bool:
+def _renameat2(source: Path, folder: int, name: str, flags: int) -> bool:
     """Call renameat2(2); return False if the system does not support it or its flag. Raises OSError."""
     if not hasattr(_LIBC, "renameat2"):
         return False
-    if not _LIBC.renameat2(_HERE, os.fsencode(source), folder, os.fsencode(name), ctypes.c_uint(flags)):
+    if not _LIBC.renameat2(_AT_FDCWD, os.fsencode(source), folder, os.fsencode(name), ctypes.c_uint(flags)):
         return True
     number = ctypes.get_errno()
-    if number in _MISSING:
+    if number in _UNSUPPORTED_ERRORS:
         return False
     raise OSError(number, os.strerror(number), name)
 
@@ -97,7 +97,7 @@ class FileLease:
         except OSError as error:
             held = error.errno == errno.EAGAIN
             unknown = exclusive and not isinstance(error, FileNotFoundError)
-            if held or (unknown and (self._descriptor < 0 or _is_open(os.fstat(self._descriptor)))):
+            if held or (unknown and (self._descriptor < 0 or _is_open_in_other_process(os.fstat(self._descriptor)))):
                 self.close()
                 raise FileInUse from error
             self._kind = fcntl.F_UNLCK
@@ -116,7 +116,7 @@ class FileLease:
             self._descriptor = -1
 
 
-def _is_open(facts: os.stat_result) -> bool:
+def _is_open_in_other_process(facts: os.stat_result) -> bool:
     """Return whether another process of this user has a file open; for file systems without leases."""
     own = str(os.getpid())
     for process in filter(str.isdigit, (each.name for each in Path("/proc").iterdir())):

@@ -30,16 +30,16 @@ from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import read_file
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OWN_ATTRIBUTES = "user.overlay."
-_COPIED_UP = f"{_OWN_ATTRIBUTES}origin"
-_SQLITE = b"SQLite format 3\0"
-_CHANGED = "changed by someone else meanwhile"
-_IN_USE = "open in another program"
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVERLAY_ATTRIBUTE_PREFIX = "user.overlay."
+_COPIED_UP_ATTRIBUTE = f"{_OVERLAY_ATTRIBUTE_PREFIX}origin"
+_SQLITE_HEADER = b"SQLite format 3\0"
+_CHANGED_REASON = "changed by someone else meanwhile"
+_IN_USE_REASON = "open in another program"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FolderPair:
     """A folder of the layer, and the corresponding folder of the workspace."""
 
     layer: Path
@@ -70,7 +70,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Leaf:
+class _FileToWrite:
     """A file or link that the command may have changed."""
 
     name: str
@@ -143,10 +143,10 @@ class IgnoredFileWriter:
             folders.setdefault(folder, {})[name] = path
         for folder, names in folders.items():
             try:
-                self._write_in(folder, names)
+                self._write_root_entries(folder, names)
             except OSError as error:
                 for path in names.values():
-                    self._fail(path, error)
+                    self._note_failure(path, error)
         counted = [
             WrittenIgnoredPath(f"{path}/" if is_folder else path, self._written[path], self._removed[path])
             for path, is_folder in tops.items()
@@ -154,21 +154,21 @@ class IgnoredFileWriter:
         written = tuple(each for each in counted if each.written or each.removed)
         return WriteBackReport(written, self._left, self._failed, self._kept)
 
-    def _write_in(self, folder: str, names: dict[str, str]) -> None:
+    def _write_root_entries(self, folder: str, names: dict[str, str]) -> None:
         layer, merged = self.layer, True
-        target = os.open(self.root, _FOLDER)
+        target = os.open(self.root, _FOLDER_FLAGS)
         try:
             for name in filter(None, folder.split("/")):
                 layer /= name
                 merged = merged and not is_whiteout(layer) and not is_opaque(layer)
-                target = _enter(target, name, make=not self.dry and os.path.lexists(layer))
+                target = _open_subfolder(target, name, make=not self.dry and os.path.lexists(layer))
             if target >= 0 or self.dry:
-                self._contents(_Place(layer, target, folder, merged, ""), names)
+                self._write_entries(_FolderPair(layer, target, folder, merged, ""), names)
         finally:
             if target >= 0:
                 os.close(target)
 
-    def _contents(self, at: _Place, tops: dict[str, str] | None = None) -> None:
+    def _write_entries(self, at: _FolderPair, tops: dict[str, str] | None = None) -> None:
         """Write the entries of a folder.
 
         Args:
@@ -186,19 +186,19 @@ class IgnoredFileWriter:
             if name in done:
                 continue
             here = replace(at, top=names[name])
-            database = self._database(here, name, ours, theirs)
+            database = self._database_files(here, name, ours, theirs)
             done.update(database)
             try:
                 if database:
-                    self._leaves(here, database, exclusive=True)
+                    self._write_files(here, database, exclusive=True)
                 else:
-                    self._entry(here, name)
+                    self._write_entry(here, name)
             except OSError as error:
                 if tops is None:
                     raise
-                self._fail(names[name], error)
+                self._note_failure(names[name], error)
 
-    def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
+    def _database_files(self, at: _FolderPair, name: str, ours: set[str], theirs: set[str]) -> list[str]:
         """Return the files of the SQLite database that `name` belongs to; empty if it belongs to none."""
         base = next((name.removesuffix(end) for end in SQLITE_SUFFIXES if name.endswith(end)), name)
         names = [each for each in (base, *(base + end for end in SQLITE_SUFFIXES)) if each in ours or each in theirs]
@@ -207,56 +207,56 @@ class IgnoredFileWriter:
         places = [place / each for each in names for place in (at.layer, at.fd_path("."))]
         return [] if any(map(_is_folder, places)) else names
 
-    def _entry(self, at: _Place, name: str) -> bool:
+    def _write_entry(self, at: _FolderPair, name: str) -> bool:
         """Write one entry of the layer; return whether the workspace now matches the layer."""
         source, there = at.layer / name, at.stat(name)
-        facts = _facts(source)
+        facts = _stat_or_none(source)
         if facts is None and at.merged:
             return True
         was_folder = there is not None and stat.S_ISDIR(there.st_mode)
         if facts is None or is_whiteout(source):
-            return self._remove_folder(at, name) if was_folder else self._leaves(at, [name])
+            return self._remove_folder(at, name) if was_folder else self._write_files(at, [name])
         is_folder = stat.S_ISDIR(facts.st_mode)
         if is_bytecode(at.join(name), is_folder=is_folder) and not (is_folder and was_folder):
             return True
         if is_folder:
-            return self._folder(at, name, facts)
+            return self._write_folder(at, name, facts)
         if was_folder and not self._remove_folder(at, name):
-            self._skip(at, name, source, _CHANGED)
+            self._skip_and_keep_version(at, name, source, _CHANGED_REASON)
             return False
-        return self._leaves(at, [name])
+        return self._write_files(at, [name])
 
-    def _folder(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+    def _write_folder(self, at: _FolderPair, name: str, facts: os.stat_result) -> bool:
         source, there = at.layer / name, at.stat(name)
         if there is not None and not stat.S_ISDIR(there.st_mode):
-            if not self._leaves(at, [name], gone=True):
-                self._skip(at, name, source, _CHANGED)
+            if not self._write_files(at, [name], gone=True):
+                self._skip_and_keep_version(at, name, source, _CHANGED_REASON)
                 return False
             there = None
         merged = at.merged and not is_opaque(source)
-        if there is None and not (at.merged and _is_copy(source)):
+        if there is None and not (at.merged and _was_copied_up(source)):
             if self.dry:
-                self._written[at.top] += _clean(source, at.join(name), dry=True)
+                self._written[at.top] += _clean_new_folder(source, at.join(name), dry=True)
                 return True
-            if self._move_new(at, name, facts):
+            if self._move_new_folder(at, name, facts):
                 return True
-        self._merge(at, name, facts, merged=merged)
+        self._merge_folder(at, name, facts, merged=merged)
         return True
 
-    def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+    def _move_new_folder(self, at: _FolderPair, name: str, facts: os.stat_result) -> bool:
         """Move a new folder to the workspace as a whole; return False if the name exists there."""
         source = at.layer / name
-        count = _clean(source, at.join(name))
+        count = _clean_new_folder(source, at.join(name))
         source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
         try:
-            self._move_or_copy(at, source, lambda place: rename_without_replacing(place, at.folder, name))
+            self._move_or_copy_entry(at, source, lambda place: rename_without_replacing(place, at.folder, name))
         except (FileExistsError, NotADirectoryError):
             return False
         os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=at.folder)
         self._written[at.top] += count
         return True
 
-    def _merge(self, at: _Place, name: str, facts: os.stat_result, *, merged: bool) -> None:
+    def _merge_folder(self, at: _FolderPair, name: str, facts: os.stat_result, *, merged: bool) -> None:
         """Write the contents of a folder; create the folder if it is missing."""
         source, mode, inner, made = at.layer / name, stat.S_IMODE(facts.st_mode), -1, False
         if not self.dry:
@@ -264,13 +264,13 @@ class IgnoredFileWriter:
                 os.mkdir(name, dir_fd=at.folder)
                 made = True
         with suppress(FileNotFoundError):
-            inner = os.open(name, _FOLDER, dir_fd=at.folder) if at.folder >= 0 else -1
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=at.folder) if at.folder >= 0 else -1
         try:
             if not self.dry:
                 # The command may have made it writable and then unwritable again.
                 _set_mode(inner, mode | stat.S_IRWXU)
                 source.chmod(mode | stat.S_IRWXU)
-            self._contents(_Place(source, inner, at.join(name), merged, at.top))
+            self._write_entries(_FolderPair(source, inner, at.join(name), merged, at.top))
             if not self.dry:
                 _set_mode(inner, mode)
         finally:
@@ -281,11 +281,11 @@ class IgnoredFileWriter:
             with suppress(OSError):
                 os.rmdir(name, dir_fd=at.folder)
 
-    def _remove_folder(self, at: _Place, name: str) -> bool:
+    def _remove_folder(self, at: _FolderPair, name: str) -> bool:
         """Remove a folder that the command has removed; files in it that another program has changed stay."""
-        inner = os.open(name, _FOLDER, dir_fd=at.folder)
+        inner = os.open(name, _FOLDER_FLAGS, dir_fd=at.folder)
         try:
-            self._contents(_Place(at.layer / name, inner, at.join(name), merged=False, top=at.top))
+            self._write_entries(_FolderPair(at.layer / name, inner, at.join(name), merged=False, top=at.top))
         finally:
             os.close(inner)
         try:
@@ -299,7 +299,7 @@ class IgnoredFileWriter:
 
     # Files
 
-    def _leaves(self, at: _Place, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
+    def _write_files(self, at: _FolderPair, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
         """Write files to the workspace with the content of the layer, all of them or none.
 
         Args:
@@ -309,43 +309,43 @@ class IgnoredFileWriter:
         Returns:
             Whether the workspace matches the layer.
         """
-        leaves = [self._leaf(at, name, gone=gone) for name in names]
+        leaves = [self._plan_file(at, name, gone=gone) for name in names]
         changed = [leaf for leaf in leaves if leaf.differs]
         if not changed:
             if not exclusive:
-                self._take_time(at, leaves[0])
+                self._copy_mtime(at, leaves[0])
             return True
         why = next(filter(None, map(self._conflict_reason, leaves)), "")
         if not why and not self.dry:
-            why = self._replace(at, leaves, changed, exclusive=exclusive)
+            why = self._replace_files(at, leaves, changed, exclusive=exclusive)
         if not why:
             for leaf in changed:
                 (self._removed if leaf.ours is None else self._written)[at.top] += 1
         elif not all(map(self._is_only_copied, changed)):
             for leaf in changed:
-                self._skip(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
+                self._skip_and_keep_version(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
         return not why
 
-    def _leaf(self, at: _Place, name: str, *, gone: bool) -> _Leaf:
+    def _plan_file(self, at: _FolderPair, name: str, *, gone: bool) -> _FileToWrite:
         source, there = at.layer / name, at.stat(name)
-        ours = None if gone else _facts(source)
+        ours = None if gone else _stat_or_none(source)
         untouched = ours is None and at.merged and not gone
         if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
-            return _Leaf(name, source, None, there, differs=not untouched and there is not None, copied=False)
+            return _FileToWrite(name, source, None, there, differs=not untouched and there is not None, copied=False)
         differs = there is None or not has_same_content(source, at.fd_path(name))
-        return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
+        return _FileToWrite(name, source, ours, there, differs=differs, copied=at.merged and _was_copied_up(source))
 
-    def _conflict_reason(self, leaf: _Leaf) -> str:
+    def _conflict_reason(self, leaf: _FileToWrite) -> str:
         """Return how another program has changed a file, which must not be written then; empty if unchanged."""
         if leaf.there is None:
             return "removed by someone else meanwhile" if leaf.copied else ""
-        return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
+        return _CHANGED_REASON if leaf.there.st_ctime_ns > self.since else ""
 
-    def _is_only_copied(self, leaf: _Leaf) -> bool:
+    def _is_only_copied(self, leaf: _FileToWrite) -> bool:
         """Return whether the command only opened a file for writing: the copy then keeps the original's mtime."""
         return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
 
-    def _take_time(self, at: _Place, leaf: _Leaf) -> None:
+    def _copy_mtime(self, at: _FolderPair, leaf: _FileToWrite) -> None:
         """Give a file with equal content the mtime of the command's version, because build tools compare it."""
         ours, there = leaf.ours, leaf.there
         if (
@@ -360,9 +360,11 @@ class IgnoredFileWriter:
             times = (ours.st_atime_ns, ours.st_mtime_ns)
             os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
 
-    def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
+    def _replace_files(
+        self, at: _FolderPair, leaves: list[_FileToWrite], changed: list[_FileToWrite], *, exclusive: bool
+    ) -> str:
         """Replace files. If another program uses or changes one of them, undo all, and return the reason."""
-        done: list[_Leaf] = []
+        done: list[_FileToWrite] = []
         with ExitStack() as stack:
             try:
                 for leaf in leaves:
@@ -373,9 +375,9 @@ class IgnoredFileWriter:
                 for leaf in leaves:
                     now = at.stat(leaf.name)
                     if (now and path_stat(now)) != (leaf.there and path_stat(leaf.there)):
-                        return _CHANGED
+                        return _CHANGED_REASON
                 for leaf in changed:
-                    self._swap(at, leaf, stack)
+                    self._swap_in_version(at, leaf, stack)
                     done.append(leaf)
                 if all(leaf.is_unchanged for leaf in done):
                     for leaf in done:
@@ -383,20 +385,20 @@ class IgnoredFileWriter:
                             leaf.replaced.unlink()
                     return ""
             except FileInUse:
-                return _IN_USE
+                return _IN_USE_REASON
             except (FileExistsError, FileNotFoundError):
-                self._undo(at, done)
-                return _CHANGED
+                self._undo_replacements(at, done)
+                return _CHANGED_REASON
             except OSError:
-                self._undo(at, done)
+                self._undo_replacements(at, done)
                 raise
-            self._undo(at, done)
-            return _CHANGED
+            self._undo_replacements(at, done)
+            return _CHANGED_REASON
 
-    def _swap(self, at: _Place, leaf: _Leaf, stack: ExitStack) -> None:
+    def _swap_in_version(self, at: _FolderPair, leaf: _FileToWrite, stack: ExitStack) -> None:
         """Put the command's version into the workspace, and move the workspace's version to `leaf.replaced`."""
         if leaf.ours is None:
-            leaf.replaced = self._move_out(at, leaf.name)
+            leaf.replaced = self._move_out_of_workspace(at, leaf.name)
             return
 
         def move(place: Path) -> None:
@@ -408,23 +410,23 @@ class IgnoredFileWriter:
                 exchange_files(place, at.folder, leaf.name)
                 leaf.replaced = place
 
-        _strip(leaf.source)
-        self._move_or_copy(at, leaf.source, move)
+        _strip_overlay_attributes(leaf.source)
+        self._move_or_copy_entry(at, leaf.source, move)
 
-    def _undo(self, at: _Place, done: list[_Leaf]) -> None:
+    def _undo_replacements(self, at: _FolderPair, done: list[_FileToWrite]) -> None:
         """Put replaced files back; a file that another program has put there stays, and the old one is stored."""
         for leaf in reversed(done):
             if leaf.put >= 0 and leaf.replaced is not None:
                 self._exchange_back(at, leaf, leaf.replaced)
                 continue
             with suppress(FileNotFoundError):
-                out = leaf.replaced or self._move_out(at, leaf.name)
+                out = leaf.replaced or self._move_out_of_workspace(at, leaf.name)
                 if leaf.is_put(out):
                     leaf.source = out
                 else:
                     self._move_back(at, leaf.name, out)
 
-    def _exchange_back(self, at: _Place, leaf: _Leaf, place: Path) -> None:
+    def _exchange_back(self, at: _FolderPair, leaf: _FileToWrite, place: Path) -> None:
         """Exchange the command's version with the file that it replaced, only if it is still in the workspace."""
         expected = os.fstat(leaf.put)
         with suppress(FileNotFoundError, FileExistsError):
@@ -438,15 +440,15 @@ class IgnoredFileWriter:
         if leaf.is_put(place):
             leaf.source = place
         else:
-            self._keep(place, at.join(leaf.name))
+            self._keep_version(place, at.join(leaf.name))
 
-    def _move_back(self, at: _Place, name: str, place: Path) -> None:
+    def _move_back(self, at: _FolderPair, name: str, place: Path) -> None:
         try:
             rename_without_replacing(place, at.folder, name)
         except (FileExistsError, FileNotFoundError):
-            self._keep(place, at.join(name))
+            self._keep_version(place, at.join(name))
 
-    def _move_out(self, at: _Place, name: str) -> Path:
+    def _move_out_of_workspace(self, at: _FolderPair, name: str) -> Path:
         """Move a file out of the workspace; return its new path."""
         self._number += 1
         aside = self.layer.parent / "replaced" / str(self._number)
@@ -456,58 +458,58 @@ class IgnoredFileWriter:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            aside = self._free_path(at)
+            aside = self._unused_path(at)
             os.rename(name, aside, src_dir_fd=at.folder)
         return aside
 
-    def _move_or_copy(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
+    def _move_or_copy_entry(self, at: _FolderPair, source: Path, move: Callable[[Path], None]) -> None:
         """Call `move` with a file or folder of the layer; on another file system, with a copy beside the target."""
         try:
             move(source)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            beside = self._free_path(at)
+            beside = self._unused_path(at)
             try:
-                if _copy(source, beside):
+                if _copy_entry(source, beside):
                     move(beside)
             except BaseException:
-                _remove(beside)
+                _remove_path(beside)
                 raise
 
-    def _free_path(self, at: _Place) -> Path:
+    def _unused_path(self, at: _FolderPair) -> Path:
         """Return an unused path beside the target."""
         while True:
             self._number += 1
             place = at.fd_path(f".signoff-{os.getpid()}-{self._number}.tmp")
-            if _facts(place) is None:
+            if _stat_or_none(place) is None:
                 return place
 
     # Versions that can't be written
 
-    def _fail(self, path: str, error: OSError) -> None:
+    def _note_failure(self, path: str, error: OSError) -> None:
         self._failed[path] = (error.strerror or str(error)).lower()
         if not self.dry:
             with suppress(OSError):
-                self._keep(self.layer / path, path)
+                self._keep_version(self.layer / path, path)
 
-    def _skip(self, at: _Place, name: str, source: Path | None, why: str) -> None:
+    def _skip_and_keep_version(self, at: _FolderPair, name: str, source: Path | None, why: str) -> None:
         """Leave a path of the workspace unchanged, and keep the command's version in another folder."""
         self._left[at.join(name)] = why
         if source is not None and not self.dry:
-            self._keep(source, at.join(name))
+            self._keep_version(source, at.join(name))
 
-    def _keep(self, source: Path, path: str) -> None:
-        facts = _facts(source)
+    def _keep_version(self, source: Path, path: str) -> None:
+        facts = _stat_or_none(source)
         if facts is None or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) or _is_folder(source)):
             return
         if stat.S_ISDIR(facts.st_mode):
-            _clean(source, path)
+            _clean_new_folder(source, path)
         self._kept = self._kept or self.new_kept_folder()
         move_to_workspace_path(source, self._kept, path)
 
 
-def _enter(above: int, name: str, *, make: bool) -> int:
+def _open_subfolder(above: int, name: str, *, make: bool) -> int:
     """Open a folder in an open one and close the outer one; return -1 if it is missing and not created."""
     if above < 0:
         return -1
@@ -515,14 +517,14 @@ def _enter(above: int, name: str, *, make: bool) -> int:
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=above)
-        return os.open(name, _FOLDER, dir_fd=above)
+        return os.open(name, _FOLDER_FLAGS, dir_fd=above)
     except FileNotFoundError:
         return -1
     finally:
         os.close(above)
 
 
-def _copy(source: Path, target: Path) -> bool:
+def _copy_entry(source: Path, target: Path) -> bool:
     """Copy a file, link or folder of the layer; return False for other kinds (a pipe), which are not copied."""
     facts = source.lstat()
     if stat.S_ISLNK(facts.st_mode):
@@ -531,7 +533,7 @@ def _copy(source: Path, target: Path) -> bool:
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()
         for each in list_folder(source, unlock=True):
-            _copy(Path(each.path), target / each.name)
+            _copy_entry(Path(each.path), target / each.name)
     elif stat.S_ISREG(facts.st_mode):
         # signoff owns the files of the layer, so it can make files readable that a command has made unreadable.
         source.chmod(facts.st_mode | stat.S_IRUSR)
@@ -543,14 +545,14 @@ def _copy(source: Path, target: Path) -> bool:
     return True
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     if _is_folder(path):
         remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
+def _clean_new_folder(folder: Path, path: str, *, dry: bool = False) -> int:
     """Remove overlay attributes, whiteouts and bytecode from a new folder of the layer.
 
     Args:
@@ -571,15 +573,15 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
         place, inside, is_folder = Path(entry.path), f"{path}/{entry.name}", entry.is_dir(follow_symlinks=False)
         if is_whiteout(place) or is_bytecode(inside, is_folder=is_folder):
             if not dry:
-                _remove(place)
+                _remove_path(place)
         elif is_folder:
-            count += _clean(place, inside, dry=dry)
+            count += _clean_new_folder(place, inside, dry=dry)
         else:
             count += 1
             if not dry:
-                _strip(place)
+                _strip_overlay_attributes(place)
     if not dry:
-        _strip(folder)
+        _strip_overlay_attributes(folder)
         folder.chmod(stat.S_IMODE(mode))
     return count
 
@@ -589,18 +591,18 @@ def _check_depth(path: str) -> None:
         raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
 
 
-def _strip(path: Path) -> None:
+def _strip_overlay_attributes(path: Path) -> None:
     """Remove the overlay's own attributes from a file."""
     with suppress(OSError):
         for name in os.listxattr(path, follow_symlinks=False):
-            if name.startswith(_OWN_ATTRIBUTES):
+            if name.startswith(_OVERLAY_ATTRIBUTE_PREFIX):
                 os.removexattr(path, name, follow_symlinks=False)
 
 
-def _is_copy(path: Path) -> bool:
+def _was_copied_up(path: Path) -> bool:
     """Return whether the kernel copied a file from the workspace, that is, the command did not create it."""
     try:
-        os.getxattr(path, _COPIED_UP, follow_symlinks=False)
+        os.getxattr(path, _COPIED_UP_ATTRIBUTE, follow_symlinks=False)
     except OSError:
         return False
     return True
@@ -608,12 +610,12 @@ def _is_copy(path: Path) -> bool:
 
 def _is_sqlite(path: Path) -> bool:
     try:
-        return read_file(path, len(_SQLITE), head=True)[0] == _SQLITE
+        return read_file(path, len(_SQLITE_HEADER), head=True)[0] == _SQLITE_HEADER
     except OSError:
         return False
 
 
-def _facts(path: Path) -> os.stat_result | None:
+def _stat_or_none(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -621,7 +623,7 @@ def _facts(path: Path) -> os.stat_result | None:
 
 
 def _is_folder(path: Path) -> bool:
-    facts = _facts(path)
+    facts = _stat_or_none(path)
     return facts is not None and stat.S_ISDIR(facts.st_mode)
 
 

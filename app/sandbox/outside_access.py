@@ -52,11 +52,17 @@ SOCKET_SERVICES: Mapping[str, SocketService] = {
 }
 """The services that `command_sockets` can name."""
 
-_FOLDERS = (
+_SOCKET_FOLDERS = (
     *("/run/user/{user}", "/run/systemd/private", "/run/snapd.socket", "/run/libvirt"),
     *("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
 )
-_VARIABLES = ("XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "SESSION_MANAGER", "PULSE_SERVER", "AT_SPI_BUS_ADDRESS")
+_SOCKET_VARIABLES = (
+    "XDG_RUNTIME_DIR",
+    "GNOME_KEYRING_CONTROL",
+    "SESSION_MANAGER",
+    "PULSE_SERVER",
+    "AT_SPI_BUS_ADDRESS",
+)
 
 
 def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
@@ -66,9 +72,9 @@ def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
         environment: signoff's own environment, whose variables name sockets.
         opened: Sockets that the user opens to commands: names of `SOCKET_SERVICES`, or absolute paths.
     """
-    found = [*_expanded(_FOLDERS), *_named_by(environment, _VARIABLES), *_sockets_of_user()]
+    found = [*_expand_places(_SOCKET_FOLDERS), *_paths_in_variables(environment, _SOCKET_VARIABLES), *_user_sockets()]
     for service in SOCKET_SERVICES.values():
-        found += [*_named_by(environment, service.variables), *_expanded(service.places)]
+        found += [*_paths_in_variables(environment, service.variables), *_expand_places(service.places)]
     shown = set(find_opened_sockets(environment, opened))
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)} - shown)
 
@@ -80,9 +86,9 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
         if service := SOCKET_SERVICES.get(name):
             # XDG_RUNTIME_DIR holds the sockets of all services, so it is not opened for a single one.
             named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
-            found += [*_named_by(environment, named), *_expanded(service.places)]
+            found += [*_paths_in_variables(environment, named), *_expand_places(service.places)]
         else:
-            found += _expanded((name,))
+            found += _expand_places((name,))
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)})
 
 
@@ -93,11 +99,11 @@ def variables_of_services(services: Iterable[str]) -> frozenset[str]:
     )
 
 
-def _expanded(places: Iterable[str]) -> list[Path]:
+def _expand_places(places: Iterable[str]) -> list[Path]:
     return [Path(each.format(user=os.getuid()) if "{user}" in each else each).expanduser() for each in places]
 
 
-def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[Path]:
+def _paths_in_variables(environment: Mapping[str, str], variables: Iterable[str]) -> list[Path]:
     """Return the paths that variables hold; a bare name is a file in XDG_RUNTIME_DIR."""
     found = []
     for variable in variables:
@@ -110,7 +116,7 @@ def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[
     return [path for path in found if path not in (Path("/"), Path.home(), Path("/run"), Path("/tmp"))]
 
 
-def _sockets_of_user() -> list[Path]:
+def _user_sockets() -> list[Path]:
     """Return the path of every socket on which a program of this user listens."""
     try:
         lines = _SOCKET_TABLE.read_bytes().splitlines()[1:]
@@ -130,9 +136,9 @@ def _sockets_of_user() -> list[Path]:
     return found
 
 
-_PROC = ("/proc",) if os.geteuid() else ()
+_PROC_FOLDER = ("/proc",) if os.geteuid() else ()
 """Root gets no `/proc`: root can change kernel settings there, for example the program that handles crashes."""
-WRITABLE_DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+WRITABLE_DEVICES = tuple(map(Path, (*_PROC_FOLDER, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
 """Paths that may be opened for writing because that changes no file.
 
 Not all of `/dev`, because the workspace may lie in `/dev/shm`. No terminals, because a command could write to the
@@ -175,22 +181,22 @@ def find_outside_access(
         environment: signoff's own environment, whose variables name caches and sockets.
         files: Files of a configured program (`files_in_command`), which stay visible in temporary folders.
     """
-    named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
+    named = {_resolve(Path(each).expanduser()) for each in permissions.writable}
     # lexists returns False for a path in a folder that this user can't enter; Path.exists() raises.
     writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
-    usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
-    kept = {Path("/"), _resolved(Path.home()), *writable}
+    usual = {_resolve(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
+    kept = {Path("/"), _resolve(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
-    programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
+    programs = {_resolve(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
     # For a virtual environment, show all of it, not only its programs.
     programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
-    programs.add(_resolved(Path(sys.prefix)))
+    programs.add(_resolve(Path(sys.prefix)))
     shown = {
         path
-        for path in (_resolved(Path.home()), *programs)
+        for path in (_resolve(Path.home()), *programs)
         if os.path.lexists(path) and is_in_any_folder(path, temporary)
     }
-    hidden = {_resolved(path) for path in own_folders if os.path.lexists(path)}
+    hidden = {_resolve(path) for path in own_folders if os.path.lexists(path)}
     hidden |= set(find_hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []
     seen = (*(shown - set(temporary)), *writable, *caches)
@@ -225,12 +231,12 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
                 continue
             if not is_file:
                 continue
-            around = _resolved(path.parent.parent)
+            around = _resolve(path.parent.parent)
             if not number and os.path.lexists(around / "pyvenv.cfg"):
                 yield around
             else:
-                yield _resolved(path.parent) / path.name
-                yield _resolved(path)
+                yield _resolve(path.parent) / path.name
+                yield _resolve(path)
 
 
 def is_in_any_folder(path: Path, folders: Iterable[Path]) -> bool:
@@ -238,5 +244,5 @@ def is_in_any_folder(path: Path, folders: Iterable[Path]) -> bool:
     return any(path.is_relative_to(each) for each in folders)
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))

@@ -29,8 +29,8 @@ from app.workspace.paths import Workspace
 NEW_CACHES_PATH = "/tmp/.signoff-caches"
 """Path in a command's namespace of the folder for bytecode and for caches that the user doesn't have."""
 _SHARED_MEMORY = Path("/dev/shm")
-_MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_MOUNT_TABLE = Path("/proc/self/mountinfo")
+_ESCAPED_CHARACTER = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy
     Raises:
         OSError: A folder can't be created.
     """
-    mounts = dict.fromkeys(_mounts(root, folders, access, policy))
+    mounts = dict.fromkeys(_list_mounts(root, folders, access, policy))
     ordered = sorted(mounts, key=lambda mount: len(mount.target.parts))
     steps = ["namespaces", "read-only"]
     for path in dict.fromkeys((folders.run, folders.temporary, folders.caches.folder)):
@@ -71,84 +71,86 @@ def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy
 
 
 @dataclass(frozen=True, slots=True)
-class _Mount:
+class _MountStep:
     target: Path
     step: tuple[str, ...]
     sources: tuple[Path, ...] = ()
     """Paths to open before the first mount."""
 
 
-def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy) -> Iterator[_Mount]:
+def _list_mounts(
+    root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy
+) -> Iterator[_MountStep]:
     # A new one each time: the kernel refuses a used work folder of a volatile overlay, for example after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
-    yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
+    yield _MountStep(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
     for mounted in mount_points_below(root):
         mode = "writable" if policy.is_ignored(mounted, is_folder=(root / mounted).is_dir()) else "read-only"
-        yield _show_lower(root, mounted, mode)
+        yield _show_lower_mount(root, mounted, mode)
     for cache in access.caches:
         if cache != root:
             upper, work = folders.caches.upper_folder(cache), folders.caches.make_work_folder()
-            yield _Mount(cache, ("cache-layer", str(cache), str(upper), str(work)), (cache, upper, work))
-    yield from _temporary(root, folders, access)
+            yield _MountStep(cache, ("cache-layer", str(cache), str(upper), str(work)), (cache, upper, work))
+    yield from _temporary_mounts(root, folders, access)
     covered = [*access.temporary, *access.caches]
     repositories = [path for path in _git_folders(root) if not path.is_relative_to(root)]
     for path in access.writable:
         if path != root:
-            yield _shown(path, "writable")
+            yield _show_mount(path, "writable")
     for path in (
         *access.shown,
         *(each for each in repositories if is_in_any_folder(each, (*covered, *access.writable))),
     ):
         if path != root:
-            yield _shown(path, "read-only")
+            yield _show_mount(path, "read-only")
     for protected in (root, *repositories, *access.hidden):
         for above in protected.parents:
             # A command could move a parent folder away with everything in it, unless it is a mount point.
             if any(above != each and above.is_relative_to(each) for each in access.writable):
-                yield _shown(above, "writable")
-    for inside in _read_only_inside(root):
-        yield _show_lower(root, inside, "read-only")
-    yield from _hidden(folders, access)
+                yield _show_mount(above, "writable")
+    for inside in _git_folders_inside(root):
+        yield _show_lower_mount(root, inside, "read-only")
+    yield from _hiding_mounts(folders, access)
 
 
-def _temporary(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
+def _temporary_mounts(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iterator[_MountStep]:
     for number, path in enumerate(access.temporary):
         if path == root:
             continue
         if path == _SHARED_MEMORY:
-            yield _Mount(path, ("memory", str(path)))
+            yield _MountStep(path, ("memory", str(path)))
             continue
         own = folders.temporary / str(number)
         if not own.is_dir():
             own.mkdir()
             own.chmod(0o1777)
-        yield _Mount(path, ("cover", str(path), str(own)), (own,))
+        yield _MountStep(path, ("cover", str(path), str(own)), (own,))
     made = folders.caches.new_caches_folder
-    yield _Mount(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
+    yield _MountStep(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
 
 
-def _hidden(folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
+def _hiding_mounts(folders: LayerFolders, access: OutsideAccess) -> Iterator[_MountStep]:
     empty, nothing = folders.run / "empty", folders.run / "nothing"
     for number, path in enumerate(access.hidden):
         inside = [each for each in access.opened if path in each.parents]
         if inside:
             replacement = folders.run / f"replacement-{number}"
             replacement.mkdir(exist_ok=True)
-            yield _Mount(path, ("cover", str(path), str(replacement)), (replacement,))
+            yield _MountStep(path, ("cover", str(path), str(replacement)), (replacement,))
         else:
             instead = empty if path.is_dir() else nothing
-            yield _Mount(path, ("hide", str(path), str(instead)), (instead,))
+            yield _MountStep(path, ("hide", str(path), str(instead)), (instead,))
     for path in access.opened:
         if is_in_any_folder(path, (*access.hidden, *access.temporary)):
-            yield _shown(path, "writable")
+            yield _show_mount(path, "writable")
 
 
-def _shown(path: Path, mode: str) -> _Mount:
-    return _Mount(path, ("show", str(path), mode), (path,))
+def _show_mount(path: Path, mode: str) -> _MountStep:
+    return _MountStep(path, ("show", str(path), mode), (path,))
 
 
-def _show_lower(root: Path, inside: str, mode: str) -> _Mount:
-    return _Mount(root / inside, ("through", inside, f"{root}/{inside}", mode))
+def _show_lower_mount(root: Path, inside: str, mode: str) -> _MountStep:
+    return _MountStep(root / inside, ("through", inside, f"{root}/{inside}", mode))
 
 
 def _git_folders(root: Path) -> list[Path]:
@@ -160,7 +162,7 @@ def _git_folders(root: Path) -> list[Path]:
     return sorted(path for path in folders if path.exists())
 
 
-def _read_only_inside(root: Path) -> list[str]:
+def _git_folders_inside(root: Path) -> list[str]:
     """Return the workspace paths of git's folders inside it: git would run files written there, for example hooks."""
     found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
     entry = root / ".git"
@@ -173,12 +175,12 @@ def _read_only_inside(root: Path) -> list[str]:
 def mount_points_below(root: Path) -> list[str]:
     """Return the mount points below a folder, as relative paths, without those inside another one."""
     try:
-        lines = _MOUNTS.read_bytes().splitlines()
+        lines = _MOUNT_TABLE.read_bytes().splitlines()
     except OSError:
         return []
     found = set()
     for line in lines:
-        point = Path(os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])))
+        point = Path(os.fsdecode(_ESCAPED_CHARACTER.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])))
         if point != root and point.is_relative_to(root):
             found.add(point.relative_to(root).as_posix())
     # A mount point inside another one is bound together with it.
@@ -288,13 +290,13 @@ class PersistentOverlay(OverlayLayer):
 
     def mark_seen(self) -> None:
         """Mark all current changes as seen. Raises OSError."""
-        self._seen = self._written()
+        self._seen = self._written_stats()
 
     def unseen_paths(self) -> list[str]:
         """Return the paths that were written since the last `mark_seen`, sorted. Raises OSError."""
-        return [path for path, facts in self._written().items() if facts != self._seen.get(path)]
+        return [path for path, facts in self._written_stats().items() if facts != self._seen.get(path)]
 
-    def _written(self) -> dict[str, PathStat]:
+    def _written_stats(self) -> dict[str, PathStat]:
         found = self._upper.find_changes(self._policy)
         return {each.path: _path_stat(self._layer / each.path) for each in found.touched}
 

@@ -24,8 +24,8 @@ from app.workspace.path_rules import UnsafePath, check_path_component, has_path_
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
-_LARGEST = 1 << 30
-_ENTRY = 62
+_MAX_INDEX_BYTES = 1 << 30
+_ENTRY_BYTES = 62
 """Bytes of an index entry before its name, with SHA-1; 74 with SHA-256."""
 _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
@@ -39,8 +39,8 @@ def tracked_paths(root: Path) -> list[str]:
     if found is None:
         return []
     try:
-        data, _ = read_file(found.folder / "index", _LARGEST)
-        names = _names(data, _uses_sha256(found.shared))
+        data, _ = read_file(found.folder / "index", _MAX_INDEX_BYTES)
+        names = _parse_index_paths(data, _uses_sha256(found.shared))
     except (OSError, IndexError, ValueError):
         return []
     lead = b"".join(b"%s/" % part.encode("utf-8", "surrogateescape") for part in root.relative_to(found.top).parts)
@@ -52,18 +52,18 @@ def _uses_sha256(shared: Path) -> bool:
     return b"objectformat = sha256" in config.lower()
 
 
-def _names(data: bytes, sha256: bool) -> list[bytes]:
+def _parse_index_paths(data: bytes, sha256: bool) -> list[bytes]:
     if data[:4] != b"DIRC":
         raise ValueError("no index")
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
-    fixed = _ENTRY + (12 if sha256 else 0)
+    fixed = _ENTRY_BYTES + (12 if sha256 else 0)
     names: list[bytes] = []
     at, name = 12, b""
     for _ in range(count):
         flags = data[at + fixed - 2] << 8 | data[at + fixed - 1]
         start = at + fixed + (2 if flags & _EXTENDED else 0)
         if version == 4:
-            cut, start = _offset(data, start)
+            cut, start = _decode_offset(data, start)
             end = data.index(b"\0", start)
             name = name[: len(name) - cut] + data[start:end]
             at = end + 1
@@ -77,7 +77,7 @@ def _names(data: bytes, sha256: bool) -> list[bytes]:
     return names
 
 
-def _offset(data: bytes, at: int) -> tuple[int, int]:
+def _decode_offset(data: bytes, at: int) -> tuple[int, int]:
     """Decode a number in git's variable-length encoding; return it and the offset after it."""
     byte = data[at]
     number = byte & 0x7F
@@ -102,22 +102,22 @@ class GitIgnoreRules:
         self._root = root
         self._rules: dict[str, Rules] = {}
         self._patterns: dict[str, str] = {}
-        self._fixed = False
+        self._is_frozen = False
 
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a rule ignores an entry of a folder that is not ignored itself."""
         folder, _, name = path.rpartition("/")
-        return is_ignored(self._rules_in(folder), path, name, is_folder)
+        return is_ignored(self._rules_for_folder(folder), path, name, is_folder)
 
-    def _rules_in(self, folder: str) -> Rules:
+    def _rules_for_folder(self, folder: str) -> Rules:
         if folder not in self._rules:
-            above = self._rules_in(folder.rpartition("/")[0]) if folder else self._rules_above
+            above = self._rules_for_folder(folder.rpartition("/")[0]) if folder else self._rules_above
             self._rules[folder] = self._own_rules(folder) + above
         return self._rules[folder]
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
-        if not self._fixed and (patterns := read_ignore_file(self._root / folder / IGNORE_FILE_NAME)):
+        if not self._is_frozen and (patterns := read_ignore_file(self._root / folder / IGNORE_FILE_NAME)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
         return (IgnoreFile(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
@@ -128,10 +128,10 @@ class GitIgnoreRules:
         Returns:
             The rules of each folder that has some, for `restore`.
         """
-        self._rules_in("")
+        self._rules_for_folder("")
         # Read the index before it can change; the result is cached.
         self.is_tracked("")
-        self._fixed = True
+        self._is_frozen = True
         return self._patterns
 
     def restore(self, patterns: Mapping[str, str], tracked: Iterable[str]) -> None:
@@ -141,15 +141,15 @@ class GitIgnoreRules:
             patterns: The result of `freeze`.
             tracked: All paths that the rules did not ignore at that time.
         """
-        self._patterns, self._fixed = dict(patterns), True
-        self._tracked = sorted(tracked)
+        self._patterns, self._is_frozen = dict(patterns), True
+        self._tracked_paths = sorted(tracked)
 
     def is_tracked(self, path: str) -> bool:
         """Return whether git tracks the path, or anything below it."""
-        return has_path_at_or_below(self._tracked, path)
+        return has_path_at_or_below(self._tracked_paths, path)
 
     @cached_property
-    def _tracked(self) -> list[str]:
+    def _tracked_paths(self) -> list[str]:
         return sorted(tracked_paths(self._root))
 
     @cached_property
@@ -174,7 +174,7 @@ class GitIgnoreRules:
         return read_rules_file(named)
 
 
-_CACHES = frozenset(
+_TOOL_CACHE_NAMES = frozenset(
     {
         ".pytest_cache",
         ".mypy_cache",
@@ -260,14 +260,14 @@ class PathPolicy:
     def is_tool_cache(self, path: str) -> bool:
         """Return whether a folder is the cache of a tool, and git neither tracks nor ignores it."""
         return (
-            path.rpartition("/")[2] in _CACHES
+            path.rpartition("/")[2] in _TOOL_CACHE_NAMES
             and not self.is_ignored(path, is_folder=True)
             and not self.is_tracked_or_pending(path)
         )
 
 
 GIT_FOLDER = ".git"
-_OBJECTS = ".git/objects"
+_OBJECTS_FOLDER = ".git/objects"
 """Objects are only added, and have no effect without a reference to them."""
 
 
@@ -312,7 +312,7 @@ def walk_watched_entries(
     Raises:
         OSError: A folder can't be read.
     """
-    yield from _below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
+    yield from _walk_below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
 
 
 def count_changed_ignored_files(
@@ -368,7 +368,7 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
     return list_folder(folder, unlock=False)
 
 
-def _below(
+def _walk_below(
     root: Path, folder: str, policy: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
 ) -> Iterator[tuple[str, PathStat]]:
     inode = (root / folder).lstat().st_ino
@@ -384,7 +384,7 @@ def _below(
         is_folder = entry.is_dir(follow_symlinks=False)
         below_ignored = inside
         if path.partition("/")[0] == GIT_FOLDER:
-            if path == _OBJECTS:
+            if path == _OBJECTS_FOLDER:
                 continue
         elif policy.is_off_limits(path):
             continue
@@ -396,4 +396,4 @@ def _below(
             below_ignored = True
         yield path, path_stat(entry.stat(follow_symlinks=False))
         if is_folder and not is_nested_too_deep(path):
-            yield from _below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)
+            yield from _walk_below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

@@ -32,7 +32,7 @@ async def run_shielded(work: Coroutine[Any, Any, Result]) -> Result:
 
 DRAIN_SECONDS = 0.5
 """Seconds to wait for more output after the program has ended, while another process keeps the pipe open."""
-_CHUNK = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 
 Output = Callable[[bytes], None]
 """Receives the bytes that a program prints, in chunks."""
@@ -85,10 +85,10 @@ async def run_process(
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         try:
-            process = await _start(program, folder, environment, stdin, writer, keep_open, end_process)
+            process = await _start_process(program, folder, environment, stdin, writer, keep_open, end_process)
         finally:
             os.close(writer)
-        reading = asyncio.ensure_future(_read(pipe, output))
+        reading = asyncio.ensure_future(_read_pipe(pipe, output))
         timed_out = left_running = False
         try:
             # Don't wait for the end of the output: processes that it leaves running may hold the pipe open.
@@ -107,7 +107,7 @@ async def run_process(
     return ProcessResult(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
 
 
-async def _start(
+async def _start_process(
     program: Sequence[str],
     folder: Path,
     environment: Mapping[str, str],
@@ -140,12 +140,12 @@ async def _start(
         raise StartFailed(error.strerror or str(error)) from error
 
 
-async def _read(pipe: IO[bytes], output: Output) -> None:
+async def _read_pipe(pipe: IO[bytes], output: Output) -> None:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_CHUNK)
+    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
-        while data := await reader.read(_CHUNK):
+        while data := await reader.read(_CHUNK_BYTES):
             output(data)
     finally:
         transport.close()
@@ -156,7 +156,7 @@ PLATFORM: str = sys.platform
 PROC_FOLDER = Path("/proc")
 GRACE_SECONDS = 1.0
 """Seconds between SIGTERM and SIGKILL; a system that ends signoff may itself wait only two seconds."""
-_ROUNDS = 5
+_SEARCH_ROUNDS = 5
 """How often remaining processes are searched for again, because one may start another meanwhile."""
 _BEGINNING, _LOOK = 0.5, 0.001
 """Seconds in which a new process must show its environment on a busy machine, and seconds between two reads."""
@@ -202,7 +202,7 @@ def kill_marked_processes(marker: str) -> bool:
         return False
     wanted = f"{MARKER_VARIABLE}={marker}".encode()
     killed, rounds, end = False, 0, time.monotonic() + _BEGINNING
-    while rounds < _ROUNDS:
+    while rounds < _SEARCH_ROUNDS:
         found = beginning = False
         for folder in PROC_FOLDER.glob("[0-9]*"):
             with suppress(OSError):
@@ -210,7 +210,7 @@ def kill_marked_processes(marker: str) -> bool:
                 if wanted in environment:
                     os.kill(int(folder.name), signal.SIGKILL)
                     found = True
-                elif not environment and _is_starting(folder):
+                elif not environment and _is_executing(folder):
                     beginning = True
         killed = killed or found
         if found:
@@ -222,7 +222,7 @@ def kill_marked_processes(marker: str) -> bool:
     return killed
 
 
-def _is_starting(folder: Path) -> bool:
+def _is_executing(folder: Path) -> bool:
     """Return whether a process is inside execve(2): the old memory is released and the new one not set up yet.
 
     Its parent may already continue at that time. Kernel threads have no memory at all.

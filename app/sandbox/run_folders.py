@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_LOCK = "lock"
+_LOCK_NAME = "lock"
 _NEW, _RUN = "new-", "run-"
-_OLD = 60.0
+_STALE_SECONDS = 60.0
 """Seconds after which an unlocked folder is stale."""
 
 
@@ -31,7 +31,7 @@ def temporary_run_folder(parent: Path) -> Iterator[Path]:
     """Create a new folder, and remove it at the end. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Rename only now: another process would remove a run folder without a lock as stale.
@@ -51,12 +51,12 @@ def remove_stale_folders(parent: Path) -> None:
     for folder in folders:
         if folder.name.startswith(_NEW):
             with suppress(OSError):
-                if time.time() - folder.stat().st_mtime > _OLD:
+                if time.time() - folder.stat().st_mtime > _STALE_SECONDS:
                     remove_tree(folder)
         if not folder.name.startswith(_RUN):
             continue
         with suppress(OSError):
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 remove_tree(folder)
@@ -69,7 +69,7 @@ def remove_tree(folder: Path) -> None:
     for unlock in (False, True):
         with suppress(OSError, RecursionError):
             if unlock:
-                _unlock(folder)
+                _unlock_folders(folder)
             shutil.rmtree(folder)
             return
     # The folders are nested too deep for Python's recursion limit or the longest path that the system allows.
@@ -77,7 +77,7 @@ def remove_tree(folder: Path) -> None:
         subprocess.run([*words, "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
-def _unlock(folder: Path) -> None:
+def _unlock_folders(folder: Path) -> None:
     """Let this user list and write a folder and all folders in it."""
     folder.chmod(stat.S_IRWXU)
     for place, names, _ in os.walk(folder):
@@ -113,7 +113,7 @@ class KeptFileVersions:
         with suppress(OSError):
             for each in self.folder.iterdir():
                 with suppress(OSError):
-                    found.append((each.lstat().st_mtime, sum(_sizes(each)), each))
+                    found.append((each.lstat().st_mtime, sum(_file_sizes(each)), each))
         return sorted(found, reverse=True)
 
     def prune(self, before: float) -> int:
@@ -156,7 +156,7 @@ def move_to_workspace_path(source: Path, folder: Path, path: str) -> None:
     shutil.move(source, place)
 
 
-def _sizes(folder: Path) -> Iterator[int]:
+def _file_sizes(folder: Path) -> Iterator[int]:
     for place, _, files in os.walk(folder):
         for name in files:
             with suppress(OSError):
@@ -167,12 +167,12 @@ MAX_LAYER_BYTES = 8 * 1024**3
 """Size of a kept layer in bytes above which the next command starts with an empty one."""
 MAX_LAYER_DAYS = 14
 """Days after which a kept layer is emptied."""
-_MEASURED_AGAIN = 600.0
+_MEASURING_SECONDS = 600.0
 """Seconds between two measurements of a layer; each one walks the whole layer."""
 CACHE_FOLDER = "caches"
 """Folder of all kept layers, in the folder of the runs: `caches/WORKSPACE/USE`."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_LOCK, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
+_LOCK_NAME, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers
         OSError: The folder can't be created.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -318,7 +318,7 @@ def prune_cache_layers(folder: Path, *, everything: bool) -> int:
     freed = 0
     for each in folder.glob("*/*"):
         with suppress(OSError):
-            lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(each / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if everything or _is_outdated(each):
@@ -336,7 +336,7 @@ def _is_outdated(folder: Path) -> bool:
         if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MAX_LAYER_DAYS * 86_400:
             return True
         measured = folder / _MEASURED
-        if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURED_AGAIN:
+        if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURING_SECONDS:
             return False
         measured.touch()
         return _disk_usage(folder) > MAX_LAYER_BYTES
@@ -363,7 +363,7 @@ def _disk_usage(folder: Path) -> int:
 
 def _clear_folder(folder: Path) -> None:
     for each in folder.iterdir():
-        if each.name == _LOCK:
+        if each.name == _LOCK_NAME:
             continue
         if each.is_dir() and not each.is_symlink():
             remove_tree(each)

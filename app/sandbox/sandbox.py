@@ -75,23 +75,26 @@ class InPlaceRun:
         *,
         sockets: bool = False,
     ) -> None:
-        self._guard = backup
+        self._workspace_backup = backup
         self._policy = policy
         self._writable = tuple(writable)
         self._unreadable = tuple(unreadable)
-        self._variables = variables
+        self._command_variables = variables
         self._limits = limits
         self._sockets = sockets
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
         """Run a program and wait for its end. Raises StartFailed, and OSError if its processes can't be limited."""
         marker = uuid.uuid4().hex
-        environment = {**self._variables, MARKER_VARIABLE: marker}
-        where = self._guard.root / folder
+        environment = {**self._command_variables, MARKER_VARIABLE: marker}
+        where = self._workspace_backup.root / folder
         if PLATFORM == "linux":
             hide_process_memory()
             steps = confinement_steps(
-                (self._guard.root, *self._writable), WRITABLE_DEVICES, self._unreadable, sockets=self._sockets
+                (self._workspace_backup.root, *self._writable),
+                WRITABLE_DEVICES,
+                self._unreadable,
+                sockets=self._sockets,
             )
             return await run_enclosed(
                 [*steps, "folder", str(where)],
@@ -100,7 +103,7 @@ class InPlaceRun:
                 seconds=seconds,
                 output=output,
                 limits=self._limits,
-                keep_open=(self._guard.lock,),
+                keep_open=(self._workspace_backup.lock,),
             )
 
         async def end(process: asyncio.subprocess.Process) -> bool:
@@ -112,18 +115,18 @@ class InPlaceRun:
 
     async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""
-        return await asyncio.to_thread(self._guard.find_changes, self._policy)
+        return await asyncio.to_thread(self._workspace_backup.find_changes, self._policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return self._guard.read_change(path, limit)
+        return self._workspace_backup.read_change(path, limit)
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
         """Return the ignored paths that have changed; they are in the workspace already, so nothing is written."""
         return (
             WriteBackReport()
             if dry_run
-            else WriteBackReport(await asyncio.to_thread(self._guard.find_changed_ignored))
+            else WriteBackReport(await asyncio.to_thread(self._workspace_backup.find_changed_ignored))
         )
 
 
@@ -157,7 +160,7 @@ class Sandbox:
         self._workspace = workspace
         # Resolved, because `sandbox_init.py` compares these paths, and adds no Landlock rule for a link.
         self._state = Path(os.path.realpath(state))
-        self._own = tuple(own_folders)
+        self._own_folders = tuple(own_folders)
         self.permissions = permissions
         self._modes = tuple(modes)
         self.kept = versions_kept_for_workspace(workspace.root, kept or self._state / "kept")
@@ -175,7 +178,7 @@ class Sandbox:
         async with self._probing:
             if self._probed is None:
                 await asyncio.to_thread(self._remove_stale_folders)
-                self._probed = await self._probe()
+                self._probed = await self._find_mode()
             return self._probed
 
     @asynccontextmanager
@@ -192,7 +195,7 @@ class Sandbox:
         """
         is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
         opened: AbstractAsyncContextManager[SandboxRun] = (
-            self._overlay(pending, keep_files=keep_files) if is_layer else self._in_place(pending)
+            self._open_overlay(pending, keep_files=keep_files) if is_layer else self._open_in_place(pending)
         )
         async with opened as run:
             yield run
@@ -216,9 +219,9 @@ class Sandbox:
         Raises:
             OSError: The folders can't be created, or the files can't be written.
         """
-        async with self._folders(f"server-{name}") as folders:
+        async with self._open_run_folders(f"server-{name}") as folders:
             may = self._outside_access(writable, files)
-            variables = self._variables(may, NEW_CACHES_PATH, environment, bytecode=True)
+            variables = self._command_variables(may, NEW_CACHES_PATH, environment, bytecode=True)
             layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
             await run_shielded(asyncio.to_thread(layer.write_pending))
             yield layer
@@ -237,7 +240,7 @@ class Sandbox:
         Raises:
             OSError: The folders can't be created, or the number of its processes can't be limited.
         """
-        async with self._folders(f"server-{name}") as folders:
+        async with self._open_run_folders(f"server-{name}") as folders:
             root = self._workspace.root
             named = self._outside_access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
@@ -249,12 +252,12 @@ class Sandbox:
     @property
     def _unreadable(self) -> tuple[Path, ...]:
         """Return the paths that a program without a namespace may not read: signoff's own folders."""
-        return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
+        return tuple(Path(os.path.realpath(path)) for path in self._own_folders if path.exists())
 
     @asynccontextmanager
-    async def _in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceRun]:
+    async def _open_in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceRun]:
         guard, policy = self._backup(), PathPolicy(self._workspace, pending)
-        async with self._folders("commands", keep_files=True) as folders:
+        async with self._open_run_folders("commands", keep_files=True) as folders:
             with ExitStack() as stack:
                 await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
                 try:
@@ -292,16 +295,16 @@ class Sandbox:
         return make_workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
-    async def _overlay(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[OverlayRun]:
-        async with self._folders("commands" if keep_files else "", keep_files=keep_files) as folders:
+    async def _open_overlay(self, pending: PendingFiles, *, keep_files: bool = False) -> AsyncIterator[OverlayRun]:
+        async with self._open_run_folders("commands" if keep_files else "", keep_files=keep_files) as folders:
             may = self._outside_access()
-            variables = self._variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep_files)
+            variables = self._command_variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep_files)
             run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
             await run_shielded(asyncio.to_thread(run.write_pending))
             yield run
 
     @asynccontextmanager
-    async def _folders(self, kept: str, *, keep_files: bool = False) -> AsyncIterator[LayerFolders]:
+    async def _open_run_folders(self, kept: str, *, keep_files: bool = False) -> AsyncIterator[LayerFolders]:
         """Create the folders of a run, and remove them at its end.
 
         Args:
@@ -340,9 +343,9 @@ class Sandbox:
     def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
         outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
-        return find_outside_access(permissions, self._own, layered=self._layered, files=outside)
+        return find_outside_access(permissions, self._own_folders, layered=self._layered, files=outside)
 
-    def _variables(
+    def _command_variables(
         self, may: OutsideAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
     ) -> dict[str, str]:
         """Return the environment of a command, without its marker.
@@ -361,8 +364,10 @@ class Sandbox:
         return variables
 
     def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
-        without_layers = find_outside_access(self.permissions, self._own, layered=False)
-        variables = self._variables(without_layers, str(folders.caches.new_caches_folder), environment, bytecode=True)
+        without_layers = find_outside_access(self.permissions, self._own_folders, layered=False)
+        variables = self._command_variables(
+            without_layers, str(folders.caches.new_caches_folder), environment, bytecode=True
+        )
         return {**variables, "TMPDIR": str(folders.temporary)}
 
     @staticmethod
@@ -375,26 +380,28 @@ class Sandbox:
         remove_stale_folders(self._state)
         prune_cache_layers(self._state / CACHE_FOLDER, everything=False)
 
-    async def _probe(self) -> SandboxProbeResult:
+    async def _find_mode(self) -> SandboxProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
             why_not = "it is not wanted"
-        elif not (why_not := await self._why_no_overlay()):
+        elif not (why_not := await self._overlay_problem()):
             return SandboxProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
         filtered = await asyncio.to_thread(can_filter_syscalls)
         return SandboxProbeResult(
             SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem()
         )
 
-    async def _why_no_overlay(self) -> str:
+    async def _overlay_problem(self) -> str:
         try:
-            async with self._overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
-                ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
+            async with self._open_overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
+                ended = await run.execute(
+                    ["/bin/sh", "-c", _PROBE_COMMAND], folder=".", seconds=10, output=lambda _: None
+                )
                 found = await run.find_changes()
         except StepFailed as failed:
             if failed.step == "cache-layer" and self._layered:
                 self._layered = False
-                return await self._why_no_overlay()
-            return _WHY_NOT.get(failed.step, str(failed))
+                return await self._overlay_problem()
+            return _REASON_BY_STEP.get(failed.step, str(failed))
         except (OSError, StartFailed) as error:
             return str(error)
         if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
@@ -403,9 +410,9 @@ class Sandbox:
 
 
 _PROBE = ".signoff-probe"
-_TRIAL = f"mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
+_PROBE_COMMAND = f"mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.2 && echo > {_PROBE}"
 _NO_NAMESPACES = "the system does not let users make namespaces"
-_WHY_NOT = {
+_REASON_BY_STEP = {
     "namespaces": _NO_NAMESPACES,
     "read-only": "the kernel is older than 5.12, or does not let a mount be made read-only",
     "overlay": "the system does not let users mount an overlay here",

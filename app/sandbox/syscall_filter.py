@@ -30,16 +30,16 @@ _LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 """BPF: load a word, two conditional jumps, return."""
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in struct seccomp_data."""
-_X32 = 0x40000000
+_X32_BIT = 0x40000000
 _SET_FILTER, _NEW_LISTENER, _UNTIL_KILLED = 1, 8, 32
 """seccomp(2). With the last flag, from Linux 5.19 on, only a fatal signal interrupts a call that is handed over."""
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _REQUEST, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-_CONTINUE = 1
+_CONTINUE_FLAG = 1
 """Flag of a response: the kernel executes the call unchanged."""
 _NO_NEW_PRIVILEGES = 38
 _AT_CWD, _NO_FOLLOW, _EMPTY_PATH = 0xFFFFFF9C, 0x100, 0x1000
-_NOW = (1 << 30) - 1
+_UTIME_NOW = (1 << 30) - 1
 """UTIME_NOW of utimensat(2)."""
 _UNIX, _VSOCK = 1, 40
 _SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX = 8, 10, 15
@@ -47,9 +47,9 @@ _SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX = 8, 10, 15
 _SET_FLAGS, _SET_ATTRIBUTES, _OWN_FILE, _OWN_SOCKET = 0x40086602, 0x401C5820, 0x8901, 0x8902
 """ioctl(2): set the attributes of chattr(1), and the equivalents of F_SETOWN."""
 
-_MACHINES = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
+_MACHINE_NUMBERS = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 """Column in the tables below, audit architecture, and the number of seccomp(2)."""
-_ON_PROCESS = {
+_PROCESS_CALLS = {
     "kill": (62, 129, 0),
     "tkill": (200, 130, 0),
     "tgkill": (234, 131, 0),
@@ -65,7 +65,7 @@ _ON_PROCESS = {
     "setpriority": (141, 140, 1),
 }
 """Numbers on both machines, and the index of the argument that names a process; 0 is the caller or its group."""
-_ON_FILE = {
+_FILE_CALLS = {
     "chmod": (90, -1, "pm"),
     "fchmod": (91, 52, "dm"),
     "fchmodat": (268, 53, "dpm"),
@@ -80,8 +80,8 @@ _ON_FILE = {
     "utimensat": (280, 88, "dptf"),
 }
 """Numbers on both machines, and the arguments: descriptor, path, mode, user, group, times, flags."""
-_STARTS = {"clone": (56, 220), "fork": (57, -1), "vfork": (58, -1), "clone3": (435, 435)}
-_SETS_ATTRIBUTES = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16), (463, 463), (466, 466), (469, 469))
+_STARTING_CALLS = {"clone": (56, 220), "fork": (57, -1), "vfork": (58, -1), "clone3": (435, 435)}
+_ATTRIBUTE_CALLS = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16), (463, 463), (466, 466), (469, 469))
 """setxattr(2) and related calls, which also set access control lists. Programs work without them."""
 _PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP = 424, 438, 425
 _FCNTL, _IOCTL, _SOCKET, _SIGACTION = (72, 25), (16, 29), (41, 198), (13, 134)
@@ -104,8 +104,8 @@ def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
         OSError: The kernel refuses the filter; EBUSY if a filter of this process hands over calls already, because
             the kernel allows only one.
     """
-    column, architecture, number = _MACHINES[os.uname().machine]
-    program = _program(column, architecture, sockets=sockets, files=files, starts=starts)
+    column, architecture, number = _MACHINE_NUMBERS[os.uname().machine]
+    program = _make_filter_program(column, architecture, sockets=sockets, files=files, starts=starts)
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     whole = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
@@ -116,7 +116,7 @@ def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _program(
+def _make_filter_program(
     column: int, architecture: int, *, sockets: bool, files: bool, starts: bool
 ) -> list[tuple[int, int, int, int]]:
     """Return the filter as BPF instructions: operation, jump if true, jump if false, operand."""
@@ -124,7 +124,7 @@ def _program(
     by_socket = [(_VSOCK, _ERRNO | errno.EACCES), (_UNIX, _ALLOW if sockets else _NOTIFY)]
     # Number, argument index, actions for single values of the argument, and the action for all other values.
     rules: list[tuple[int, int, list[tuple[int, int]], int]] = [
-        *((each[column], each[2], [(0, _ALLOW)], _NOTIFY) for each in _ON_PROCESS.values()),
+        *((each[column], each[2], [(0, _ALLOW)], _NOTIFY) for each in _PROCESS_CALLS.values()),
         (_FCNTL[column], 1, [(each, refused) for each in (_SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX)], _ALLOW),
         (
             _IOCTL[column],
@@ -135,13 +135,13 @@ def _program(
         (_SOCKET[column], 0, by_socket, _ALLOW),
         # io_uring can create sockets, and do much else, without passing the filter.
         *((number, 0, [], missing) for number in (_PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP)),
-        *((each[column], 0, [], unsupported) for each in _SETS_ATTRIBUTES),
-        *((each[:2][column], 0, [], _NOTIFY) for each in (_ON_FILE.values() if files else ())),
-        *((each[column], 0, [], _NOTIFY) for each in (_STARTS.values() if starts else ())),
+        *((each[column], 0, [], unsupported) for each in _ATTRIBUTE_CALLS),
+        *((each[:2][column], 0, [], _NOTIFY) for each in (_FILE_CALLS.values() if files else ())),
+        *((each[column], 0, [], _NOTIFY) for each in (_STARTING_CALLS.values() if starts else ())),
         (_SIGACTION[column], 0, [(_CHILD_ENDED, _NOTIFY if starts else _ALLOW)], _ALLOW),
     ]
     program = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, architecture), (_RETURN, 0, 0, missing)]
-    program += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, missing)]
+    program += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, missing)]
     for number, argument, values, otherwise in rules:
         if number < 0:
             continue
@@ -171,8 +171,8 @@ class SyscallResponder:
         hidden: "Sequence[bytes]",
         may_start: "Callable[[], bool]",
     ) -> None:
-        column = _MACHINES[os.uname().machine][0]
-        tables = (_ON_PROCESS, _ON_FILE, _STARTS, {"socket": _SOCKET, "rt_sigaction": _SIGACTION})
+        column = _MACHINE_NUMBERS[os.uname().machine][0]
+        tables = (_PROCESS_CALLS, _FILE_CALLS, _STARTING_CALLS, {"socket": _SOCKET, "rt_sigaction": _SIGACTION})
         self._names = {each[:2][column]: name for table in tables for name, each in table.items()}
         self.listener = listener
         self.refused_socket = False
@@ -189,73 +189,75 @@ class SyscallResponder:
         call, process, _, number, _, _, *arguments = _REQUEST.unpack(self._buffer)
         error = flags = 0
         try:
-            flags = self._judge(self._names[number], process, arguments)
+            flags = self._execute_call(self._names[number], process, arguments)
         except OSError as refused:
             error = refused.errno or errno.EPERM
         response = ctypes.create_string_buffer(_RESPONSE.pack(call, 0, -error, flags))
         _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), response)
 
-    def _judge(self, name: str, process: int, arguments: list[int]) -> int:
+    def _execute_call(self, name: str, process: int, arguments: list[int]) -> int:
         """Execute a call, or return the flag that lets the kernel do it. Raises OSError with the caller's errno."""
         if name == "socket":
             self.refused_socket = True
             raise PermissionError(errno.EACCES, "no Unix sockets")
-        if name in _STARTS:
+        if name in _STARTING_CALLS:
             if not self._may_start():
                 raise BlockingIOError(errno.EAGAIN, "too many processes")
-            return _CONTINUE
+            return _CONTINUE_FLAG
         if name == "rt_sigaction":
-            _have_restarted(process, arguments[1])
-            return _CONTINUE
-        if name in _ON_PROCESS:
-            _check_descends(ctypes.c_int32(arguments[_ON_PROCESS[name][2]]).value)
-            return _CONTINUE
-        self._change(name, process, dict(zip(_ON_FILE[name][2], arguments, strict=False)))
+            _set_restart_flag(process, arguments[1])
+            return _CONTINUE_FLAG
+        if name in _PROCESS_CALLS:
+            _check_descends(ctypes.c_int32(arguments[_PROCESS_CALLS[name][2]]).value)
+            return _CONTINUE_FLAG
+        self._change_attributes(name, process, dict(zip(_FILE_CALLS[name][2], arguments, strict=False)))
         return 0
 
-    def _change(self, name: str, process: int, given: dict[str, int]) -> None:
+    def _change_attributes(self, name: str, process: int, given: dict[str, int]) -> None:
         """Change permissions, an owner or times. Raises OSError, whose errno the caller gets."""
         flags = given.get("f", _NO_FOLLOW if name == "lchown" else 0) & 0xFFFFFFFF
         if flags & ~(_NO_FOLLOW | _EMPTY_PATH):
             raise OSError(errno.EINVAL, "no such flag")
         folder = given.get("d", _AT_CWD) & 0xFFFFFFFF
         # Without a path, the call acts on the descriptor itself.
-        path = _text_at(process, given.get("p", 0)) if given.get("p") or folder == _AT_CWD else None
-        times = (ctypes.c_int64 * 4)(*_times_at(process, given["t"], name)) if "t" in given else None
+        path = _read_text_at(process, given.get("p", 0)) if given.get("p") or folder == _AT_CWD else None
+        times = (ctypes.c_int64 * 4)(*_read_times_at(process, given["t"], name)) if "t" in given else None
         # The path of a descriptor, /proc/PID/fd/N, is always followed: it leads to the open file.
         itself = path and flags & _NO_FOLLOW
-        opened = _open(_place(process, folder, path, flags), os.O_NOFOLLOW if itself else 0)
+        opened = _open_path(_reachable_path(process, folder, path, flags), os.O_NOFOLLOW if itself else 0)
         try:
-            own = self._allowed(opened)
+            own = self._open_allowed_file(opened)
             try:
                 if times:
-                    _check(_LIBC.utimensat(ctypes.c_int32(_AT_CWD), b"/proc/self/fd/%d" % own, times, 0))
+                    _raise_errno_if(_LIBC.utimensat(ctypes.c_int32(_AT_CWD), b"/proc/self/fd/%d" % own, times, 0))
                 elif "m" in given:
                     os.chmod(f"/proc/self/fd/{own}", given["m"] & 0o7777)  # noqa: PTH101
                 else:
-                    _check(_LIBC.fchownat(own, b"", *map(ctypes.c_uint32, (given["u"], given["g"])), _EMPTY_PATH))
+                    _raise_errno_if(
+                        _LIBC.fchownat(own, b"", *map(ctypes.c_uint32, (given["u"], given["g"])), _EMPTY_PATH)
+                    )
             finally:
                 os.close(own)
         finally:
             os.close(opened)
 
-    def _allowed(self, opened: int) -> int:
+    def _open_allowed_file(self, opened: int) -> int:
         """Return a new descriptor of the same file, if the file may be changed. Raises OSError."""
         if not os.fstat(opened).st_nlink:
             # The file has no name any more.
             return os.dup(opened)
-        name = _name_of(opened)
+        name = _descriptor_path(opened)
         if not _is_below(name, self._places) or _is_below(name, self._hidden):
             raise PermissionError(errno.EPERM, "it lies outside")
         # Open the name again in the watcher's own mount namespace: the command's may have other names.
-        own = _open(name, os.O_NOFOLLOW)
-        if _name_of(own) != name or not os.path.samestat(os.fstat(own), os.fstat(opened)):
+        own = _open_path(name, os.O_NOFOLLOW)
+        if _descriptor_path(own) != name or not os.path.samestat(os.fstat(own), os.fstat(opened)):
             os.close(own)
             raise PermissionError(errno.EPERM, "it lies elsewhere")
         return own
 
 
-def _place(process: int, folder: int, path: bytes | None, flags: int) -> bytes:
+def _reachable_path(process: int, folder: int, path: bytes | None, flags: int) -> bytes:
     """Return a path by which this process reaches the file that `process` names. Raises OSError."""
     around = b"/proc/%d/cwd" % process if folder == _AT_CWD else b"/proc/%d/fd/%d" % (process, folder)
     if path is None or (not path and flags & _EMPTY_PATH):
@@ -269,20 +271,20 @@ def _place(process: int, folder: int, path: bytes | None, flags: int) -> bytes:
     return b"/proc/%d/root%s" % (process, path) if path.startswith(b"/") else b"%s/%s" % (around, path)
 
 
-def _text_at(process: int, address: int) -> bytes:
+def _read_text_at(process: int, address: int) -> bytes:
     """Return a text in the memory of a process. Raises OSError."""
-    text, end, _ = _memory_at(process, address, 4096).partition(b"\0")
+    text, end, _ = _read_memory_at(process, address, 4096).partition(b"\0")
     if not end:
         raise OSError(errno.ENAMETOOLONG, "it has no end")
     return text
 
 
-def _times_at(process: int, address: int, name: str) -> tuple[int, int, int, int]:
+def _read_times_at(process: int, address: int, name: str) -> tuple[int, int, int, int]:
     """Return seconds and nanoseconds of access and modification from a call's structure. Raises OSError."""
     if not address:
-        return 0, _NOW, 0, _NOW
+        return 0, _UTIME_NOW, 0, _UTIME_NOW
     size = 16 if name == "utime" else 32
-    memory = _memory_at(process, address, size)
+    memory = _read_memory_at(process, address, size)
     if len(memory) < size:
         raise OSError(errno.EFAULT, "it has an end before")
     numbers = struct.unpack(f"={size // 8}q", memory)
@@ -292,7 +294,7 @@ def _times_at(process: int, address: int, name: str) -> tuple[int, int, int, int
     return numbers[0], numbers[1] * unit, numbers[2], numbers[3] * unit
 
 
-def _memory_at(process: int, address: int, size: int) -> bytes:
+def _read_memory_at(process: int, address: int, size: int) -> bytes:
     """Return up to `size` bytes of the memory of a process. Raises OSError."""
     memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -303,7 +305,7 @@ def _memory_at(process: int, address: int, size: int) -> bytes:
         os.close(memory)
 
 
-def _have_restarted(process: int, action: int) -> None:
+def _set_restart_flag(process: int, action: int) -> None:
     """Set SA_RESTART in a SIGCHLD action that a process is about to install.
 
     Without it, the end of a child interrupts a fork(2) that is handed over, and shells give up.
@@ -334,29 +336,29 @@ def _check_descends(target: int) -> None:
     members = [target]
     if target < 0:
         numbers = map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208
-        members = [each for each in numbers if _group_of(each) == -target]
+        members = [each for each in numbers if _process_group(each) == -target]
     if not members:
         raise ProcessLookupError(errno.ESRCH, "no such group")
     for member in members:
-        above = _status(member)[0]
+        above = _parent_and_group(member)[0]
         while above != os.getpid():
             if above < 2:
                 raise PermissionError(errno.EPERM, "not one of the command's")
             try:
-                above = _status(above)[0]
+                above = _parent_and_group(above)[0]
             except ProcessLookupError:
                 # A parent has ended between two reads: the process has another parent now.
-                above = _status(member)[0]
+                above = _parent_and_group(member)[0]
 
 
-def _group_of(process: int) -> int:
+def _process_group(process: int) -> int:
     try:
-        return _status(process)[1]
+        return _parent_and_group(process)[1]
     except ProcessLookupError:
         return 0
 
 
-def _status(process: int) -> tuple[int, int]:
+def _parent_and_group(process: int) -> tuple[int, int]:
     """Return the parent and the group of a process, or of a thread's process. Raises ProcessLookupError."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib would be imported
@@ -366,11 +368,11 @@ def _status(process: int) -> tuple[int, int]:
     return int(fields[1]), int(fields[2])
 
 
-def _open(path: bytes, flags: int) -> int:
+def _open_path(path: bytes, flags: int) -> int:
     return os.open(path, os.O_PATH | os.O_CLOEXEC | flags)
 
 
-def _name_of(descriptor: int) -> bytes:
+def _descriptor_path(descriptor: int) -> bytes:
     return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115
 
 
@@ -378,15 +380,16 @@ def _is_below(path: bytes, places: "Sequence[bytes]") -> bool:
     return any(path == each or path.startswith(each + b"/") for each in places)
 
 
-def _check(result: int) -> None:
+def _raise_errno_if(result: int) -> None:
     if result:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 if __name__ == "__main__":
-    _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), 0, 0, 0))
+    _raise_errno_if(_LIBC.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), 0, 0, 0))
     sys.exit(
         0
-        if os.uname().machine in _MACHINES and install_syscall_filter(sockets=False, files=True, starts=True) > 0
+        if os.uname().machine in _MACHINE_NUMBERS
+        and install_syscall_filter(sockets=False, files=True, starts=True) > 0
         else 1
     )

@@ -9,14 +9,14 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, ChangedPathWithSize
+from app.sandbox.captured_changes import CapturedChanges, ChangedPathWithSize, FileOrLink, PathChange, PendingFiles
 from app.sandbox.confinement import ChangedMeanwhile
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.workspace.reading import read_file
 
-_OPAQUE = "user.overlay.opaque"
-_LARGEST_RULES = 4096
+_OPAQUE_ATTRIBUTE = "user.overlay.opaque"
+_MAX_RULES_BYTES = 4096
 
 
 class UpperLayer:
@@ -41,10 +41,10 @@ class UpperLayer:
         self._folder.chmod(stat.S_IRWXU)
         for path, leaf in sorted(self._pending.items()):
             if leaf is not None:
-                self._put(path, leaf, modes)
+                self._write_leaf(path, leaf, modes)
         for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
-                self._remove(path, modes)
+                self._remove_path(path, modes)
         # Set modes last: nothing can be created in an unwritable folder. This also sets the upper folder's ctime.
         for place, mode in modes.items():
             if place.is_dir():
@@ -53,13 +53,13 @@ class UpperLayer:
 
     def find_changes(self, policy: PathPolicy) -> CapturedChanges:
         """Return the changes that the command has made, reading as few contents as possible. Raises OSError."""
-        scan = _Scan(self._root, self._folder, self._pending, policy)
+        scan = _LayerScan(self._root, self._folder, self._pending, policy)
         scan.folder("", hidden=False, ignored=False)
         # A pending file that the command removed leaves no entry in the layer.
         for path, leaf in self._pending.items():
             if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
                 scan.note_removed_leaf(path)
-        touched = [each for path, each in sorted(scan.touched.items()) if self._differs(path)]
+        touched = [each for path, each in sorted(scan.touched.items()) if self._differs_from_before(path)]
         return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
 
     def read_change(self, path: str, limit: int) -> PathChange:
@@ -77,13 +77,13 @@ class UpperLayer:
                 raise ChangedMeanwhile(path)
         return PathChange(path, before, read_file_or_link(self._folder / path, limit))
 
-    def _differs(self, path: str) -> bool:
+    def _differs_from_before(self, path: str) -> bool:
         after = self._folder / path
         if path in self._pending:
             return not has_same_content(after, self._pending[path])
         return not has_same_content(after, self._root / path)
 
-    def _put(self, path: str, leaf: FileOrLink, modes: dict[Path, int]) -> None:
+    def _write_leaf(self, path: str, leaf: FileOrLink, modes: dict[Path, int]) -> None:
         self._make_folders(path, modes)
         write_file_or_link(self._folder / path, leaf)
 
@@ -97,9 +97,9 @@ class UpperLayer:
                 if stat.S_ISDIR(below):
                     modes[place] = below
 
-    def _remove(self, path: str, modes: dict[Path, int]) -> None:
+    def _remove_path(self, path: str, modes: dict[Path, int]) -> None:
         """Remove a path, and the folders that become empty, as an approval would."""
-        if os.path.lexists(self._folder / path) or not self._shows(Path(path)) or not _mode(self._root / path):
+        if os.path.lexists(self._folder / path) or not self._is_visible(Path(path)) or not _mode(self._root / path):
             return
         self._make_folders(path, modes)
         os.mknod(self._folder / path, stat.S_IFCHR, 0)
@@ -113,14 +113,14 @@ class UpperLayer:
             place.rmdir()
             os.mknod(place, stat.S_IFCHR, 0)
 
-    def _shows(self, path: Path) -> bool:
+    def _is_visible(self, path: Path) -> bool:
         """Return whether no folder above a path is replaced by a file."""
         return all(
             (place := self._folder / above).is_dir() or not os.path.lexists(place) for above in path.parents[:-1]
         )
 
 
-class _Scan:
+class _LayerScan:
     """Walks the layer once and collects the changes."""
 
     def __init__(self, root: Path, folder: Path, pending: PendingFiles, policy: PathPolicy) -> None:
@@ -146,17 +146,17 @@ class _Scan:
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
             below = 0 if hidden else _mode(self._root / path)
-            self._entry(path, facts, below, ignored=ignored)
+            self._scan_entry(path, facts, below, ignored=ignored)
 
     def note_removed_leaf(self, path: str) -> None:
         """Report that a file or link was removed, unless it is ignored."""
-        if not self._is_set_aside(path, is_folder=False, ignored=False):
-            self._touch(path, 0, is_gone=True)
+        if not self._is_not_reported(path, is_folder=False, ignored=False):
+            self._add_change(path, 0, is_gone=True)
 
-    def _entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
+    def _scan_entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
         gone = _has_no_device(facts)
         is_folder = stat.S_ISDIR(below if gone else facts.st_mode)
-        if self._is_set_aside(path, is_folder=is_folder, ignored=ignored):
+        if self._is_not_reported(path, is_folder=is_folder, ignored=ignored):
             return
         ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
         if gone:
@@ -167,7 +167,7 @@ class _Scan:
             if not merged:
                 self._note_removed(path, below, ignored=ignored)
         elif stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode):
-            self._touch(path, facts.st_size)
+            self._add_change(path, facts.st_size)
             if stat.S_ISDIR(below):
                 self._note_removed(path, below, ignored=ignored)
         else:
@@ -177,13 +177,13 @@ class _Scan:
         """Report the removal of a path of the workspace that is not in the layer."""
         if not stat.S_ISDIR(below):
             if below and path not in self.seen:
-                self._touch(path, 0, is_gone=True)
+                self._add_change(path, 0, is_gone=True)
             return
         with os.scandir(self._root / path) as scan:
             for entry in scan:
                 inside = f"{path}/{entry.name}"
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if inside in self.seen or self._is_set_aside(inside, is_folder=is_folder, ignored=ignored):
+                if inside in self.seen or self._is_not_reported(inside, is_folder=is_folder, ignored=ignored):
                     continue
                 if os.path.lexists(self._folder / inside) and not is_folder:
                     continue
@@ -192,7 +192,7 @@ class _Scan:
                     inside, mode, ignored=ignored or self._policy.is_ignored(inside, is_folder=is_folder)
                 )
 
-    def _is_set_aside(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
+    def _is_not_reported(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
         """Return whether a path is not reported as a change, because it is ignored, dropped or unsupported."""
         if reason := self._policy.refusal_reason(path, in_ignored=ignored):
             self.left_out.add(f"{path}: {reason}")
@@ -215,12 +215,12 @@ class _Scan:
     def _ignores_itself(cache: Path) -> bool:
         """Return whether a cache contains a `.gitignore` that ignores all of it, as those of pytest and mypy do."""
         try:
-            rules, _ = read_file(cache / ".gitignore", _LARGEST_RULES, head=True)
+            rules, _ = read_file(cache / ".gitignore", _MAX_RULES_BYTES, head=True)
         except OSError:
             return False
         return b"*" in rules.split()
 
-    def _touch(self, path: str, size: int, *, is_gone: bool = False) -> None:
+    def _add_change(self, path: str, size: int, *, is_gone: bool = False) -> None:
         self.seen.add(path)
         self.touched[path] = ChangedPathWithSize(path, size, is_gone)
 
@@ -248,6 +248,6 @@ def _has_no_device(facts: os.stat_result) -> bool:
 def is_opaque(path: Path) -> bool:
     """Return whether a folder of the layer replaces the lower one instead of being merged with it."""
     try:
-        return os.getxattr(path, _OPAQUE) == b"y"
+        return os.getxattr(path, _OPAQUE_ATTRIBUTE) == b"y"
     except OSError:
         return False

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import (
     CapturedChanges,
+    ChangedPathWithSize,
     FileOrLink,
     PathChange,
     PendingFiles,
-    ChangedPathWithSize,
     WrittenIgnoredPath,
 )
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
@@ -41,7 +41,7 @@ from app.workspace.reading import have_same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
-_LOST = (
+_LOST_COPIES_MESSAGE = (
     "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
     "them (git status); nothing was put back."
 )
@@ -109,13 +109,13 @@ class WorkspaceBackup:
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._lock(_TRIES if wait else 1)
+            self._try_lock(_TRIES if wait else 1)
             yield
         finally:
             os.close(self.lock)
             self.lock = -1
 
-    def _lock(self, tries: int) -> None:
+    def _try_lock(self, tries: int) -> None:
         for number in range(tries):
             if number:
                 time.sleep(_PAUSE)
@@ -130,7 +130,7 @@ class WorkspaceBackup:
         Raises:
             OSError: Not all files could be copied; don't run the command.
         """
-        self._load()
+        self._load_index()
         now: dict[str, PathStat] = {}
         size = 0
         self._locked, self._ignored = set(), set()
@@ -151,10 +151,10 @@ class WorkspaceBackup:
         self.kept, self._pending = now, pending
         self._mode = stat.S_IMODE(self.root.stat().st_mode)
         self._names = {path: name for path, name in self._names.items() if path in now}
-        self._save()
+        self._save_index()
         self.marker_file.touch()
         self._since = self.marker_file.stat().st_ctime_ns
-        self._clear()
+        self._remove_unnamed_copies()
         _write_pending(pending, self.root)
         self._found = dict(walk_watched_entries(self.root, policy, self._locked, self._ignored)) if pending else now
 
@@ -165,7 +165,7 @@ class WorkspaceBackup:
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
             before, after = self._found.get(path), now.get(path)
-            if before == after or not self._differs(path, before, after):
+            if before == after or not self._has_changed(path, before, after):
                 continue
             if path.partition("/")[0] == GIT_FOLDER:
                 left_out.add(f"{GIT_FOLDER}: put back as it was, commits are the user's")
@@ -173,7 +173,7 @@ class WorkspaceBackup:
                 left_out.add(f"{path}: {reason}")
             elif policy.is_untracked_bytecode(path, is_folder=False):
                 continue
-            elif cache := next((above for above in _with_parents(path) if policy.is_tool_cache(above)), ""):
+            elif cache := next((above for above in _path_and_parents(path) if policy.is_tool_cache(above)), ""):
                 left_out.add(f"{cache}: a cache that git does not ignore")
             elif after is not None and not after.is_file_or_link and not after.is_folder:
                 left_out.add(f"{path}: not a regular file")
@@ -198,7 +198,7 @@ class WorkspaceBackup:
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return PathChange(path, self._before(path, limit), read_file_or_link(self.root / path, limit))
+        return PathChange(path, self._content_before(path, limit), read_file_or_link(self.root / path, limit))
 
     def restore_files(self, policy: PathPolicy) -> int:
         """Restore all files; return how many had changed. Raises OSError."""
@@ -214,11 +214,11 @@ class WorkspaceBackup:
         for path in sorted(changed, reverse=True):
             before, after = self.kept.get(path), now.get(path)
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
-                self._remove(path, after)
+                self._remove_path(path, after)
         count = 0
         for path in sorted(changed):
             if before := self.kept.get(path):
-                count += self._put_back(path, before)
+                count += self._restore_path(path, before)
             else:
                 count += 1
         for path in sorted(changed, reverse=True):
@@ -228,7 +228,7 @@ class WorkspaceBackup:
         # A removed socket is missing: only its server can create it again.
         self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
-        self._save()
+        self._save_index()
         self.marker_file.unlink(missing_ok=True)
         return count
 
@@ -257,9 +257,9 @@ class WorkspaceBackup:
         with self.locked(wait=wait_for_lock):
             if not self.marker_file.exists():
                 return ""
-            if not self._load():
+            if not self._load_index():
                 self.marker_file.unlink()
-                return _LOST
+                return _LOST_COPIES_MESSAGE
             policy = policy_with(self._pending)
             policy.restore_rules(self._rules, self.kept)
             self.restore_files(policy)
@@ -271,7 +271,7 @@ class WorkspaceBackup:
         except FileNotFoundError:
             return None
 
-    def _differs(self, path: str, before: PathStat | None, after: PathStat | None) -> bool:
+    def _has_changed(self, path: str, before: PathStat | None, after: PathStat | None) -> bool:
         if after is None:
             return before is not None and before.is_file_or_link
         if before is None:
@@ -283,10 +283,10 @@ class WorkspaceBackup:
         if path in self._pending:
             return not has_same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
-            return self._before(path, before.size) != read_file_or_link(self.root / path, after.size)
+            return self._content_before(path, before.size) != read_file_or_link(self.root / path, after.size)
         return stat.S_ISREG(after.mode) and not have_same_bytes(self.store / self._names[path], self.root / path)
 
-    def _before(self, path: str, limit: int) -> FileOrLink | None:
+    def _content_before(self, path: str, limit: int) -> FileOrLink | None:
         if path in self._pending:
             return self._pending[path]
         facts = self._found.get(path)
@@ -298,7 +298,7 @@ class WorkspaceBackup:
         kept = read_file_or_link(self.store / name, limit)
         return kept and FileOrLink(kept.data, stat.S_IMODE(facts.mode))
 
-    def _remove(self, path: str, facts: PathStat) -> None:
+    def _remove_path(self, path: str, facts: PathStat) -> None:
         place = self.root / path
         if not facts.is_folder:
             place.unlink(missing_ok=True)
@@ -310,7 +310,7 @@ class WorkspaceBackup:
         with suppress(OSError):
             place.rmdir()
 
-    def _put_back(self, path: str, before: PathStat) -> bool:
+    def _restore_path(self, path: str, before: PathStat) -> bool:
         """Restore one path; return whether it had changed."""
         place = self.root / path
         if before.is_folder:
@@ -345,7 +345,7 @@ class WorkspaceBackup:
             os.utime(place, ns=(before.modified, before.modified))
         return True
 
-    def _load(self) -> bool:
+    def _load_index(self) -> bool:
         """Read the index; return whether it is valid."""
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
@@ -360,7 +360,7 @@ class WorkspaceBackup:
             return False
         return True
 
-    def _save(self) -> None:
+    def _save_index(self) -> None:
         index = {
             "number": self._number,
             "mode": self._mode,
@@ -377,7 +377,7 @@ class WorkspaceBackup:
             os.fsync(file.fileno())
         temporary.replace(self.store / _INDEX)
 
-    def _clear(self) -> None:
+    def _remove_unnamed_copies(self) -> None:
         """Remove copies that the index does not name."""
         wanted = set(self._names.values()) | {_INDEX, _MARK, _LOCK}
         for place in self.store.iterdir():
@@ -391,7 +391,7 @@ def make_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     return WorkspaceBackup(root, state / f"guard-{name}")
 
 
-def _with_parents(path: str) -> Iterator[str]:
+def _path_and_parents(path: str) -> Iterator[str]:
     names = path.split("/")
     for end in range(len(names)):
         yield "/".join(names[: end + 1])
@@ -401,7 +401,7 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
     """Write pending changes to a folder, as an approval would. Raises OSError."""
     for path, leaf in pending.items():
         place = folder / path
-        if leaf is None and _is_leaf(place) and not _blocking_leaf(folder, path):
+        if leaf is None and _is_file_or_link(place) and not _blocking_leaf(folder, path):
             place.unlink()
             with suppress(OSError):
                 for above in Path(path).parents[:-1]:
@@ -413,7 +413,7 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
         for blocking in _blocking_leaf(folder, path):
             blocking.unlink()
         place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
+        if place.is_symlink() or (leaf.is_link and _is_file_or_link(place)):
             place.unlink()
         elif place.is_dir():
             try:
@@ -430,10 +430,10 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
         write_file_or_link(place, leaf)
 
 
-def _is_leaf(place: Path) -> bool:
+def _is_file_or_link(place: Path) -> bool:
     return os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
 
 
 def _blocking_leaf(folder: Path, path: str) -> list[Path]:
     """Return the first file or link above a path, if there is one. Links are not followed: they may lead outside."""
-    return [place for above in reversed(Path(path).parents[:-1]) if _is_leaf(place := folder / above)][:1]
+    return [place for above in reversed(Path(path).parents[:-1]) if _is_file_or_link(place := folder / above)][:1]

@@ -17,7 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_service import approval_event, decision_event
-from app.cli.approve_deny_undo import _MARKER
+from app.cli.approve_deny_undo import _AGENT_VARIABLE
 from app.cli.main import main
 from app.conversation.events import DecisionKind, ProposalStaged, SideAnswer, SideQuestion, UserMessage
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheckResult
@@ -459,7 +459,7 @@ def test_the_record_names_the_caller_of_a_deciding_command(
     terminal: bool, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an agent's variables it has the names; their values may be keys."""
-    for name in [name for name in os.environ if _MARKER.fullmatch(name)]:
+    for name in [name for name in os.environ if _AGENT_VARIABLE.fullmatch(name)]:
         monkeypatch.delenv(name)
     for name in ("CLAUDECODE", "CODEX_SANDBOX", "AIDER_OPENAI_API_KEY", "EDITOR"):
         monkeypatch.setenv(name, "hunter2")

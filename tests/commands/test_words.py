@@ -18,7 +18,7 @@ import pytest
 
 from app.cli.app_arguments import COMMANDS, settings_from_flags
 from app.cli.argument_parser import make_app_parser, make_command_parser
-from app.cli.command_output import _VisibleText
+from app.cli.command_output import _EscapingStream
 from app.cli.main import main
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
 from tests.hygiene.test_imports import modules_after
@@ -111,7 +111,7 @@ def test_an_empty_commit_is_not_staged_and_a_missing_one_not_noted(signoff: Run,
 
 
 def test_a_terminal_stream_offers_no_raw_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = _VisibleText(io.StringIO())
+    shown = _EscapingStream(io.StringIO())
     assert not hasattr(shown, "buffer")
     with pytest.raises(AttributeError, match="bytes are not for a terminal"):
         _ = shown.buffer

@@ -212,7 +212,7 @@ async def test_a_change_on_disk_outdates_the_result(tmp_path: Path, server: Wire
         await run.see("greets  R  run")
         await run.review()
         await run.pilot.press("R")
-        await run.until(lambda: run.runtime.checks._known, "the result with the proposal and without")
+        await run.until(lambda: run.runtime.checks._cached_results, "the result with the proposal and without")
         (root / "other.py").write_text("broken\n")
         await run.see("before other.py changed")
         (root / "other.py").write_text("fine\n")

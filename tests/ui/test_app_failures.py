@@ -134,7 +134,7 @@ async def test_a_demo_without_a_temporary_folder_is_reported_in_one_line(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     async with contextlib.AsyncExitStack() as stack:
         with pytest.raises(CommandError, match=r"^The sample repository can't be written: No such .* Set TMPDIR to"):
-            await opening._demo(None, stack)
+            await opening._start_demo(None, stack)
 
 
 async def test_concurrent_requests_open_one_session(tmp_path: Path, server: WireServer) -> None:

@@ -164,7 +164,7 @@ def test_a_permission_that_nobody_can_give_is_not_called_a_denial(
 def test_a_headless_run_names_what_it_waits_for(
     server: WireServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("app.cli.headless_run._FIRST_WORD", 0.1)
+    monkeypatch.setattr("app.cli.headless_run._QUIET_SECONDS", 0.1)
     slow = Turn("Hello.").reply()
     server.script([error(429, "Slow down", headers={"retry-after": "0.5"}), replace(slow, delay=0.8)])
     words = ("--base-url", server.base_url, "--model", "m")

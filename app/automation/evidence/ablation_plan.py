@@ -11,10 +11,10 @@ from app.proposals.risk.risk_reasons import find_test_names
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 
-_COMMENT = re.compile(r"\s*(?:$|#|//|/\*|\*|--\s|<!--)")
-_LARGEST = 400_000
+_COMMENT_LINE = re.compile(r"\s*(?:$|#|//|/\*|\*|--\s|<!--)")
+_MAX_PARSED_CHARACTERS = 400_000
 """Maximum characters of a file that is parsed."""
-_NEIGHBOURS = 3
+_MAX_NEIGHBOURS = 3
 """Hunks on each side that are left out together with a hunk, if the file does not parse without that hunk alone."""
 
 
@@ -44,10 +44,10 @@ class HunkThatChangesTests:
 
     def matching_ids(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return those of the ids that belong to these tests, including cases of parametrized ones."""
-        return tuple(each for each in ids if any(self._is(each, test) for test in self.tests))
+        return tuple(each for each in ids if any(self._is_test_or_case(each, test) for test in self.tests))
 
     @staticmethod
-    def _is(each: str, test: str) -> bool:
+    def _is_test_or_case(each: str, test: str) -> bool:
         return each == test or each.startswith(f"{test}[") if "::" in test else test in each
 
 
@@ -80,7 +80,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
             tests += _changed_tests(diff, hunks)
             continue
         marked = {place.hunk for reason in diff.reasons for place in reason.places}
-        for group in _groups(diff, hunks):
+        for group in _group_hunks(diff, hunks):
             weight = sum(hunk.id in marked for hunk in group), sum(each.old_count + each.new_count for each in group)
             groups.append(HunkGroup(path, tuple(group), weight))
     groups.sort(key=lambda group: group.weight, reverse=True)
@@ -101,21 +101,21 @@ def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], left_out: Collecti
     return "\n".join((*lines, *diff.old[at:])) + "\n"
 
 
-def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
-    if not diff.change.path.endswith(".py") or sum(map(len, diff.new)) > _LARGEST:
+def _group_hunks(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
+    if not diff.change.path.endswith(".py") or sum(map(len, diff.new)) > _MAX_PARSED_CHARACTERS:
         yield from ([hunk] for hunk in hunks if _holds_code(diff, hunk))
         return
-    whole = _parsed(text_without_hunks(diff, hunks, ()))
+    whole = _comparable_syntax(text_without_hunks(diff, hunks, ()))
     if whole is None:
         # The file does not parse even with all hunks, so parsing can't group them.
         yield from ([hunk] for hunk in hunks)
         return
     joined: list[set[int]] = []
     for number, hunk in enumerate(hunks):
-        without = _parsed(text_without_hunks(diff, hunks, {hunk.id}))
+        without = _comparable_syntax(text_without_hunks(diff, hunks, {hunk.id}))
         if without == whole:
             continue
-        members = {number} if without is not None else _standing_together(diff, hunks, number)
+        members = {number} if without is not None else _hunks_to_remove_together(diff, hunks, number)
         for other in [each for each in joined if each & members]:
             joined.remove(other)
             members |= other
@@ -124,17 +124,19 @@ def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
         yield [hunks[number] for number in sorted(members)]
 
 
-def _standing_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> set[int]:
+def _hunks_to_remove_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> set[int]:
     """Return the smallest set of adjacent hunks around one without which the file parses."""
-    for reach in range(1, _NEIGHBOURS + 1):
+    for reach in range(1, _MAX_NEIGHBOURS + 1):
         for first in range(max(0, number - reach), number + 1):
             members = {each for each in range(first, first + reach + 1) if each < len(hunks)}
-            if number in members and _parsed(text_without_hunks(diff, hunks, {hunks[each].id for each in members})):
+            if number in members and _comparable_syntax(
+                text_without_hunks(diff, hunks, {hunks[each].id for each in members})
+            ):
                 return members
     return set(range(len(hunks)))
 
 
-def _parsed(text: str) -> str | None:
+def _comparable_syntax(text: str) -> str | None:
     """Return a comparable form of a Python text without comments and docstrings; None if it does not parse."""
     try:
         tree = ast.parse(text)
@@ -156,7 +158,7 @@ def _holds_code(diff: FileDiff, hunk: Hunk) -> bool:
         *diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
         *diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
     )
-    return not all(map(_COMMENT.match, lines))
+    return not all(map(_COMMENT_LINE.match, lines))
 
 
 def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkThatChangesTests]:

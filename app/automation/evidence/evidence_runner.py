@@ -30,36 +30,36 @@ from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
-_REMEMBERED = 500
+_MAX_CACHED_OUTCOMES = 500
 """Number of cached outcomes."""
-_CONFIRMED = 20
+_MAX_REPEATED_TESTS = 20
 """Maximum number of failing tests that run a second time."""
-_ENOUGH = 10
+_MAX_FAILURES = 10
 """Failures after which pytest ends if a hunk is left out: one is enough, and if ten tests fail, all may."""
-_NAMED = 3
+_MAX_NAMED_TESTS = 3
 """Number of tests that a mark names."""
-_PATIENCE = 5
+_TIME_LIMIT_FACTOR = 5
 """Time limit without a hunk, as a multiple of the time with the whole proposal: the hunk may end a loop."""
-_SHORTEST = 20.0
+_MIN_LIMIT_SECONDS = 20.0
 """Minimum time limit in seconds."""
-_LEAST = 0.5
+_MIN_REMAINING_PART = 0.5
 """A run is started only if this part of the time of the whole proposal's run is left."""
 
 ReportEvidence = Callable[[ProposalEvidence], None]
 """Receives the evidence found so far."""
-_Key = tuple[str, tuple[str, ...] | None, str, str]
+_OutcomeKey = tuple[str, tuple[str, ...] | None, str, str]
 
 
 class FilesChangedDuringTests(Exception):
     """Files changed while the tests ran: the results are not valid for the proposal."""
 
 
-class _NoTime(Exception):
+class _TimeLimitReached(Exception):
     """The time limit is reached."""
 
 
 @dataclass(slots=True)
-class _Search:
+class _EvidenceSearch:
     """The search for evidence about one proposal."""
 
     proposal: Proposal
@@ -99,7 +99,7 @@ class _Search:
                 path=path,
                 hunk=hunk.number,
                 verdict=verdict,
-                tests=tuple(tests[:_NAMED]),
+                tests=tuple(tests[:_MAX_NAMED_TESTS]),
                 count=len(tests),
                 together=tuple(number for number in numbers if number != hunk.number),
                 reason=reason,
@@ -138,7 +138,7 @@ class EvidenceRunner:
         self._service = service
         self._workspace = workspace
         self._kept = store
-        self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
+        self._cached_outcomes: OrderedDict[_OutcomeKey, SuiteOutcome] = OrderedDict()
 
     async def collect_evidence(
         self,
@@ -167,7 +167,7 @@ class EvidenceRunner:
             FilesChangedDuringTests: The workspace changed meanwhile.
             OSError: The workspace can't be read.
         """
-        search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, report)
+        search = await asyncio.to_thread(self._prepare_search, proposal_id, chosen, check, seconds, report)
         search.wait_for_quiet = wait_for_quiet
         if not search.plan.groups and not search.plan.tests:
             return search.found
@@ -176,14 +176,14 @@ class EvidenceRunner:
             return search.found
         search.publish()
         try:
-            if await self._run_whole(search):
-                await self._try_tests(search)
+            if await self._run_whole_proposal(search):
+                await self._try_without_code(search)
                 for group in search.plan.groups:
-                    await self._try_group(search, group)
-                await self._try_together(search)
-        except _NoTime:
+                    await self._try_without_group(search, group)
+                await self._try_without_all(search)
+        except _TimeLimitReached:
             pass
-        self._mark_rest(search, NO_TIME_LEFT)
+        self._mark_untested(search, NO_TIME_LEFT)
         search.publish(is_running=False)
         waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
         await asyncio.to_thread(self._kept.save, search.found, waiting)
@@ -220,22 +220,22 @@ class EvidenceRunner:
         if proposal.revision != evidence.revision:
             return False
         tree = await asyncio.to_thread(self._service.overlay_with_hunks, evidence.proposal, evidence.chosen)
-        return (await self._read(tree)).id == evidence.tree
+        return (await self._read_tree(tree)).id == evidence.tree
 
-    def _prepare(
+    def _prepare_search(
         self,
         proposal_id: str,
         chosen: Collection[str] | None,
         check: CheckTable,
         seconds: float,
         tell: ReportEvidence,
-    ) -> _Search:
+    ) -> _EvidenceSearch:
         proposal = self._service.get(proposal_id)
         choice = make_decision_scope(proposal, chosen)
         diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
         found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
-        search = _Search(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
+        search = _EvidenceSearch(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
         texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
         texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}
         selector = TestSelector(self._workspace, check, texts)
@@ -244,10 +244,10 @@ class EvidenceRunner:
             search.selections[group.hunk_ids] = selector.select([group.path], {group.path: lines})
         return search
 
-    async def _run_whole(self, search: _Search) -> bool:
+    async def _run_whole_proposal(self, search: _EvidenceSearch) -> bool:
         """Run all selected tests with the whole proposal; return whether the result can be compared."""
         selections = [*search.selections.values()]
-        changed = _files_of(search.plan.tests)
+        changed = _test_files(search.plan.tests)
         whole = selections[0] if selections else _changed_files(search.check, changed)
         for each in selections[1:]:
             whole = whole.union(each)
@@ -256,17 +256,17 @@ class EvidenceRunner:
         tree = await asyncio.to_thread(
             self._service.overlay_with_hunks, search.proposal.id, search.hunks | search.whole
         )
-        baseline = await self._run(search, whole, tree)
+        baseline = await self._run_tests(search, whole, tree)
         if baseline.broken and not baseline.test_count and (files := whole.to_whole_files()) is not None:
             # A recorded test may have been removed: then the runner rejects all names.
             search.selections = {ids: each.to_whole_files() or each for ids, each in search.selections.items()}
             whole = files
-            baseline = await self._run(search, whole, tree)
+            baseline = await self._run_tests(search, whole, tree)
         if baseline.is_empty and whole.names is not None:
             # The runner finds no related test, so run all.
             whole = TestSelection()
             search.selections = dict.fromkeys(search.selections, whole)
-            baseline = await self._run(search, whole, tree)
+            baseline = await self._run_tests(search, whole, tree)
         search.baseline, search.baseline_selection = baseline, whole
         words = ", ".join(filter(None, (whole.words, baseline.load_errors_text)))
         search.found = replace(search.found, selection=words, tests=baseline.test_count)
@@ -280,11 +280,11 @@ class EvidenceRunner:
         if not problem and baseline.named and not baseline.passed:
             problem = "no test passes with the proposal"
         if problem:
-            self._mark_rest(search, problem)
+            self._mark_untested(search, problem)
         search.publish()
         return not problem
 
-    async def _try_tests(self, search: _Search) -> None:
+    async def _try_without_code(self, search: _EvidenceSearch) -> None:
         """Run the tests that the proposal adds or changes without its code."""
         changed, code = search.plan.tests, {hunk for group in search.plan.groups for hunk in group.hunk_ids}
         if not changed:
@@ -293,13 +293,13 @@ class EvidenceRunner:
             for each in changed:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason="no code changes with it")
             return
-        selection = _changed_files(search.check, _files_of(changed))
+        selection = _changed_files(search.check, _test_files(changed))
         tests = {hunk.id for each in search.diffs for hunk in each.change.hunks if hunk.id in search.hunks - code}
         tests |= {path for path in search.whole if is_test(path)}
         tree = await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, tests)
-        outcome = await self._run(search, selection, tree)
+        outcome = await self._run_tests(search, selection, tree)
         new = outcome.new_failures(search.baseline)
-        again = await self._repeat(search, selection, tree, new) if new else ()
+        again = await self._repeat_failed_tests(search, selection, tree, new) if new else ()
         for each in changed:
             ids = each.matching_ids(new)
             if outcome.problem:
@@ -316,15 +316,15 @@ class EvidenceRunner:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.GREEN)
         search.publish()
 
-    async def _try_group(self, search: _Search, group: HunkGroup) -> None:
+    async def _try_without_group(self, search: _EvidenceSearch, group: HunkGroup) -> None:
         """Run the tests without some hunks, and mark these."""
         selection = search.selections[group.hunk_ids]
-        tree = await self._without(search, group.hunk_ids)
-        outcome = await self._run(search, selection, tree)
+        tree = await self._tree_without(search, group.hunk_ids)
+        outcome = await self._run_tests(search, selection, tree)
         if outcome.is_empty:
             # No test is related to this file: run the tests that are related to the others.
             selection = search.baseline_selection
-            outcome = await self._run(search, selection, tree)
+            outcome = await self._run_tests(search, selection, tree)
         new = outcome.new_failures(search.baseline)
         if outcome.problem:
             search.mark(group.path, group.hunks, HunkTestVerdict.NOT_RUN, reason=outcome.problem)
@@ -332,13 +332,13 @@ class EvidenceRunner:
             search.mark(group.path, group.hunks, HunkTestVerdict.LOAD)
         elif not new:
             search.mark(group.path, group.hunks, HunkTestVerdict.UNNOTICED)
-        elif again := await self._repeat(search, selection, tree, new):
+        elif again := await self._repeat_failed_tests(search, selection, tree, new):
             search.mark(group.path, group.hunks, HunkTestVerdict.HELD, again)
         else:
             search.mark(group.path, group.hunks, HunkTestVerdict.FLAKY, new)
         search.publish()
 
-    async def _try_together(self, search: _Search) -> None:
+    async def _try_without_all(self, search: _EvidenceSearch) -> None:
         """Leave out hunks together that are only needed to load: one may be the import that another needs."""
         loads: dict[str, list[HunkGroup]] = {}
         for group in search.plan.groups:
@@ -353,15 +353,15 @@ class EvidenceRunner:
                 selection = selection.union(search.selections[group.hunk_ids])
             search.selections[joined.hunk_ids] = selection
             before = search.found
-            await self._try_group(search, joined)
+            await self._try_without_group(search, joined)
             if search.found.marks[groups[0].hunks[0].id].verdict in (HunkTestVerdict.LOAD, HunkTestVerdict.NOT_RUN):
                 search.found = replace(search.found, marks=before.marks)
 
-    async def _without(self, search: _Search, out: Collection[str]) -> PendingFiles:
+    async def _tree_without(self, search: _EvidenceSearch, out: Collection[str]) -> PendingFiles:
         chosen = (search.hunks - frozenset(out)) | search.whole
         return await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, chosen)
 
-    def _mark_rest(self, search: _Search, reason: str) -> None:
+    def _mark_untested(self, search: _EvidenceSearch, reason: str) -> None:
         """Mark hunks without a verdict as not run."""
         for group in search.plan.groups:
             if not group.hunk_ids & search.found.marks.keys():
@@ -372,34 +372,34 @@ class EvidenceRunner:
 
     # Runs
 
-    async def _repeat(
-        self, search: _Search, selection: TestSelection, tree: PendingFiles, failed: Sequence[str]
+    async def _repeat_failed_tests(
+        self, search: _EvidenceSearch, selection: TestSelection, tree: PendingFiles, failed: Sequence[str]
     ) -> tuple[str, ...]:
         """Run failed tests a second time; return those that fail again."""
         can_name = detect_test_runner(search.check.run) is TestRunner.PYTEST and selection.names is not None
-        if can_name and all("::" in test for test in failed[:_CONFIRMED]):
-            selection = TestSelection(tuple(failed[:_CONFIRMED]))
-        outcome = await self._run(search, selection, tree, again=True)
+        if can_name and all("::" in test for test in failed[:_MAX_REPEATED_TESTS]):
+            selection = TestSelection(tuple(failed[:_MAX_REPEATED_TESTS]))
+        outcome = await self._run_tests(search, selection, tree, again=True)
         return tuple(test for test in failed if test in outcome.failed)
 
-    async def _run(
-        self, search: _Search, selection: TestSelection, tree: PendingFiles, *, again: bool = False
+    async def _run_tests(
+        self, search: _EvidenceSearch, selection: TestSelection, tree: PendingFiles, *, again: bool = False
     ) -> SuiteOutcome:
         """Run tests on a tree; return the cached outcome for the same content unless `again`."""
-        read = await self._read(tree)
+        read = await self._read_tree(tree)
         key = (search.check.run, selection.names, read.commit, read.id)
         is_whole = read.id == search.found.tree or not search.found.tree
         if not search.found.tree:
             search.found = replace(search.found, tree=read.id)
-        kept = None if again else self._known.get(key)
+        kept = None if again else self._cached_outcomes.get(key)
         if kept is not None:
             return kept
         left = search.budget - search.seconds
-        if left <= max(_LEAST * search.baseline.seconds * (not again), 0):
-            raise _NoTime
+        if left <= max(_MIN_REMAINING_PART * search.baseline.seconds * (not again), 0):
+            raise _TimeLimitReached
         longest = search.check.seconds
         if search.baseline.seconds:
-            longest = min(longest, max(_PATIENCE * search.baseline.seconds, _SHORTEST))
+            longest = min(longest, max(_TIME_LIMIT_FACTOR * search.baseline.seconds, _MIN_LIMIT_SECONDS))
         seconds = min(longest, left)
         report = b""
 
@@ -415,7 +415,7 @@ class EvidenceRunner:
             report = b""
             files = [change.path for change in search.proposal.files if tree.get(change.path, True) is not None]
             chosen = files_for_check(search.check, files) or ()
-            command = _command(search.check, selection, root, 0 if is_whole else _ENOUGH)
+            command = _test_command(search.check, selection, root, 0 if is_whole else _MAX_FAILURES)
             timed = search.check.model_copy(update={"run": command, "seconds": seconds})
             return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave, when_idle=True)
 
@@ -425,16 +425,16 @@ class EvidenceRunner:
         search.seconds += ended.seconds
         outcome = read_suite_outcome(ended, report)
         if ended.state is CheckState.TIMED_OUT and seconds < longest:
-            raise _NoTime
-        if (await self._read(tree)).id != read.id:
+            raise _TimeLimitReached
+        if (await self._read_tree(tree)).id != read.id:
             raise FilesChangedDuringTests("the files changed while the tests ran")
         if not again:
-            self._known[key] = outcome
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+            self._cached_outcomes[key] = outcome
+            while len(self._cached_outcomes) > _MAX_CACHED_OUTCOMES:
+                self._cached_outcomes.popitem(last=False)
         return outcome
 
-    async def _read(self, tree: PendingFiles) -> WorkspaceTree:
+    async def _read_tree(self, tree: PendingFiles) -> WorkspaceTree:
         return (await self._checks.read_trees(VersionsToCheck(tree, {}, (), ()))).after
 
 
@@ -445,7 +445,7 @@ def _lines_on_disk(hunk: Hunk) -> range:
     return range(hunk.old_start, hunk.old_start + 2)
 
 
-def _files_of(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
+def _test_files(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
     return tuple(sorted({each.path for each in tests}))
 
 
@@ -458,7 +458,7 @@ def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     return TestSelection(tuple(paths), "the tests that it changes")
 
 
-def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
+def _test_command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
     """Return the command with its tests.
 
     pytest writes a report that names each test, continues if a file does not load, and ends after `most` failures.

@@ -14,11 +14,11 @@ from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 
 HunkExclusions = tuple[str, ...] | None
-_TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+_UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedEvidence:
     """The evidence about one proposal with some hunks chosen."""
 
     revision: int
@@ -50,22 +50,22 @@ class EvidenceScheduler:
     chosen: Callable[[Proposal], HunkExclusions]
     publish: Callable[[ProposalEvidence], None]
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
-    _followed: dict[str, _Followed] = field(default_factory=dict, init=False)
+    _followed: dict[str, _FollowedEvidence] = field(default_factory=dict, init=False)
     _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def update_proposals(self, proposals: Iterable[Proposal]) -> None:
         """Load stored evidence of new proposals; drop evidence of decided ones and for another choice of hunks."""
-        before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _UNDECIDED_STATES}
         for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
-            self._start(self._load(self._waiting[proposal_id]))
+            self._start_task(self._load_stored(self._waiting[proposal_id]))
         for proposal_id, followed in list(self._followed.items()):
             proposal = self._waiting.get(proposal_id)
             if proposal is None:
                 self.stop((proposal_id,))
             elif (proposal.revision, self.chosen(proposal)) != (followed.revision, followed.chosen):
-                self._drop(proposal_id)
+                self._drop_evidence(proposal_id)
 
     def start_or_stop(self, proposal_id: str) -> str:
         """Collect evidence about a proposal, continue after the time limit, or stop the run.
@@ -85,7 +85,7 @@ class EvidenceScheduler:
         check = choose_evidence_check(self.configured())
         if check is None:
             return "No check seems to run tests: add evidence = true to one."
-        self._begin(proposal, check)
+        self._start_collecting(proposal, check)
         return ""
 
     def start_after_checks(self, checks: ProposalChecks) -> None:
@@ -96,7 +96,7 @@ class EvidenceScheduler:
         wanted = {check.name: check for check in self.configured() if check.evidence}
         for result in checks.results:
             if result.name in wanted and result.state is CheckState.PASSED and result.is_current:
-                self._begin(proposal, wanted[result.name])
+                self._start_collecting(proposal, wanted[result.name])
                 return
 
     async def drop_outdated(self) -> None:
@@ -109,7 +109,7 @@ class EvidenceScheduler:
             except (ProposalError, OSError):
                 is_same = False
             if not is_same and self._followed.get(proposal_id) is followed:
-                self._drop(proposal_id)
+                self._drop_evidence(proposal_id)
 
     def stop(self, proposal_ids: Collection[str]) -> None:
         """Stop the tests of proposals that are being decided, and drop their evidence."""
@@ -124,36 +124,38 @@ class EvidenceScheduler:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _drop(self, proposal_id: str) -> None:
+    def _drop_evidence(self, proposal_id: str) -> None:
         revision = self._followed[proposal_id].revision
         self.stop((proposal_id,))
         self.publish(ProposalEvidence(proposal_id, revision))
 
-    def _begin(self, proposal: Proposal, check: CheckTable) -> None:
+    def _start_collecting(self, proposal: Proposal, check: CheckTable) -> None:
         chosen = self.chosen(proposal)
         before = self._followed.get(proposal.id)
         found = before.found if before is not None else ProposalEvidence(proposal.id, proposal.revision)
-        followed = _Followed(proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not=""))
+        followed = _FollowedEvidence(
+            proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not="")
+        )
         self._followed[proposal.id] = followed
         self.publish(followed.found)
-        followed.task = self._start(self._collect(followed, check))
+        followed.task = self._start_task(self._collect_and_publish(followed, check))
 
-    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _load(self, proposal: Proposal) -> None:
+    async def _load_stored(self, proposal: Proposal) -> None:
         """Load stored evidence of another process or an earlier start, if it matches the current content."""
         chosen = self.chosen(proposal)
         with suppress(ProposalError, OSError):
             found = await self.runner.load_current_evidence(proposal.id, chosen)
             if found is not None and proposal.id in self._waiting and proposal.id not in self._followed:
-                self._followed[proposal.id] = _Followed(proposal.revision, chosen, found)
+                self._followed[proposal.id] = _FollowedEvidence(proposal.revision, chosen, found)
                 self.publish(found)
 
-    async def _collect(self, followed: _Followed, check: CheckTable) -> None:
+    async def _collect_and_publish(self, followed: _FollowedEvidence, check: CheckTable) -> None:
         proposal_id = followed.found.proposal
 
         def tell(found: ProposalEvidence) -> None:

@@ -11,9 +11,9 @@ from app.proposals.values.origin import CommandRecipe
 from app.text.quantities import format_count
 
 NO_TIME_LEFT = "no time was left"
-_QUOTED = 12
+_MAX_QUOTED_LINES = 12
 """Lines of a hunk that are quoted as feedback."""
-_COUNTED = (
+_COUNTED_VERDICTS = (
     (HunkTestVerdict.UNNOTICED, "that nothing notices"),
     (HunkTestVerdict.GREEN, "with tests that test nothing new"),
     (HunkTestVerdict.HELD, "held"),
@@ -62,7 +62,9 @@ class ProposalEvidence:
     @property
     def verdict_counts(self) -> str:
         """Return the number of hunks of each kind: `2 that nothing notices, 3 held`."""
-        counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
+        counts = [
+            (sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED_VERDICTS
+        ]
         return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
     @property
@@ -94,7 +96,7 @@ def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidence, diffs: Iter
             mark = evidence.marks.get(hunk.id)
             if mark is not None and mark.verdict.is_unnoticed_by_tests:
                 parts.append(
-                    f"{diff.change.path} {format_hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}"
+                    f"{diff.change.path} {format_hunk_header(hunk)}: {mark.description}\n{_quote_hunk(diff, hunk)}"
                 )
     if not parts:
         return ""
@@ -105,16 +107,16 @@ def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidence, diffs: Iter
     return "\n\n".join((head, *parts))
 
 
-def _quoted(diff: FileDiff, hunk: Hunk) -> str:
+def _quote_hunk(diff: FileDiff, hunk: Hunk) -> str:
     lines = [
         *(f"-{line}" for line in diff.old[hunk.old_start : hunk.old_start + hunk.old_count]),
         *(f"+{line}" for line in diff.new[hunk.new_start : hunk.new_start + hunk.new_count]),
     ]
-    more = [f"and {len(lines) - _QUOTED} more lines"] if len(lines) > _QUOTED else []
-    return "\n".join(("```diff", *(line.replace("```", "'''") for line in lines[:_QUOTED]), *more, "```"))
+    more = [f"and {len(lines) - _MAX_QUOTED_LINES} more lines"] if len(lines) > _MAX_QUOTED_LINES else []
+    return "\n".join(("```diff", *(line.replace("```", "'''") for line in lines[:_MAX_QUOTED_LINES]), *more, "```"))
 
 
-_NAMED = 3
+_MAX_NAMED_FILES = 3
 """Maximum number of differing files in one line."""
 
 
@@ -140,8 +142,10 @@ class ReproductionResult:
         """Return the result as one line: `same 412 files, byte for byte`."""
         if self.outcome == "same":
             return f"same {format_count(self.files, 'file')}, byte for byte"
-        more = f" and {len(self.differing) - _NAMED:,} more" if len(self.differing) > _NAMED else ""
-        named = f"{', '.join(self.differing[:_NAMED])}{more}"
+        more = (
+            f" and {len(self.differing) - _MAX_NAMED_FILES:,} more" if len(self.differing) > _MAX_NAMED_FILES else ""
+        )
+        named = f"{', '.join(self.differing[:_MAX_NAMED_FILES])}{more}"
         if self.outcome == "replaced":
             return f"run again on the present files: {format_count(self.files, 'file')}, new at {named}"
         elsewhere = "" if self.is_same_environment else ", in another environment"

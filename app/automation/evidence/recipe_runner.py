@@ -19,7 +19,7 @@ from app.sandbox.sandbox import Sandbox
 from app.tools.command.command_result import read_changes
 from app.tools.command.run_command import find_command_shell
 
-_Results = Mapping[str, tuple[str, int] | None]
+_ContentByPath = Mapping[str, tuple[str, int] | None]
 """SHA-256 and mode by path, None for a removed path."""
 
 
@@ -53,19 +53,19 @@ class RecipeRunner:
             OSError: The workspace can't be read.
         """
         proposal = self.service.get(proposal_id)
-        recipe = _recipe_of(proposal)
+        recipe = _require_recipe(proposal)
         below = await asyncio.to_thread(self.service.overlay_of_older_proposals, proposal_id)
         tree = await asyncio.to_thread(self.tree_id, below)
 
         async def run(sandbox: Sandbox, root: Path) -> Sequence[PathChange]:
-            return await _run(sandbox, root, recipe, below)
+            return await _run_recipe(sandbox, root, recipe, below)
 
         environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
         changes = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
             raise CommandNotRepeatable("files changed while the command ran; run it again")
-        got = {each.path: _result(each) for each in changes}
-        wanted = _results_of(proposal)
+        got = {each.path: _content_after(each) for each in changes}
+        wanted = _proposed_content(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
         found = ReproductionResult(
             proposal_id, proposal.revision, recipe, "same", len(got), differing, environment == recipe.environment
@@ -82,7 +82,7 @@ class RecipeRunner:
         return replace(found, outcome="replaced", revision=after.revision, recipe=moved)
 
 
-def _recipe_of(proposal: Proposal) -> CommandRecipe:
+def _require_recipe(proposal: Proposal) -> CommandRecipe:
     if proposal.recipe is None:
         raise CommandNotRepeatable(f"{proposal.id} was not made by one command alone")
     if not proposal.state.is_pending:
@@ -93,7 +93,9 @@ def _recipe_of(proposal: Proposal) -> CommandRecipe:
     return proposal.recipe
 
 
-async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles) -> Sequence[PathChange]:
+async def _run_recipe(
+    sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles
+) -> Sequence[PathChange]:
     """Run the command on a new layer; return its changes. Raises CommandNotRepeatable."""
     if reason := await checks_unavailable_reason(sandbox):
         raise CommandNotRepeatable(reason.replace("checks need", "running it again needs"))
@@ -112,12 +114,12 @@ async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pendi
     return changes
 
 
-def _result(change: PathChange) -> tuple[str, int] | None:
+def _content_after(change: PathChange) -> tuple[str, int] | None:
     after = change.after
     return None if after is None else (make_file_version(after.data, after.mode).sha256, after.mode)
 
 
-def _results_of(proposal: Proposal) -> _Results:
+def _proposed_content(proposal: Proposal) -> _ContentByPath:
     """Return the content that an approval would leave at each path of a proposal."""
     found: dict[str, tuple[str, int] | None] = {}
     for change in proposal.files:

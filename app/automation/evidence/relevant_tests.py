@@ -25,11 +25,11 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 _COVERAGE, _TESTMON = ".coverage", ".testmondata"
-_LARGEST_DATABASE = 128 << 20
+_MAX_DATABASE_BYTES = 128 << 20
 """Maximum size of a coverage database in bytes."""
-_SECONDS = 5.0
+_MAX_READ_SECONDS = 5.0
 """Time limit for reading a database."""
-_STEPS = 100_000
+_STEPS_BETWEEN_CHECKS = 100_000
 """SQLite instructions between two checks of the time limit."""
 
 
@@ -44,25 +44,27 @@ def find_tests_that_ran_lines(
         workspace: The workspace, in which the tools write their databases.
         lines: Lines from 1 by workspace path, in the files on disk.
     """
-    for name, read in ((_COVERAGE, _of_coverage), (_TESTMON, _of_testmon)):
+    for name, read in ((_COVERAGE, _tests_in_coverage), (_TESTMON, _tests_in_testmon)):
         with suppress(OSError, WorkspaceError, sqlite3.Error), closing(sqlite3.connect(":memory:")) as database:
             # Read a copy in memory with untrusted schema: the database may come from another person.
-            data = workspace.read(name, _LARGEST_DATABASE)
+            data = workspace.read(name, _MAX_DATABASE_BYTES)
             # Clear the WAL mode in the header: without its journal file the copy could not be opened.
             database.deserialize(b"".join((data[:18], b"\1\1", data[20:])))
             database.execute("PRAGMA trusted_schema = OFF")
-            end = time.monotonic() + _SECONDS
-            database.set_progress_handler(partial(_is_late, end), _STEPS)
+            end = time.monotonic() + _MAX_READ_SECONDS
+            database.set_progress_handler(partial(_is_past, end), _STEPS_BETWEEN_CHECKS)
             if found := frozenset(read(database, workspace.root, lines)):
                 return found, name
     return frozenset(), ""
 
 
-def _is_late(end: float) -> int:
+def _is_past(end: float) -> int:
     return time.monotonic() > end
 
 
-def _of_coverage(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
+def _tests_in_coverage(
+    database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]
+) -> Iterator[str]:
     """Yield tests from coverage.py's schema 7 (https://coverage.readthedocs.io/en/latest/dbschema.html)."""
     contexts = dict(database.execute("SELECT id, context FROM context"))
     files = {path: number for number, path in database.execute("SELECT id, path FROM file")}
@@ -73,7 +75,7 @@ def _of_coverage(database: sqlite3.Connection, root: Path, lines: Mapping[str, C
         by_context = _lines_by_context(database, number)
         near = {each for each, ran in by_context.items() if not ran.isdisjoint(wanted)}
         for each in near or by_context:
-            if test := _test_of(contexts.get(each, "")):
+            if test := _test_id_in_context(contexts.get(each, "")):
                 yield test
 
 
@@ -87,14 +89,16 @@ def _lines_by_context(database: sqlite3.Connection, file: int) -> dict[int, set[
     return found
 
 
-def _test_of(context: str) -> str:
+def _test_id_in_context(context: str) -> str:
     """Return the test id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty if it has none."""
     test, _, phase = context.rpartition("|")
     test = test if phase in ("setup", "run", "teardown") else context
     return test if "::" in test and not test.startswith("-") else ""
 
 
-def _of_testmon(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
+def _tests_in_testmon(
+    database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]
+) -> Iterator[str]:
     """Yield tests from the tables of pytest-testmon 2, which record files and methods, not lines."""
     for path in lines:
         yield from (
@@ -109,12 +113,12 @@ def _of_testmon(database: sqlite3.Connection, root: Path, lines: Mapping[str, Co
         )
 
 
-_IMPORT = re.compile(
+_IMPORT_LINE = re.compile(
     r"^[^\S\n]*(?:from[^\S\n]+(?P<module>\.{0,20}[\w.]*)[^\S\n]+import[^\S\n]*(?:\((?P<many>[^)]{0,20000})\)|"
     r"(?P<names>[^\n#;]{1,2000}))|import[^\S\n]+(?P<plain>[\w., \t]{1,2000}))",
     re.MULTILINE,
 )
-_NAME = re.compile(r"[\w.]+")
+_DOTTED_NAME = re.compile(r"[\w.]+")
 _CONFTEST = "conftest.py"
 
 
@@ -155,7 +159,7 @@ def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) ->
     """
     python = sorted(path for path in paths if path.endswith(".py"))
     packages = {path.removesuffix("/__init__.py") for path in python if path.endswith("/__init__.py")}
-    graph = ImportGraph(tests=tuple(path for path in python if _holds_tests(path)))
+    graph = ImportGraph(tests=tuple(path for path in python if _is_test_file_name(path)))
     for path in python:
         for name in _dotted_names(path, packages):
             graph.modules.setdefault(name, path)
@@ -163,14 +167,14 @@ def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) ->
         package = _dotted_names(path, packages)[0]
         if not path.endswith("__init__.py"):
             package = package.rpartition(".")[0]
-        for name in _imported(load_text(path), package):
-            for target in _files_of(name, graph.modules):
+        for name in _imported_names(load_text(path), package):
+            for target in _files_of_import(name, graph.modules):
                 if target != path:
                     graph.importers.setdefault(target, set()).add(path)
     return graph
 
 
-def _holds_tests(path: str) -> bool:
+def _is_test_file_name(path: str) -> bool:
     name = path.rpartition("/")[2]
     return (is_test(path) and name.startswith("test_")) or name.endswith("_test.py") or name == "tests.py"
 
@@ -191,9 +195,9 @@ def _dotted_names(path: str, packages: Collection[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _imported(text: str, package: str) -> Iterator[str]:
+def _imported_names(text: str, package: str) -> Iterator[str]:
     """Yield the dotted names that a text imports; for `from a import b` both `a` and `a.b`."""
-    for match in _IMPORT.finditer(text):
+    for match in _IMPORT_LINE.finditer(text):
         if plain := match["plain"]:
             yield from (part.split(" as ")[0].strip() for part in plain.split(","))
             continue
@@ -206,11 +210,11 @@ def _imported(text: str, package: str) -> Iterator[str]:
         names = match["many"] if match["many"] is not None else match["names"] or ""
         yield module
         for part in names.split(","):
-            if name := _NAME.match(part.strip()):
+            if name := _DOTTED_NAME.match(part.strip()):
                 yield f"{module}.{name[0]}" if module else name[0]
 
 
-def _files_of(name: str, modules: Mapping[str, str]) -> Iterator[str]:
+def _files_of_import(name: str, modules: Mapping[str, str]) -> Iterator[str]:
     """Yield the files that an import of a dotted name runs: the module and its packages."""
     while name:
         if path := modules.get(name):
@@ -236,11 +240,11 @@ def filter_by_test_paths(tests: Sequence[str], read: Callable[[str], str]) -> tu
         read: Returns the text of a file; empty if it can't be read.
     """
     folders = [folder.removeprefix("./").strip("/") for folder in _test_paths(read)]
-    inside = [path for path in tests if any(_is_inside(path, folder) for folder in folders)]
+    inside = [path for path in tests if any(_is_inside_folder(path, folder) for folder in folders)]
     return tuple(inside or tests)
 
 
-def _is_inside(path: str, folder: str) -> bool:
+def _is_inside_folder(path: str, folder: str) -> bool:
     return folder in ("", ".", path) or fnmatchcase(path, f"{folder}/*") or fnmatchcase(path, folder)
 
 
@@ -269,9 +273,9 @@ def _test_paths(read: Callable[[str], str]) -> Sequence[str]:
 
 
 _MAX_FILES = 20_000
-_LARGEST = 1 << 20
+_MAX_SOURCE_BYTES = 1 << 20
 """Maximum size in bytes of a file whose imports are read."""
-_LONGEST = 50_000
+_MAX_ARGUMENT_CHARACTERS = 50_000
 """Maximum characters of test names on one command line; beyond it, only files are named."""
 _TEST_COMMAND = re.compile(
     r"\b(?:py\.?test|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|nextest|gotestsum)\b"
@@ -329,7 +333,7 @@ class TestSelection:
 
     def shorten_for_command_line(self) -> "TestSelection":
         """Return a selection that fits on a command line."""
-        is_long = self.names is not None and sum(map(len, self.names)) > _LONGEST
+        is_long = self.names is not None and sum(map(len, self.names)) > _MAX_ARGUMENT_CHARACTERS
         return (self.to_whole_files() if is_long else None) or self
 
     def to_whole_files(self) -> "TestSelection | None":
@@ -387,29 +391,29 @@ class TestSelector:
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()
         recorded, where = find_tests_that_ran_lines(self.workspace, lines)
-        recorded = frozenset(each for each in recorded if self._is_there(each.partition("::")[0]))
+        recorded = frozenset(each for each in recorded if self._exists_after_proposal(each.partition("::")[0]))
         new = {path for path, text in self.texts.items() if text is not None and _is_python_test(path)}
         if recorded:
-            beside = [path for path in self._reaching(paths) if path in new]
+            beside = [path for path in self._tests_that_import(paths) if path in new]
             names = sorted({*beside, *(each for each in recorded if each.partition("::")[0] not in beside)})
             return TestSelection(
                 tuple(names), f"{format_count(len(recorded), 'test')} that ran it before, by {where}"
             ).shorten_for_command_line()
-        files = self._reaching(paths)
+        files = self._tests_that_import(paths)
         if not files:
             return TestSelection()
-        every = len(self._imports().tests)
+        every = len(self._import_graph().tests)
         return TestSelection(files, f"{len(files):,} of {format_count(every, 'test file')}, by imports")
 
-    def _is_there(self, path: str) -> bool:
+    def _exists_after_proposal(self, path: str) -> bool:
         if path in self.texts:
             return self.texts[path] is not None
         return (self.workspace.root / path).is_file()
 
-    def _reaching(self, paths: Collection[str]) -> tuple[str, ...]:
-        return self._imports().tests_that_import(paths)
+    def _tests_that_import(self, paths: Collection[str]) -> tuple[str, ...]:
+        return self._import_graph().tests_that_import(paths)
 
-    def _imports(self) -> ImportGraph:
+    def _import_graph(self) -> ImportGraph:
         if self._graph is None:
             paths = {*self.texts, *(each for each in self.workspace.walk_files() if each.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
@@ -423,7 +427,7 @@ class TestSelector:
             if (text := self.texts.get(path)) is not None:
                 return text
             try:
-                return self.workspace.read(path, _LARGEST).decode("utf-8", "replace")
+                return self.workspace.read(path, _MAX_SOURCE_BYTES).decode("utf-8", "replace")
             except (OSError, WorkspaceError):
                 return ""
 

@@ -11,12 +11,12 @@ PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Path of pytest's report, on the layer of the run."""
 _MAX_NAMED_TESTS = 10_000
 """Maximum number of tests that are read from a report."""
-_LOADS = re.compile(
+_LOAD_ERROR = re.compile(
     r"(?:failed on \w+ with \"?)?(?:NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
     r"|AttributeError: (?:partially initialized )?module)\b"
 )
 """Error messages of a test that lacks a name or a module."""
-_LOAD_CODES = (2, 3, 4)
+_LOAD_EXIT_CODES = (2, 3, 4)
 """Exit codes of pytest if it could not collect tests, or not start."""
 # unittest's last line is `FAILED (failures=2, errors=1)`.
 _PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?!\(\w+=)(?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
@@ -41,7 +41,7 @@ _TAP = re.compile(
 _NODE = re.compile(r"^test at \S.{0,300}\n✖ (?P<id>\S.{0,300}) \([\d.]+ms\)$", re.MULTILINE)
 _NODE_FILE = re.compile(r"\S+\.[cm]?[jt]sx?")
 """What node reports as a test if a file does not load."""
-_EMPTY = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
+_NO_TESTS_FOUND = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
 """Output of jest and vitest if no test is related to the files."""
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
@@ -92,7 +92,7 @@ class SuiteOutcome:
             before: The outcome with the whole proposal.
         """
         new = self.new_failures(before)
-        if not all(_LOADS.match(self.failed[each]) for each in new):
+        if not all(_LOAD_ERROR.match(self.failed[each]) for each in new):
             return False
         return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 
@@ -112,13 +112,13 @@ def read_suite_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
     ok = outcome.state is CheckState.PASSED
     if report:
         try:
-            return _from_report(ok, report, outcome.seconds)
+            return _parse_report(ok, report, outcome.seconds)
         except ToolReportError:
             pass
-    return _from_output(ok, outcome)
+    return _parse_output(ok, outcome)
 
 
-def _from_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
+def _parse_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
     failed: dict[str, str] = {}
     passed: dict[str, None] = {}
     broken: set[str] = set()
@@ -148,14 +148,14 @@ def _test_id(attributes: Mapping[str, str]) -> str:
     return "::".join(filter(None, (path or dotted, *inside.split("."), name)))
 
 
-def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
+def _parse_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
     """Return the results in the output of pytest, unittest, jest, vitest, mocha, node, go, cargo or TAP.
 
     The output names each failed test.
     """
     text = outcome.output
     passes = sum(int(match[1] or match[2] or 1) for match in _PASSED.finditer(text))
-    if not passes and _EMPTY.search(text):
+    if not passes and _NO_TESTS_FOUND.search(text):
         return SuiteOutcome(ok, is_empty=True, seconds=outcome.seconds)
     if ok:
         return SuiteOutcome(True, seconds=outcome.seconds)
@@ -178,7 +178,7 @@ def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
     if not failed and any(pattern.search(text) for pattern in (_JEST_LOAD, _MOCHA_LOAD, _GO_LOAD, _RUST_LOAD)):
         broken.update(match["id"] for match in _JEST_FILE.finditer(text))
         broken = broken or {""}
-    if not failed and not broken and outcome.code in _LOAD_CODES and not passes and "pytest" in text:
+    if not failed and not broken and outcome.code in _LOAD_EXIT_CODES and not passes and "pytest" in text:
         broken = {""}
     if not failed and not broken:
         # No failed test is named, so the whole command counts as one.

@@ -43,7 +43,9 @@ class ScriptedModelServer:
         """Number of responses with calls."""
         self.requests: list[Json] = []
         """The bodies of the requests that offered tools."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_ModelRequestHandler,), {"model": self})
+        )
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -68,7 +70,7 @@ class ScriptedModelServer:
         return self.script.pop(0)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ModelRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     model: ScriptedModelServer
 
@@ -76,10 +78,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_HEAD(self) -> None:
-        self._send(b"", "text/plain")
+        self._send_body(b"", "text/plain")
 
     def do_GET(self) -> None:
-        self._send(b'{"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []}')
+        self._send_body(b'{"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []}')
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -87,23 +89,29 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path.endswith("/messages"):
             calls = self.model.next_calls(body)
-            message = _message(calls, len(self.model.requests))
-            self._send(*((_events(_anthropic(message))) if body.get("stream") else (json.dumps(message).encode(),)))
+            message = _make_anthropic_message(calls, len(self.model.requests))
+            self._send_body(
+                *(
+                    (_encode_sse(_anthropic_events(message)))
+                    if body.get("stream")
+                    else (json.dumps(message).encode(),)
+                )
+            )
         elif path.endswith("/chat/completions"):
             calls = self.model.next_calls(body)
-            self._send(*_events(_chat(calls, len(self.model.requests))))
+            self._send_body(*_encode_sse(_chat_completion_chunks(calls, len(self.model.requests))))
         elif path.endswith("/responses"):
             calls = self.model.next_calls(body)
-            self._send(*_events(_responses(calls, len(self.model.requests))))
+            self._send_body(*_encode_sse(_openai_response_events(calls, len(self.model.requests))))
         elif path.endswith("streamGenerateContent"):
-            self._send(*_events([_gemini(self.model.next_calls(body))]))
+            self._send_body(*_encode_sse([_make_gemini_answer(self.model.next_calls(body))]))
         elif path.endswith("generateContent"):
             said = json.dumps({"reasoning": "x", "next_speaker": "user", "model_choice": "pro"})
-            self._send(json.dumps(_candidate([{"text": said}])).encode())
+            self._send_body(json.dumps(_gemini_candidate([{"text": said}])).encode())
         else:
-            self._send(b'{"input_tokens": 10}')
+            self._send_body(b'{"input_tokens": 10}')
 
-    def _send(self, body: bytes, kind: str = "application/json") -> None:
+    def _send_body(self, body: bytes, kind: str = "application/json") -> None:
         self.send_response(200)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
@@ -111,14 +119,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _events(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
+def _encode_sse(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
     text = "".join(
         (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n" for one in each
     )
     return text.encode(), "text/event-stream"
 
 
-def _message(calls: Sequence[ScriptedToolCall], number: int) -> Json:
+def _make_anthropic_message(calls: Sequence[ScriptedToolCall], number: int) -> Json:
     blocks: list[Json] = [
         {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": call.name, "input": call.arguments}
         for at, call in enumerate(calls)
@@ -135,7 +143,7 @@ def _message(calls: Sequence[ScriptedToolCall], number: int) -> Json:
     }
 
 
-def _anthropic(message: Json) -> Iterator[Json]:
+def _anthropic_events(message: Json) -> Iterator[Json]:
     yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     for at, block in enumerate(message["content"]):
         if block["type"] == "text":
@@ -151,7 +159,7 @@ def _anthropic(message: Json) -> Iterator[Json]:
     yield {"type": "message_stop"}
 
 
-def _responses(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
+def _openai_response_events(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
     items: list[Json] = []
     for at, call in enumerate(calls):
         namespace, _, name = call.name.rpartition("::")
@@ -186,7 +194,7 @@ def _responses(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]
     }
 
 
-def _chat(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
+def _chat_completion_chunks(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
     functions: list[Json] = [
         {
             "index": at,
@@ -204,22 +212,22 @@ def _chat(calls: Sequence[ScriptedToolCall], number: int) -> Iterator[Json]:
     yield {**common, "choices": [ending], "usage": usage}
 
 
-def _gemini(calls: Sequence[ScriptedToolCall]) -> Json:
-    return _candidate(
+def _make_gemini_answer(calls: Sequence[ScriptedToolCall]) -> Json:
+    return _gemini_candidate(
         [{"functionCall": {"name": call.name, "args": call.arguments}} for call in calls] or [{"text": "Done."}]
     )
 
 
-def _candidate(parts: Sequence[Json]) -> Json:
+def _gemini_candidate(parts: Sequence[Json]) -> Json:
     answer = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
     counts = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
     return {"candidates": [answer], "usageMetadata": counts}
 
 
-_KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
-_NO_PROXY = "http://127.0.0.1:9"
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+_DEAD_PROXY = "http://127.0.0.1:9"
 """No server listens on this port, so all requests to other hosts fail."""
-_CODEX = """model = "gpt-5.5"
+_CODEX_CONFIG = """model = "gpt-5.5"
 model_provider = "scripted"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
@@ -235,17 +243,17 @@ supports_websockets = false
 [projects.{workspace}]
 trust_level = "trusted"
 """
-_GEMINI = {
+_GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
     "general": {"disableAutoUpdate": True},
     "privacy": {"usageStatisticsEnabled": False},
 }
-_QWEN = {
+_QWEN_SETTINGS = {
     "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
     "general": {"disableAutoUpdate": True},
     "privacy": {"usageStatisticsEnabled": False},
 }
-_KIMI = """default_model = "scripted"
+_KIMI_CONFIG = """default_model = "scripted"
 [models.scripted]
 provider = "scripted"
 model = "scripted"
@@ -255,7 +263,7 @@ type = "openai"
 base_url = "{url}/v1"
 api_key = "x"
 """
-_IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
+_CODE_MODE_SCRIPT = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
 class AgentScratchFolders:
@@ -269,16 +277,16 @@ class AgentScratchFolders:
         for each in (self.workspace, home):
             each.mkdir()
         self.environment = {
-            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            **{name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
             "HOME": str(home),
             "TERM": "dumb",
             "SIGNOFF_HOME": str(folder / "signoff"),
-            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NO_PROXY),
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _DEAD_PROXY),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
-            **self._set_up(home, url),
+            **self._write_settings(home, url),
         }
 
-    def _set_up(self, home: Path, url: str) -> Mapping[str, str]:
+    def _write_settings(self, home: Path, url: str) -> Mapping[str, str]:
         match self._agent:
             case "claude":
                 return {
@@ -290,11 +298,11 @@ class AgentScratchFolders:
                 }
             case "codex":
                 workspace, code_mode = json.dumps(str(self.workspace)), str(self._code_mode).lower()
-                text = _CODEX.format(url=url, workspace=workspace, code_mode=code_mode)
-                _write(home / ".codex" / "config.toml", text)
+                text = _CODEX_CONFIG.format(url=url, workspace=workspace, code_mode=code_mode)
+                _write_new_file(home / ".codex" / "config.toml", text)
                 return {"SCRIPTED_KEY": "x", "CODEX_HOME": str(home / ".codex")}
             case "gemini":
-                _write(home / ".gemini" / "settings.json", json.dumps(_GEMINI))
+                _write_new_file(home / ".gemini" / "settings.json", json.dumps(_GEMINI_SETTINGS))
                 return {
                     "GEMINI_CLI_HOME": str(home),
                     "GOOGLE_GEMINI_BASE_URL": url,
@@ -302,10 +310,12 @@ class AgentScratchFolders:
                     "GEMINI_TELEMETRY_ENABLED": "false",
                 }
             case "qwen":
-                _write(home / ".qwen" / "settings.json", json.dumps(_QWEN))
+                _write_new_file(home / ".qwen" / "settings.json", json.dumps(_QWEN_SETTINGS))
                 return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "x", "OPENAI_MODEL": "scripted"}
             case "copilot":
-                _write(home / ".copilot" / "config.json", json.dumps({"trusted_folders": [str(self.workspace)]}))
+                _write_new_file(
+                    home / ".copilot" / "config.json", json.dumps({"trusted_folders": [str(self.workspace)]})
+                )
                 return {
                     "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
                     "COPILOT_PROVIDER_API_KEY": "x",
@@ -322,16 +332,16 @@ class AgentScratchFolders:
                 }
                 settings = {"model": "scripted/scripted", "small_model": "scripted/scripted", "autoupdate": False}
                 settings |= {"share": "disabled", "provider": {"scripted": provider}}
-                _write(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
+                _write_new_file(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
                 switches = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
                 return {f"OPENCODE_DISABLE_{name}": "1" for name in switches}
             case "droid":
                 model = {"model": "scripted", "id": "custom:scripted", "displayName": "Scripted", "apiKey": "x"}
                 model |= {"baseUrl": f"{url}/v1", "provider": "generic-chat-completion-api"}
-                _write(home / ".factory" / "settings.json", json.dumps({"customModels": [model]}))
+                _write_new_file(home / ".factory" / "settings.json", json.dumps({"customModels": [model]}))
                 return {"FACTORY_API_KEY": "fk-scripted"}
             case _:
-                _write(home / ".kimi-code" / "config.toml", _KIMI.format(url=url))
+                _write_new_file(home / ".kimi-code" / "config.toml", _KIMI_CONFIG.format(url=url))
                 return {}
 
     def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
@@ -369,7 +379,7 @@ class AgentScratchFolders:
             added = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"
             if self._code_mode:
-                return ScriptedToolCall("exec", {}, _IN_CODE.format(patch=json.dumps(patch)))
+                return ScriptedToolCall("exec", {}, _CODE_MODE_SCRIPT.format(patch=json.dumps(patch)))
             return ScriptedToolCall("apply_patch", {}, patch)
         absolute = str(self.workspace / path)
         match self._agent:
@@ -387,7 +397,7 @@ class AgentScratchFolders:
                 return ScriptedToolCall("write_file", {"file_path": absolute, "content": text})
 
 
-def _write(path: Path, text: str) -> None:
+def _write_new_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
@@ -395,7 +405,7 @@ def _write(path: Path, text: str) -> None:
 TRIAL_SECONDS = 120
 """Maximum duration of one edit in seconds."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
-_LARGEST = 65_536
+_MAX_SETTINGS_BYTES = 65_536
 """Bytes of the settings in the scratch folder that are read."""
 _Verdict = Literal["held", "not held", "not tried"]
 
@@ -434,7 +444,7 @@ def _try_edit(agent: ExternalAgent, program: str, options: HookOptions, *, code_
                 # Make it a repository, because the system's temporary folder may lie in another one.
                 (scratch.workspace / ".git").mkdir()
                 model.script.append([scratch.make_write_call(_FILE, _TEXT)])
-                ending = _run([program, *scratch.arguments("Make the edit.")], scratch)
+                ending = _run_agent([program, *scratch.arguments("Make the edit.")], scratch)
             if (scratch.workspace / _FILE).exists():
                 return "not held", "the agent wrote the file, though it had signoff's hook"
             if _FILE in _staged_paths(scratch):
@@ -450,14 +460,14 @@ def install_hook_in_scratch(agent: ExternalAgent, scratch: AgentScratchFolders, 
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
         path = Path(scratch.environment["HOME"]) / str(agent.user_settings)
-        path.write_text(f"{read_file(path, _LARGEST)[0].decode()}\n{render_toml_hooks(agent, options)}")
+        path.write_text(f"{read_file(path, _MAX_SETTINGS_BYTES)[0].decode()}\n{render_toml_hooks(agent, options)}")
         return
     path = scratch.workspace / agent.settings
     path.parent.mkdir(parents=True)
     path.write_text(add_hook(agent, "", options))
 
 
-def _run(command: list[str], scratch: AgentScratchFolders) -> str:
+def _run_agent(command: list[str], scratch: AgentScratchFolders) -> str:
     """Run the agent and return how it ended."""
     with subprocess.Popen(
         command,

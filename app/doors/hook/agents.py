@@ -63,17 +63,20 @@ class ReadTool(NamedTuple):
 
     def shown_line_range(self, arguments: Mapping[str, Any], total: int) -> tuple[int, int]:
         """Return the first and the last line of a file that a call shows."""
-        first = max(1, _number(arguments, self.start) or 1)
-        last = _number(arguments, self.end) or first + (_number(arguments, self.length) or _LINES_READ) - 1
+        first = max(1, _integer_argument(arguments, self.start) or 1)
+        last = (
+            _integer_argument(arguments, self.end)
+            or first + (_integer_argument(arguments, self.length) or _DEFAULT_READ_LINES) - 1
+        )
         return first, min(total, last)
 
 
-def _number(arguments: Mapping[str, Any], name: str) -> int:
+def _integer_argument(arguments: Mapping[str, Any], name: str) -> int:
     value = arguments.get(name)
     return int(value) if isinstance(value, int | float) else 0
 
 
-_LINES_READ = 2000
+_DEFAULT_READ_LINES = 2000
 """Lines that a tool shows by default."""
 
 
@@ -155,14 +158,18 @@ class ExternalAgent(NamedTuple):
     def settings_files(self, root: Path) -> list[tuple[str, Path]]:
         """Return its settings files with their displayed names: the project's, the uncommitted ones, the user's."""
         users = self.settings if self.user_settings is None else self.user_settings
-        return _below(root, self.settings, self.local) + _below(Path.home(), users, shown="~/")
+        return _named_files_in(root, self.settings, self.local) + _named_files_in(Path.home(), users, shown="~/")
 
     def files_that_can_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
         """Return all files that can turn its hooks off, each with its displayed name."""
-        return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
+        return [
+            *self.settings_files(root),
+            *_named_files_in(root, self.config),
+            *_named_files_in(Path.home(), self.config, shown="~/"),
+        ]
 
 
-def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:
+def _named_files_in(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:
     return [(f"{shown}{name}", folder / name) for name in names if name]
 
 
@@ -384,7 +391,7 @@ def find_agent_with_tool(tool: str) -> ExternalAgent | None:
 
 DEFAULT_LIMIT_SECONDS = 30
 """Seconds within which a call is answered, in addition to `--wait`."""
-_MAX_SECONDS = 86_400
+_MAX_WAIT_SECONDS = 86_400
 
 
 class HookOptions(NamedTuple):
@@ -465,13 +472,13 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 def parse_seconds(text: str) -> int:
     """Return a number of seconds, at most a day. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_SECONDS):
-        raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_SECONDS}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_WAIT_SECONDS):
+        raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_WAIT_SECONDS}")
     return int(text)
 
 
 def parse_positive_seconds(text: str) -> int:
     """Return a number of seconds above 0. Raises ArgumentTypeError."""
     if not parse_seconds(text):
-        raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MAX_SECONDS}")
+        raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MAX_WAIT_SECONDS}")
     return int(text)

@@ -17,7 +17,7 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import CapturedAgentTurn
 
-_GO_ON = (
+_CONTINUE_MESSAGE = (
     "Approved edits are on disk: signoff wrote them, so do not repeat them. Read the files as they are now, and "
     "continue as the user's decision says."
 )
@@ -25,11 +25,13 @@ _GO_ON = (
 
 def deliver_with_prompt(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
     """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
-    with _open(root) as runtime:
+    with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
-    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
+    return HookAnswer(
+        "tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_CONTINUE_MESSAGE}", reported=reported
+    )
 
 
 def deliver_with_call(
@@ -54,27 +56,29 @@ def deliver_with_call(
 
 def answer_call_of_closed_turn(root: Path, turn: CapturedAgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
-    with _open(root) as runtime:
-        return _decision(runtime, turn.proposal, turn.reported, refusal, until=0.0)
+    with _open_and_close_workspace(root) as runtime:
+        return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, until=0.0)
 
 
 def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
     """Wait for the decision on the staged proposal; return `answer` if there is none by `until` (monotonic time)."""
-    with _open(root) as runtime:
+    with _open_and_close_workspace(root) as runtime:
         if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
-        return _decision(runtime, answer.proposal, 0, answer, until)
+        return _wait_for_decision_report(runtime, answer.proposal, 0, answer, until)
 
 
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
     """Make the agent's last message the summary of its turn's proposal, if that was not decided yet."""
-    with _open(root) as runtime:
+    with _open_and_close_workspace(root) as runtime:
         stage_captured_edits(runtime)
         with suppress(ProposalError):
             runtime.service.set_summary(proposal, message)
 
 
-def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
+def _wait_for_decision_report(
+    runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float
+) -> HookAnswer:
     try:
         now = read_decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
@@ -89,12 +93,12 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
     words, number = read_decision_report(runtime, proposal, reported)
     # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
-    words = words if plain_no else f"{words}\n\n{_GO_ON}"
+    words = words if plain_no else f"{words}\n\n{_CONTINUE_MESSAGE}"
     return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
 
 
 @contextmanager
-def _open(root: Path) -> Iterator[OpenWorkspace]:
+def _open_and_close_workspace(root: Path) -> Iterator[OpenWorkspace]:
     runtime = open_workspace(root)
     try:
         yield runtime

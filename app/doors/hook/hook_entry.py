@@ -48,7 +48,7 @@ from app.storage.seen_lines_store import SeenLinesStore
 from app.workspace.paths import Workspace
 
 DENIED_EXIT_CODE = 2
-_SELDOM = 100_000
+_COLLECTION_THRESHOLD = 100_000
 """Allocations before the garbage collector runs: more than the hook makes."""
 MAX_CALL_BYTES = 16 * 1024 * 1024
 """Maximum size of a call in bytes; a larger one is denied."""
@@ -94,14 +94,14 @@ class InputTooLarge(Exception):
 
 def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     """Answer one call and return the exit code; never raises."""
-    gc.set_threshold(_SELDOM)
+    gc.set_threshold(_COLLECTION_THRESHOLD)
     text = b""
     beside_calls = False
     try:
-        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGTERM, _raise_terminated)
         name, workspace, options = parse_hook_options(arguments)
         text = sys.stdin.buffer.read(MAX_CALL_BYTES + 1)
-        beside_calls = _is_beside_calls(text)
+        beside_calls = _is_no_tool_call(text)
         if beside_calls:
             # A failure is harmless here. A denial before a prompt would discard the user's prompt, and one after a
             # turn would make the agent continue.
@@ -162,7 +162,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
                 SeenLinesStore(database, name, signal), signal, door.unread_limit, until - time.monotonic()
             )
             answer = answer_call(door, call)
-        answer = _with_decision(door, call, answer, until)
+        answer = _add_decision(door, call, answer, until)
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
@@ -178,7 +178,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         database.close()
 
 
-def _with_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
+def _add_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """Return the answer, or a decision of the user that was not reported yet or is made during the wait."""
     root = door.workspace.root
     if call.event in AFTER_TURN_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
@@ -214,13 +214,13 @@ def find_project_root(call: HookCall) -> str:
     return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
 
 
-def _is_beside_calls(text: bytes) -> bool:
+def _is_no_tool_call(text: bytes) -> bool:
     """Return whether the payload is about a session, a prompt or the end of a turn, not a tool call."""
     events = BEFORE_PROMPT_EVENTS + AFTER_TURN_EVENTS + SESSION_START_EVENTS
     return any(f'"{event}"'.encode() in text[:4096] for event in events) and b'"tool_name"' not in text
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
     raise HookTerminated("It was stopped.")
 
 
@@ -229,18 +229,18 @@ _DECIDING_COMMANDS = frozenset({"approve", "deny", "redo", "review", "stage", "u
 _SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "sh", "tcsh", "zsh"})
 _WRAPPERS = frozenset({"busybox", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "time"})
 _OPERATORS = "();<>|&`{}$"
-_QUOTES = str.maketrans("", "", "\\'\"")
-_MAX_DEPTH = 5
+_QUOTE_CHARACTERS = str.maketrans("", "", "\\'\"")
+_MAX_QUOTING_DEPTH = 5
 
 
 def is_deciding_command(line: str, depth: int = 0) -> bool:
     """Return whether a command line, or a quoted one in it, has `signoff` before a deciding subcommand."""
-    if "signoff" not in line.translate(_QUOTES):
+    if "signoff" not in line.translate(_QUOTE_CHARACTERS):
         return False
-    words = _words(line)
+    words = _split_shell_words(line)
     if any(_is_signoff(word) and following in _DECIDING_COMMANDS for word, following in pairwise(words)):
         return True
-    return depth < _MAX_DEPTH and any(
+    return depth < _MAX_QUOTING_DEPTH and any(
         is_deciding_command(word, depth + 1) for word in words if any(map(str.isspace, word))
     )
 
@@ -250,14 +250,14 @@ def starts_interactive_shell(line: str, depth: int = 0) -> bool:
 
     Codex writes to the input of a running command with a tool for which it does not call the hook.
     """
-    for words in _simple_commands(_words(line)):
-        at = next((at for at, word in enumerate(words) if not _is_prefix(word)), len(words))
+    for words in _simple_commands(_split_shell_words(line)):
+        at = next((at for at, word in enumerate(words) if not _may_precede_shell(word)), len(words))
         name, options = "".join(words[at : at + 1]).rpartition("/")[2], words[at + 1 :]
         if name not in _SHELLS:
             continue
-        if all(option.startswith("-") for option in options) and not any(map(_has_no_session, options)):
+        if all(option.startswith("-") for option in options) and not any(map(_ends_without_session, options)):
             return True
-        if depth < _MAX_DEPTH and any(_runs_text(option) for option in options):
+        if depth < _MAX_QUOTING_DEPTH and any(_takes_command_text(option) for option in options):
             return any(
                 starts_interactive_shell(option, depth + 1) for option in options if not option.startswith("-")
             )
@@ -280,21 +280,21 @@ def _simple_commands(words: list[str]) -> Iterator[list[str]]:
             command.append(word)
 
 
-def _is_prefix(word: str) -> bool:
+def _may_precede_shell(word: str) -> bool:
     """Return whether a shell may follow: a wrapper, an option of one, or `NAME=value`."""
     return word.rpartition("/")[2] in _WRAPPERS or word.startswith("-") or re.match(r"\w+=", word) is not None
 
 
-def _has_no_session(option: str) -> bool:
-    return option in ("--version", "--help", "--command") or _runs_text(option)
+def _ends_without_session(option: str) -> bool:
+    return option in ("--version", "--help", "--command") or _takes_command_text(option)
 
 
-def _runs_text(option: str) -> bool:
+def _takes_command_text(option: str) -> bool:
     """Return whether an option takes a command text: `-c`, `-lc`."""
     return re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option) is not None
 
 
-def _words(line: str) -> list[str]:
+def _split_shell_words(line: str) -> list[str]:
     reader = shlex.shlex(line.replace("\\\n", " "), posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace_split = True
     reader.commenters = ""
@@ -302,7 +302,7 @@ def _words(line: str) -> list[str]:
         return list(reader)
     except ValueError:
         # An unclosed quote: it is unknown how a shell would read the rest.
-        return line.translate(_QUOTES).split()
+        return line.translate(_QUOTE_CHARACTERS).split()
 
 
 def _is_signoff(word: str) -> bool:
@@ -311,7 +311,7 @@ def _is_signoff(word: str) -> bool:
     return name == "signoff" or name.startswith(("signoff@", "signoff=="))
 
 
-_SHOWN = 5
+_MAX_NAMED_FILES = 5
 
 
 def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
@@ -319,7 +319,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     if call.event in BEFORE_PROMPT_EVENTS:
         context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
     if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
-        _note_reads(context, call)
+        _record_reads(context, call)
         return EMPTY_ANSWER
     turn = context.captured.latest_turn(call.agent, call.session, call.prompt)
     if call.event in AFTER_TURN_EVENTS:
@@ -338,7 +338,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     if edit is None:
         answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
-            _note_reads(context, call)
+            _record_reads(context, call)
         return answer
     mine = turn if turn is not None and closed else None
     before = context.captured.captured_files(mine.proposal) if mine else []
@@ -354,13 +354,13 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     edited = files.edited_files
     if not edited:
         return hook_messages.edit_not_staged_answer("the files have this text already.")
-    _note_reads(context, call, [file.path for file in edited])
+    _record_reads(context, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
     staging = CapturedAgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
-    return _capture(context, call, staging, edited, before)
+    return _stage_edits(context, call, staging, edited, before)
 
 
-def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -> None:
+def _record_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -> None:
     """Record the reads of a call, or the attached files among those that it edits."""
     if not find_agent(call.agent).reads:
         return
@@ -371,7 +371,7 @@ def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -
         door.captured.add_reads(call.agent, call.session, reads)
 
 
-def _capture(
+def _stage_edits(
     door: HookContext,
     call: HookCall,
     staging: CapturedAgentTurn,
@@ -385,9 +385,9 @@ def _capture(
         return hook_messages.reading_limit_answer(str(full))
     if not name:
         return answer_call(door, call)
-    paths = ", ".join(file.path for file in edited[:_SHOWN])
+    paths = ", ".join(file.path for file in edited[:_MAX_NAMED_FILES])
     return hook_messages.edit_staged_answer(
-        name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more"
+        name, paths if len(edited) <= _MAX_NAMED_FILES else f"{paths} and {len(edited) - _MAX_NAMED_FILES} more"
     )
 
 
@@ -395,14 +395,14 @@ def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
     """Return the answer to a call that is not an edit of the hook's agent."""
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
-        return _answer_command(door, call)
+        return _answer_shell_command(door, call)
     other = find_agent_with_tool(call.tool)
     return (
         hook_messages.foreign_tool_answer(call.tool, agent.title, other.title, other.name) if other else EMPTY_ANSWER
     )
 
 
-def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
+def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:

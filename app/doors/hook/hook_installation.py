@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_options
 
-_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
+_SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
 
 
 class JsonNode(NamedTuple):
@@ -39,8 +39,8 @@ class JsonNode(NamedTuple):
 
 def parse_json_text(text: str) -> JsonNode:
     """Parse a JSON text that may have comments. Raises ValueError."""
-    node, at = _value(text, _skip(text, 0), 0)
-    if _skip(text, at) != len(text):
+    node, at = _parse_value(text, _skip_space(text, 0), 0)
+    if _skip_space(text, at) != len(text):
         raise ValueError(f"there is more after the end, from character {at}")
     return node
 
@@ -56,12 +56,12 @@ def json_node_value(text: str, node: JsonNode) -> object:
 
 def insert_json_member(text: str, node: JsonNode, key: str, value: object) -> str:
     """Return the text with one more member at the end of an object."""
-    return _with_last(text, node, f"{json.dumps(key)}: ", value, list((node.members or {}).values()))
+    return _append_child(text, node, f"{json.dumps(key)}: ", value, list((node.members or {}).values()))
 
 
 def insert_json_item(text: str, node: JsonNode, value: object) -> str:
     """Return the text with one more item at the end of an array."""
-    return _with_last(text, node, "", value, list(node.items or ()))
+    return _append_child(text, node, "", value, list(node.items or ()))
 
 
 def remove_json_child(text: str, parent: JsonNode, child: JsonNode) -> str:
@@ -76,79 +76,83 @@ def remove_json_child(text: str, parent: JsonNode, child: JsonNode) -> str:
     return text[: every[at - 1].end] + text[child.end :]
 
 
-def _with_last(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
-    outer = _indent(text, node.start)
-    step = _step(text)
+def _append_child(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
+    outer = _line_indentation(text, node.start)
+    step = _indentation_step(text)
     if every:
         first = every[0].key_start if every[0].key_start >= 0 else every[0].start
         between = text[node.start + 1 : first]
         on_lines = "\n" in between
-        inner = f"\n{_indent(text, first)}" if on_lines else " "
+        inner = f"\n{_line_indentation(text, first)}" if on_lines else " "
         at = every[-1].end
-        put = _lines(added, inner.removeprefix("\n"), step) if on_lines else json.dumps(added, ensure_ascii=False)
+        put = (
+            _render_indented(added, inner.removeprefix("\n"), step)
+            if on_lines
+            else json.dumps(added, ensure_ascii=False)
+        )
         return f"{text[:at]},{inner}{key}{put}{text[at:]}"
     inner = outer + step
-    body = f"\n{inner}{key}{_lines(added, inner, step)}\n{outer}"
+    body = f"\n{inner}{key}{_render_indented(added, inner, step)}\n{outer}"
     return text[: node.start + 1] + body + text[node.end - 1 :]
 
 
-def _lines(other: object, indent: str, step: str) -> str:
+def _render_indented(other: object, indent: str, step: str) -> str:
     return json.dumps(other, indent=step, ensure_ascii=False).replace("\n", f"\n{indent}")
 
 
-def _indent(text: str, at: int) -> str:
+def _line_indentation(text: str, at: int) -> str:
     """Return the indentation of the line at an offset."""
     start = text.rfind("\n", 0, at) + 1
     found = re.match(r"[ \t]*", text[start:at])
     return found[0] if found else ""
 
 
-def _step(text: str) -> str:
+def _indentation_step(text: str) -> str:
     """Return the text's indentation of one level."""
     found = re.search(r"\n([ \t]+)\S", text)
     return found[1] if found else "  "
 
 
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE_AND_COMMENTS.match(text, at)
     return found.end() if found else at
 
 
-def _value(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
+def _parse_value(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
     if depth > 100:
         raise ValueError("it is nested too deep")
     if text[at : at + 1] == "{":
-        return _object(text, at, depth)
+        return _parse_object(text, at, depth)
     if text[at : at + 1] == "[":
-        return _array(text, at, depth)
-    found = _SCALAR.match(text, at)
+        return _parse_array(text, at, depth)
+    found = _JSON_SCALAR.match(text, at)
     if not found:
         raise ValueError(f"there is no value at character {at}")
     json.loads(found[0])
     return JsonNode(at, found.end()), found.end()
 
 
-def _object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+def _parse_object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
     members: dict[str, JsonNode] = {}
-    at = _skip(text, start + 1)
+    at = _skip_space(text, start + 1)
     while text[at : at + 1] != "}":
-        key = _SCALAR.match(text, at)
+        key = _JSON_SCALAR.match(text, at)
         if not key or not key[0].startswith('"'):
             raise ValueError(f"there is no key at character {at}")
-        colon = _skip(text, key.end())
+        colon = _skip_space(text, key.end())
         if text[colon : colon + 1] != ":":
             raise ValueError(f"there is no colon at character {colon}")
-        node, after = _value(text, _skip(text, colon + 1), depth + 1)
+        node, after = _parse_value(text, _skip_space(text, colon + 1), depth + 1)
         members[json.loads(key[0])] = node._replace(key_start=at)
         at = _skip_comma(text, after, "}")
     return JsonNode(start, at + 1, members=members), at + 1
 
 
-def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+def _parse_array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
     items: list[JsonNode] = []
-    at = _skip(text, start + 1)
+    at = _skip_space(text, start + 1)
     while text[at : at + 1] != "]":
-        node, after = _value(text, at, depth + 1)
+        node, after = _parse_value(text, at, depth + 1)
         items.append(node)
         at = _skip_comma(text, after, "]")
     return JsonNode(start, at + 1, items=tuple(items)), at + 1
@@ -156,9 +160,9 @@ def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
 
 def _skip_comma(text: str, at: int, end: str) -> int:
     """Return the offset of the next member or item, or of the closing bracket. Raises ValueError."""
-    at = _skip(text, at)
+    at = _skip_space(text, at)
     if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
+        return _skip_space(text, at + 1)
     if text[at : at + 1] != end:
         raise ValueError(f"a comma or {end} is missing at character {at}")
     return at
@@ -168,11 +172,11 @@ _SPARE_SECONDS = 570
 """Seconds by which the limit in the agent's settings exceeds signoff's own limit, which starts with its first
 instruction. A busy machine needs time to start it, and the agent lets a call through if its limit is exceeded.
 """
-_LEAST_SPARE_SECONDS = 20
+_MIN_SPARE_SECONDS = 20
 """A smaller difference is reported as a weakness."""
 _SESSION_START = "SessionStart"
 _ALL_TOOLS = ("", "*", ".*")
-_DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
+_DENY_ON_FAILURE = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
 """Turns any failure of the hook into a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
 message, for example when SIGINT or SIGPIPE ends the hook. Works in every login shell, including fish and csh.
 """
@@ -211,23 +215,23 @@ class InstalledHook(NamedTuple):
             yield f"it is not as signoff writes it; `signoff doors install {agent.name}` does"
         if not self.is_synchronous:
             yield f"{agent.title} does not wait for the hook there (async)"
-        elif self.limit < longest + _LEAST_SPARE_SECONDS:
+        elif self.limit < longest + _MIN_SPARE_SECONDS:
             yield (
                 f"the time limit of {self.limit:g} s there is too short: signoff takes up to {longest} s, and "
                 f"{agent.title} lets a call through that is not answered in time"
             )
         if self.matcher not in _ALL_TOOLS:
             yield f"the hook is called there only for the tools {self.matcher!r}"
-        if _DENIAL not in self.command and not ("|| exit 2" in self.command and agent.silent_denial):
+        if _DENY_ON_FAILURE not in self.command and not ("|| exit 2" in self.command and agent.silent_denial):
             yield (
-                f"without `{_DENIAL}` {agent.title} lets a call through when signoff is killed or gone; "
+                f"without `{_DENY_ON_FAILURE}` {agent.title} lets a call through when signoff is killed or gone; "
                 f"`signoff doors install {agent.name}` adds it"
             )
 
 
 def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
     """Return the command line that the agent runs before each call; it denies if signoff cannot run."""
-    return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
+    return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENY_ON_FAILURE}"
 
 
 def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
@@ -239,13 +243,17 @@ def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
             plugin._replace(is_altered=text != render_hook_plugin(line, plugin.options.max_seconds)) if line else None
         )
     if agent.form == "toml":
-        return _toml_hook(agent, text)
-    for _, group, hook in _ours(agent, text, agent.before_tool):
+        return _find_toml_hook(agent, text)
+    for _, group, hook in _find_signoff_hooks(agent, text, agent.before_tool):
         found: Any = json_node_value(text, hook)
-        matcher: Any = json_node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
+        matcher: Any = (
+            json_node_value(text, _members_or_none(group)["matcher"]) if "matcher" in _members_or_none(group) else ""
+        )
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
-        missing = tuple(event for event in _other_events(agent) if not any(_ours(agent, text, event)))
+        missing = tuple(
+            event for event in _events_besides_calls(agent) if not any(_find_signoff_hooks(agent, text, event))
+        )
         command = str(found["command"])
         return InstalledHook(command, limit, str(matcher), not found.get("async"), missing_events=missing)
     return None
@@ -256,7 +264,7 @@ def add_hook(agent: ExternalAgent, text: str, options: HookOptions) -> str:
     if agent.form == "plugin":
         return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
     text = remove_hook(agent, text) if text.strip() else "{}\n"
-    limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
+    limit = _agent_limit_seconds(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {
         "type": "command",
         "command": make_hook_command(agent, options),
@@ -266,14 +274,14 @@ def add_hook(agent: ExternalAgent, text: str, options: HookOptions) -> str:
     # These hooks may fail: a denial before a prompt would discard the user's prompt, and one after a turn would make
     # the agent continue.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
-    text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
-    for event in _other_events(agent):
+    text = _insert_hook_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
+    for event in _events_besides_calls(agent):
         matcher = {"matcher": "|".join(agent.searches)} if event == agent.after_tool else {}
-        text = _with_group(text, event, {**matcher, "hooks": [beside]})
+        text = _insert_hook_group(text, event, {**matcher, "hooks": [beside]})
     return text
 
 
-def _other_events(agent: ExternalAgent) -> tuple[str, ...]:
+def _events_besides_calls(agent: ExternalAgent) -> tuple[str, ...]:
     """Return the events besides tool calls for which the hook is called."""
     reads = (_SESSION_START, agent.after_tool) if agent.after_tool else ()
     return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
@@ -283,23 +291,27 @@ def remove_hook(agent: ExternalAgent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
-    for event in (agent.before_tool, *_other_events(agent)):
-        while found := next(_ours(agent, text, event), None):
+    for event in (agent.before_tool, *_events_besides_calls(agent)):
+        while found := next(_find_signoff_hooks(agent, text, event), None):
             groups, group, hook = found
-            hooks = _members(group)["hooks"]
+            hooks = _members_or_none(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
                 text = remove_json_child(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
                 text = remove_json_child(text, groups, group)
             else:
-                text = _without_event(text, event)
+                text = _remove_event(text, event)
     return text
 
 
 def render_toml_hooks(agent: ExternalAgent, options: HookOptions) -> str:
     """Return the tables that add signoff's hook to TOML settings, for the user to insert."""
     tables = (
-        {"event": agent.before_tool, "command": make_hook_command(agent, options), "timeout": _limit(agent, options)},
+        {
+            "event": agent.before_tool,
+            "command": make_hook_command(agent, options),
+            "timeout": _agent_limit_seconds(agent, options),
+        },
         {"event": agent.before_prompt, "command": f"signoff hook {agent.name}"},
     )
     return "\n".join(
@@ -308,40 +320,40 @@ def render_toml_hooks(agent: ExternalAgent, options: HookOptions) -> str:
     )
 
 
-def _toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
+def _find_toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
     try:
         found: Any = tomllib.loads(text).get("hooks", [])
     except tomllib.TOMLDecodeError as error:
         raise UnreadableSettings(f"they are no TOML: {error}") from error
     for hook in found if isinstance(found, list) else []:
         match hook:
-            case {"event": agent.before_tool, "command": str(line)} if _is_ours(agent, line):
+            case {"event": agent.before_tool, "command": str(line)} if _is_signoff_hook(agent, line):
                 limit = hook.get("timeout", agent.default_limit)
                 return InstalledHook(line, float(limit), str(hook.get("matcher", "")), True)
     return None
 
 
-def _limit(agent: ExternalAgent, options: HookOptions) -> int:
+def _agent_limit_seconds(agent: ExternalAgent, options: HookOptions) -> int:
     """Return the time limit in seconds for the agent's settings."""
     limit = options.max_seconds + _SPARE_SECONDS
     return min(limit, agent.longest_limit) if agent.longest_limit else limit
 
 
-def _is_ours(agent: ExternalAgent, line: str) -> bool:
+def _is_signoff_hook(agent: ExternalAgent, line: str) -> bool:
     return re.search(rf"\bsignoff hook {agent.name}\b", line) is not None
 
 
-def _without_event(text: str, event: str) -> str:
-    root = _parsed(text)
-    hooks = _members(root)["hooks"]
-    if len(_members(hooks)) > 1:
-        return remove_json_child(text, hooks, _members(hooks)[event])
+def _remove_event(text: str, event: str) -> str:
+    root = _parse_settings(text)
+    hooks = _members_or_none(root)["hooks"]
+    if len(_members_or_none(hooks)) > 1:
+        return remove_json_child(text, hooks, _members_or_none(hooks)[event])
     return remove_json_child(text, root, hooks)
 
 
-def _with_group(text: str, event: str, group: object) -> str:
-    root = _parsed(text)
-    hooks = _members(root).get("hooks")
+def _insert_hook_group(text: str, event: str, group: object) -> str:
+    root = _parse_settings(text)
+    hooks = _members_or_none(root).get("hooks")
     if hooks is None:
         return insert_json_member(text, root, "hooks", {event: [group]})
     if hooks.members is None:
@@ -354,26 +366,26 @@ def _with_group(text: str, event: str, group: object) -> str:
     return insert_json_item(text, groups, group)
 
 
-def _ours(agent: ExternalAgent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
+def _find_signoff_hooks(agent: ExternalAgent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
     """Yield signoff's hooks for an event, each with all groups, its own group and itself."""
     if not text.strip():
         # The settings file is missing or empty.
         return
-    groups = _members(_members(_parsed(text)).get("hooks")).get(event)
+    groups = _members_or_none(_members_or_none(_parse_settings(text)).get("hooks")).get(event)
     for group in (groups.items or ()) if groups else ():
-        hooks = _members(group).get("hooks")
+        hooks = _members_or_none(group).get("hooks")
         for hook in (hooks.items or ()) if hooks else ():
             found: Any = json_node_value(text, hook)
             line = found.get("command") if isinstance(found, dict) else None
-            if groups and isinstance(line, str) and _is_ours(agent, line):
+            if groups and isinstance(line, str) and _is_signoff_hook(agent, line):
                 yield groups, group, hook
 
 
-def _members(node: JsonNode | None) -> dict[str, JsonNode]:
+def _members_or_none(node: JsonNode | None) -> dict[str, JsonNode]:
     return (node.members or {}) if node else {}
 
 
-def _parsed(text: str) -> JsonNode:
+def _parse_settings(text: str) -> JsonNode:
     try:
         root = parse_json_text(text)
     except ValueError as error:
@@ -385,8 +397,8 @@ def _parsed(text: str) -> JsonNode:
 
 _PLUGIN_SPARE_SECONDS = 60
 """Seconds by which the limit of the plugin exceeds signoff's own: a busy machine needs time to start it."""
-_COMMAND = re.compile(r'^const COMMAND = (".*")$', re.MULTILINE)
-_TEXT = """\
+_PLUGIN_COMMAND = re.compile(r'^const COMMAND = (".*")$', re.MULTILINE)
+_PLUGIN_TEXT = """\
 // Has each edit of OpenCode wait in signoff until the user has decided. `signoff doors remove opencode` takes it out.
 import { spawn } from "node:child_process"
 
@@ -483,19 +495,19 @@ def render_hook_plugin(command: str, longest: int) -> str:
         longest: Maximum duration of signoff's answer in seconds; the plugin denies a call `_PLUGIN_SPARE_SECONDS`
             later.
     """
-    return _TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
+    return _PLUGIN_TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
 
 
 def parse_plugin_command(text: str) -> str:
     """Return the command line that a plugin runs; empty if it is not signoff's plugin."""
-    found = _COMMAND.search(text)
+    found = _PLUGIN_COMMAND.search(text)
     return str(json.loads(found[1])) if found else ""
 
 
-_PATIENCE = 20
+_VERSION_SECONDS = 20
 """Seconds that an agent may take to print its version."""
-_RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
-    "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),),
+_RELEASE_WEAKNESSES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),)
 }
 """For each agent: the first release without a weakness, and the weakness of earlier ones."""
 
@@ -512,7 +524,7 @@ def read_agent_version(program: str) -> str:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_PATIENCE,
+                timeout=_VERSION_SECONDS,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
@@ -529,7 +541,7 @@ def known_release_weaknesses(agent: ExternalAgent, version: str) -> Iterator[str
             "signoff's command avoids, or if its time limit stops the hook"
         )
     numbers = tuple(map(int, version.split("."))) if version else ()
-    for right, words in _RELEASES.get(agent.name, ()):
+    for right, words in _RELEASE_WEAKNESSES.get(agent.name, ()):
         if numbers and numbers < right:
             yield f"{agent.title} {version}: {words}; update it"
 

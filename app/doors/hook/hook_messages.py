@@ -12,9 +12,9 @@ BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 AFTER_TURN_EVENTS = ("Stop", "AfterAgent")
 AFTER_TOOL_EVENTS = ("PostToolUse", "AfterTool")
 SESSION_START_EVENTS = ("SessionStart",)
-_LONGEST = 200
+_MAX_NAME_CHARACTERS = 200
 """Maximum characters of an id or a name."""
-_LONGEST_WORDS = 500
+_MAX_MESSAGE_CHARACTERS = 500
 """Maximum characters of the agent's last message."""
 
 
@@ -60,7 +60,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     data = json.loads(text)
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
-    event, session = _name(data, "hook_event_name"), _name(data, "session_id")
+    event, session = _short_text(data, "hook_event_name"), _short_text(data, "session_id")
     if (
         event
         not in BEFORE_TOOL_EVENTS
@@ -75,30 +75,30 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
         )
     if not session:
         raise ValueError("it names no session")
-    agent = _sender(agent, data)
+    agent = _detect_agent(agent, data)
     arguments = data.get("tool_input", {})
     if agent == "copilot" and isinstance(arguments, str):
         arguments = {"input": arguments}
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
-    path, called = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
-    response = ResponseIds(_name(data, "response_id"))
+    path, called = str(data.get("transcript_path") or ""), _short_text(data, "tool_use_id")
+    response = ResponseIds(_short_text(data, "response_id"))
     if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL_EVENTS and not response.id:
         match agent:
             case "copilot":
-                response = find_copilot_response(session, _name(data, "timestamp"))
+                response = find_copilot_response(session, _short_text(data, "timestamp"))
             case "kimi":
                 response = find_running_kimi_response(session)
             case _:
                 response = find_agent(agent).response(path, called)
-    prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt
-    model = _name(data, "model") or response.model
+    prompt = _short_text(data, "prompt_id") or _short_text(data, "turn_id") or response.prompt
+    model = _short_text(data, "model") or response.model
     folder = str(data.get("cwd") or "")
     if not folder.startswith("/"):
         raise ValueError("it does not say where the agent works")
-    tool = _name(data, "tool_name")
+    tool = _short_text(data, "tool_name")
     words = data.get("last_assistant_message") or data.get("prompt_response")
     last_words = _shorten_words(words) if event in AFTER_TURN_EVENTS and isinstance(words, str) else ""
     call = HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words, path)
@@ -106,28 +106,28 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     return call._replace(
         prompt_text=typed if event in BEFORE_PROMPT_EVENTS and isinstance(typed, str) else "",
         result=data.get("tool_response"),
-        source=_name(data, "source"),
+        source=_short_text(data, "source"),
     )
 
 
 def _shorten_words(words: str) -> str:
     """Return the beginning of a text on one line, encodable as UTF-8."""
-    line = " ".join(words[: 2 * _LONGEST_WORDS].split()).encode("utf-8", "replace").decode("utf-8")
-    return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
+    line = " ".join(words[: 2 * _MAX_MESSAGE_CHARACTERS].split()).encode("utf-8", "replace").decode("utf-8")
+    return line if len(line) <= _MAX_MESSAGE_CHARACTERS else f"{line[: _MAX_MESSAGE_CHARACTERS - 1]}…"
 
 
-def _sender(agent: str, data: Mapping[str, Any]) -> str:
+def _detect_agent(agent: str, data: Mapping[str, Any]) -> str:
     """Return the agent that sent a payload, by its fields: several agents also run Claude Code's hooks."""
-    if _name(data, "client_type").startswith("kimi"):
+    if _short_text(data, "client_type").startswith("kimi"):
         return "kimi"
-    if _name(data, "hook_event_name") in ("PreToolUse", "UserPromptSubmit") and "timestamp" in data:
+    if _short_text(data, "hook_event_name") in ("PreToolUse", "UserPromptSubmit") and "timestamp" in data:
         return "qwen" if "transcript_path" in data else "copilot"
     return agent
 
 
-def _name(data: Mapping[str, Any], key: str) -> str:
+def _short_text(data: Mapping[str, Any], key: str) -> str:
     value = data.get(key)
-    return value[:_LONGEST] if isinstance(value, str) else ""
+    return value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else ""
 
 
 class HookAnswer(NamedTuple):

@@ -25,17 +25,17 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
-_LONGEST_PROMPT = 100_000
+_MAX_PROMPT_CHARACTERS = 100_000
 """Characters of a prompt that are stored; the rest is recorded as unseen."""
-_LONGEST_READ = 60_000
+_MAX_READ_CHARACTERS = 60_000
 """Maximum characters for which line hashes are stored: agents refuse or cut longer reads."""
 _MAX_SEARCH_FILES = 200
 """Maximum number of files of one search."""
-_SHOWS_NO_LINE = re.compile(r"(?:cd|date|git (?:branch|status)|ls|mkdir|pwd|true|which)(?: [\w./~=-]+)*")
+_COMMAND_WITHOUT_FILE_TEXT = re.compile(r"(?:cd|date|git (?:branch|status)|ls|mkdir|pwd|true|which)(?: [\w./~=-]+)*")
 """A command that shows no line of a file."""
-_NAME = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
+_NAME_PATTERN = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
 """A search pattern for one name."""
-_FOUND_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
+_SEARCH_RESULT_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
 """A line of a search result: `a.py:12:text`, a context line `a.py-13-text`, a count `a.py:2`, or `L12: text`."""
 
 
@@ -56,9 +56,9 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentReadNote]:
         return list(_file_reads(workspace, call))
     if call.tool in agent.shells:
         commands = re.split(r" *(?:&&|\|\||;) *", str(call.arguments.get("command", "")).strip())
-        if all(map(_SHOWS_NO_LINE.fullmatch, commands)):
+        if all(map(_COMMAND_WITHOUT_FILE_TEXT.fullmatch, commands)):
             return []
-    return [_unseen(f"it has called {call.tool}, and what that shows is not seen.")]
+    return [_unseen_read(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
 def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentReadNote]:
@@ -68,25 +68,25 @@ def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentRead
     return [AgentReadNote("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
 
 
-def _unseen(words: str) -> AgentReadNote:
+def _unseen_read(words: str) -> AgentReadNote:
     return AgentReadNote("unseen", words=words)
 
 
 def _prompt_reads(text: str) -> Iterator[AgentReadNote]:
-    kept = text[:_LONGEST_PROMPT].encode("utf-8", "replace").decode("utf-8")
+    kept = text[:_MAX_PROMPT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     yield AgentReadNote("prompt", words=kept)
-    if len(text) > _LONGEST_PROMPT:
-        yield _unseen("a prompt was too long to be kept.")
+    if len(text) > _MAX_PROMPT_CHARACTERS:
+        yield _unseen_read("a prompt was too long to be kept.")
     if text.startswith(("/", "!")):
-        yield _unseen("a command of yours may have shown it files.")
+        yield _unseen_read("a command of yours may have shown it files.")
 
 
 def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
     named = call.arguments.get("file_path")
     if not isinstance(named, str) or not named:
-        yield _unseen(f"signoff does not understand this call of {call.tool}.")
+        yield _unseen_read(f"signoff does not understand this call of {call.tool}.")
         return
-    found = _readable(workspace, call.folder, named)
+    found = _read_recordable_file(workspace, call.folder, named)
     if found is None:
         return
     path, data = found
@@ -94,30 +94,30 @@ def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]
     first, last = find_agent(call.agent).reads[call.tool].shown_line_range(call.arguments, len(lines))
     shown = lines[first - 1 : last]
     words = f"{len(lines)} lines" if len(shown) == len(lines) else f"lines {first}-{last} of {len(lines)}"
-    hashes = pack_line_hashes(shown) if sum(map(len, shown)) <= _LONGEST_READ else b""
+    hashes = pack_line_hashes(shown) if sum(map(len, shown)) <= _MAX_READ_CHARACTERS else b""
     yield AgentReadNote("read", path, words, sha256(data).hexdigest(), hashes)
 
 
 def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
     given = call.arguments.get("path") or call.arguments.get("dir_path") or ""
     searched = str(given) if str(given).startswith("/") else f"{call.folder}/{given}".rstrip("/")
-    found = _matches(call.result, searched)
-    pattern = _NAME.fullmatch(str(call.arguments.get("pattern", "")))
+    found = _matches_in_result(call.result, searched)
+    pattern = _NAME_PATTERN.fullmatch(str(call.arguments.get("pattern", "")))
     name = pattern[1] if pattern is not None else ""
     if len(found) > _MAX_SEARCH_FILES:
-        yield _unseen("a search has found too many files.")
+        yield _unseen_read("a search has found too many files.")
         return
     for named, lines in found.items():
-        if not any(_exists(workspace, folder, named) for folder in (searched, call.folder)):
-            yield _unseen(f"signoff does not understand what {call.tool} has found.")
+        if not any(_exists_in_workspace(workspace, folder, named) for folder in (searched, call.folder)):
+            yield _unseen_read(f"signoff does not understand what {call.tool} has found.")
             return
         for folder in (searched, call.folder):
-            if file := _readable(workspace, folder, named):
+            if file := _read_recordable_file(workspace, folder, named):
                 yield AgentReadNote("found", file[0], name, sha256(file[1]).hexdigest(), pack_line_hashes(lines))
                 break
 
 
-def _matches(result: object, searched: str) -> dict[str, list[str]]:
+def _matches_in_result(result: object, searched: str) -> dict[str, list[str]]:
     """Return the files that a search has found, each with the lines that it shows.
 
     Args:
@@ -131,7 +131,7 @@ def _matches(result: object, searched: str) -> dict[str, list[str]]:
             return _matches_in_text(text.splitlines(), searched)
         case {"returnDisplay": {"matches": [dict(), *_] as matches}, "llmContent": str(text)}:
             # The text also has the context lines.
-            shown = [one[3] or "" for line in text.splitlines() if (one := _FOUND_LINE.fullmatch(line))]
+            shown = [one[3] or "" for line in text.splitlines() if (one := _SEARCH_RESULT_LINE.fullmatch(line))]
             return {str(one.get("absolutePath")): shown for one in matches}
         case {"llmContent": str(text)} if "\n" in text:
             return _matches_in_text(text.splitlines()[1:], searched)
@@ -148,7 +148,7 @@ def _matches_in_text(lines: Iterable[str], searched: str) -> dict[str, list[str]
         if line.startswith("File: "):
             file = line.removeprefix("File: ")
             found.setdefault(file, [])
-        elif (one := _FOUND_LINE.fullmatch(line)) is None:
+        elif (one := _SEARCH_RESULT_LINE.fullmatch(line)) is None:
             # A search that shows only file names.
             found.setdefault(line, [])
         else:
@@ -156,7 +156,7 @@ def _matches_in_text(lines: Iterable[str], searched: str) -> dict[str, list[str]
     return found
 
 
-def _exists(workspace: Workspace, folder: str, named: str) -> bool:
+def _exists_in_workspace(workspace: Workspace, folder: str, named: str) -> bool:
     """Return whether a path leads to a file in the workspace; True for paths outside."""
     path = named if named.startswith("/") else f"{folder}/{named}"
     if workspace.relative_path(path) is None:
@@ -166,7 +166,7 @@ def _exists(workspace: Workspace, folder: str, named: str) -> bool:
     return False
 
 
-def _readable(workspace: Workspace, folder: str, named: str) -> tuple[str, bytes] | None:
+def _read_recordable_file(workspace: Workspace, folder: str, named: str) -> tuple[str, bytes] | None:
     """Return the real path and the bytes of a file; None if it may not be recorded, or can't be read."""
     path = named if named.startswith("/") else f"{folder}/{named}"
     if workspace.relative_path(path) is None:

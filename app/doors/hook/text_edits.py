@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from app.doors.hook.turn_files import TurnFiles
 
 CallArguments = Mapping[str, Any]
-_LOOKED_AT = 4096
+_LINE_ENDING_SAMPLE_CHARACTERS = 4096
 """Characters from which most agents detect the line endings of a file."""
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def has_crlf(text: str) -> bool:
@@ -32,7 +32,7 @@ def has_crlf(text: str) -> bool:
 
 def has_mostly_crlf(text: str) -> bool:
     """Return whether most lines at the beginning of a text end with CRLF."""
-    head = text[:_LOOKED_AT]
+    head = text[:_LINE_ENDING_SAMPLE_CHARACTERS]
     both = head.count("\r\n")
     return both > head.count("\n") - both
 
@@ -72,8 +72,8 @@ class WholeFileTool(NamedTuple):
             content = f"{content}\n"
         if self.keeps_crlf and data is not None and b"\r\n" in data:
             content = _with_crlf(content)
-        if self.keeps_mark and data is not None and data.startswith(_MARK.encode()):
-            content = _MARK + content.removeprefix(_MARK)
+        if self.keeps_mark and data is not None and data.startswith(_BYTE_ORDER_MARK.encode()):
+            content = _BYTE_ORDER_MARK + content.removeprefix(_BYTE_ORDER_MARK)
         files.write(path, content.encode())
 
 
@@ -114,19 +114,21 @@ class ReplacementTool(NamedTuple):
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
         for one in each:
-            old, new = (self._with_endings(string_argument(one, key), crlf=crlf) for key in (self.old, self.new))
-            text = self._replaced(path, data is not None, text, old, new, one)
+            old, new = (
+                self._convert_line_endings(string_argument(one, key), crlf=crlf) for key in (self.old, self.new)
+            )
+            text = self._replace_text(path, data is not None, text, old, new, one)
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
-        files.write(path, (text.removeprefix(_MARK) if self.drops_mark else text).encode())
+        files.write(path, (text.removeprefix(_BYTE_ORDER_MARK) if self.drops_mark else text).encode())
 
-    def _with_endings(self, text: str, *, crlf: bool) -> str:
+    def _convert_line_endings(self, text: str, *, crlf: bool) -> str:
         """Return a text of the call with the line endings used for search and replacement."""
         if self.changes_all_endings:
             return text if self.takes_text_as_it_is else _with_lf(text)
         return _with_crlf(text) if crlf else text
 
-    def _replaced(self, path: str, exists: bool, text: str, old: str, new: str, arguments: CallArguments) -> str:
+    def _replace_text(self, path: str, exists: bool, text: str, old: str, new: str, arguments: CallArguments) -> str:
         if not old:
             if (exists or not self.makes_new) and not (exists and self.fills_blank and not text.strip()):
                 raise EditNotStaged(
@@ -138,13 +140,13 @@ class ReplacementTool(NamedTuple):
         if not exists and not text:
             raise EditNotStaged(f"{path} does not exist.")
         found = text.count(old)
-        if not found or not self._is_meant(arguments, found):
+        if not found or not self._is_expected_count(arguments, found):
             raise not_exactly_once_error(path, self.old, found)
         if self.takes_line_end and not new and not old.endswith("\n") and f"{old}\n" in text:
             old = f"{old}\n"
         return text.replace(old, new)
 
-    def _is_meant(self, arguments: CallArguments, found: int) -> bool:
+    def _is_expected_count(self, arguments: CallArguments, found: int) -> bool:
         """Return whether the call expects this number of occurrences."""
         if self.everywhere and arguments.get(self.everywhere):
             return True
@@ -159,7 +161,7 @@ def _with_crlf(text: str) -> str:
     return _with_lf(text).replace("\n", "\r\n")
 
 
-_LARGEST_WHOLE = 2**53
+_MAX_SAFE_INTEGER = 2**53
 
 
 def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
@@ -167,7 +169,7 @@ def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> Non
     path = string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:
-        notebook = json.loads(text, parse_float=_number, parse_int=_number)
+        notebook = json.loads(text, parse_float=_javascript_number, parse_int=_javascript_number)
         cells = notebook["cells"]
         _change_cell(path, notebook, cells, arguments)
     except (ValueError, KeyError, TypeError) as error:
@@ -184,7 +186,7 @@ def apply_qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -
     raw = files.decode_file(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
-        notebook = json.loads(text, parse_float=_number, parse_int=_number)
+        notebook = json.loads(text, parse_float=_javascript_number, parse_int=_javascript_number)
         _change_cell_as_qwen(path, notebook, notebook["cells"], arguments)
     except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise EditNotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
@@ -239,7 +241,7 @@ def _change_cell(
 ) -> None:
     mode = str(arguments.get("edit_mode") or "replace")
     wanted, source = arguments.get("cell_id"), string_argument({"new_source": "", **arguments}, "new_source")
-    at = 0 if not wanted and mode == "insert" else _cell(path, cells, str(wanted or ""))
+    at = 0 if not wanted and mode == "insert" else _find_cell(path, cells, str(wanted or ""))
     if mode == "insert" and wanted:
         at += 1
     if mode == "delete":
@@ -256,7 +258,7 @@ def _change_cell(
             cell["cell_type"] = kind
 
 
-def _cell(path: str, cells: list[dict[str, Any]], wanted: str) -> int:
+def _find_cell(path: str, cells: list[dict[str, Any]], wanted: str) -> int:
     """Return the index of a cell, by its id or as `cell-3`. Raises EditNotStaged."""
     for number, cell in enumerate(cells):
         if cell.get("id") == wanted:
@@ -278,19 +280,19 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _number(text: str) -> int | float:
+def _javascript_number(text: str) -> int | float:
     """Return a number that `json.dumps` writes as JavaScript does."""
     value = float(text)
     if math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
-        return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _LARGEST_WHOLE else int(value)
+        return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _MAX_SAFE_INTEGER else int(value)
     return value
 
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
-_LAST = "*** End of File"
+_END_OF_FILE_LINE = "*** End of File"
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
-_NAMES = ("command", "input", "patch", "patchText")
+_PATCH_ARGUMENTS = ("command", "input", "patch", "patchText")
 """Names of the argument with the patch, depending on the agent."""
 _LOOK_ALIKES = str.maketrans(
     {
@@ -300,7 +302,7 @@ _LOOK_ALIKES = str.maketrans(
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
     }
 )
-_LOOSER: tuple[Callable[[str], str], ...] = (
+_LINE_NORMALISATIONS: tuple[Callable[[str], str], ...] = (
     str,
     str.rstrip,
     str.strip,
@@ -321,13 +323,13 @@ class CodexHunk(NamedTuple):
 
 def apply_codex_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Apply a whole patch. Raises EditNotStaged."""
-    text = next((arguments[key] for key in _NAMES if arguments.get(key)), "")
-    lines = _body(str(text[-1] if isinstance(text, list) else text))
+    text = next((arguments[key] for key in _PATCH_ARGUMENTS if arguments.get(key)), "")
+    lines = _patch_lines(str(text[-1] if isinstance(text, list) else text))
     at = 0
     while at < len(lines):
         head = lines[at].strip()
         if head.startswith(_ADD):
-            end = _while(lines, at + 1, lambda line: line.startswith("+"))
+            end = _skip_while(lines, at + 1, lambda line: line.startswith("+"))
             files.write(head.removeprefix(_ADD), "".join(f"{line[1:]}\n" for line in lines[at + 1 : end]).encode())
             at = end
         elif head.startswith(_DELETE):
@@ -337,14 +339,14 @@ def apply_codex_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
             files.write(path, None)
             at += 1
         elif head.startswith(_UPDATE):
-            at = _update(files, head.removeprefix(_UPDATE), lines, at + 1)
+            at = _update_file(files, head.removeprefix(_UPDATE), lines, at + 1)
         elif not head:
             at += 1
         else:
             raise EditNotStaged(f"The patch was not staged: {head!r} begins no file.")
 
 
-def _body(text: str) -> list[str]:
+def _patch_lines(text: str) -> list[str]:
     lines = [line.removesuffix("\r") for line in text.strip().split("\n")]
     if lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
         lines = lines[1:-1]
@@ -353,13 +355,13 @@ def _body(text: str) -> list[str]:
     return lines[1:-1]
 
 
-def _while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -> int:
+def _skip_while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -> int:
     while at < len(lines) and belongs(lines[at]):
         at += 1
     return at
 
 
-def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int:
+def _update_file(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int:
     target = path
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()
@@ -371,18 +373,18 @@ def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int
         elif lines[at].startswith("***"):
             break
         else:
-            chunk, at = _chunk(lines, at, first=not chunks)
+            chunk, at = _parse_chunk(lines, at, first=not chunks)
             chunks.append(chunk)
     if not chunks:
         raise EditNotStaged(f"The patch was not staged: it changes nothing in {path}.")
-    data = _changed(path, files.decode_file(path), chunks).encode()
+    data = _apply_chunks(path, files.decode_file(path), chunks).encode()
     if target != path:
         files.write(path, None)
     files.write(target, data)
     return at
 
 
-def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, int]:
+def _parse_chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, int]:
     context = ""
     if lines[at] == "@@" or lines[at].startswith("@@ "):
         context = lines[at][3:]
@@ -394,7 +396,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, in
     start = at
     while at < len(lines):
         line = lines[at]
-        if line == _LAST:
+        if line == _END_OF_FILE_LINE:
             if at == start:
                 break
             return CodexHunk(context, old, new, at_end=True), at + 1
@@ -411,7 +413,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, in
     return CodexHunk(context, old, new, at_end=False), at
 
 
-def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
+def _apply_chunks(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
     """Apply all chunks: unchanged lines keep their endings, new ones get that of the file's first line."""
     whole = [f"{line}\n" for line in text.split("\n")]
     last = whole.pop().removesuffix("\n")
@@ -434,7 +436,7 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
     at = 0
     for chunk in chunks:
         if chunk.context:
-            found = _seek(lines, [chunk.context], at, at_end=False)
+            found = _find_lines(lines, [chunk.context], at, at_end=False)
             if found is None:
                 raise EditNotStaged(f"The patch was not staged: {path} has no line {chunk.context!r} there.")
             at = found + 1
@@ -442,11 +444,11 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
             places.append((len(lines) - (1 if lines and lines[-1] == "" else 0), 0, chunk.new))
             continue
         old, new = chunk.old, chunk.new
-        found = _seek(lines, old, at, at_end=chunk.at_end)
+        found = _find_lines(lines, old, at, at_end=chunk.at_end)
         if found is None and old[-1] == "":
             # The last old line may be empty, for the end of the file.
             old, new = old[:-1], new[:-1] if new and new[-1] == "" else new
-            found = _seek(lines, old, at, at_end=chunk.at_end)
+            found = _find_lines(lines, old, at, at_end=chunk.at_end)
         if found is None:
             quoted = "\n".join(chunk.old)
             raise EditNotStaged(
@@ -457,12 +459,12 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
     return places
 
 
-def _seek(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
+def _find_lines(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
     """Return the first line at or after `start` where these lines match; None if there is none."""
     if not wanted:
         return start
     last = len(lines) - len(wanted)
-    for looked_at in _LOOSER:
+    for looked_at in _LINE_NORMALISATIONS:
         sought = [looked_at(line) for line in wanted]
         compared = [looked_at(line) for line in lines]
         for at in range(last if at_end else start, last + 1):

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 from app.workspace.reading import read_tail
 
-_TAIL = 4 * 1024 * 1024
+_TAIL_BYTES = 4 * 1024 * 1024
 """Bytes that are read from the end of a transcript."""
-_LONGEST_TAIL = 64 * 1024 * 1024
-"""Bytes that are read if the call is not found in the last `_TAIL` bytes."""
-_LOG_SECONDS = 5.0
+_MAX_TAIL_BYTES = 64 * 1024 * 1024
+"""Bytes that are read if the call is not found in the last `_TAIL_BYTES` bytes."""
+_MAX_LOG_DELAY_SECONDS = 5.0
 """Seconds to wait until Copilot CLI has written a call to its log; it writes every tenth of a second."""
 _POLL_SECONDS = 0.02
-_NAMES_ALONE = ("session_context", "prompt_snapshot")
+_ATTACHMENTS_WITHOUT_LINES = ("session_context", "prompt_snapshot")
 """Attachments of Claude Code that name files without showing their lines, for example git's status."""
-_SAME_TIME = 0.01
+_SAME_TIME_SECONDS = 0.01
 """Maximum difference in seconds between two clock readings of one event; two responses are further apart."""
 
 
@@ -36,12 +36,12 @@ class ResponseIds(NamedTuple):
 
 def find_claude_response(path: str, call: str) -> ResponseIds:
     """Return the response that contains the call."""
-    for line in reversed(_lines(path, call)):
+    for line in reversed(_read_marked_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
             blocks = message.get("content")
             if isinstance(blocks, list) and any(isinstance(each, dict) and each.get("id") == call for each in blocks):
-                return ResponseIds(_name(message, "id"), _name(message, "model"))
+                return ResponseIds(_text_field(message, "id"), _text_field(message, "model"))
     return ResponseIds()
 
 
@@ -54,8 +54,9 @@ def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
     """
     attached = [
         json.dumps(line["attachment"], ensure_ascii=False)
-        for line in _lines(path, '"attachment"', tail=_LONGEST_TAIL)
-        if isinstance(line.get("attachment"), dict) and line["attachment"].get("type") not in _NAMES_ALONE
+        for line in _read_marked_lines(path, '"attachment"', tail=_MAX_TAIL_BYTES)
+        if isinstance(line.get("attachment"), dict)
+        and line["attachment"].get("type") not in _ATTACHMENTS_WITHOUT_LINES
     ]
     return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
@@ -66,7 +67,7 @@ def find_codex_response(path: str, call: str) -> ResponseIds:
     Results are written after all calls of a response.
     """
     first = ""
-    for line in _lines(path, "_call"):
+    for line in _read_marked_lines(path, "_call"):
         item = line.get("payload")
         if not isinstance(item, dict) or not isinstance(item.get("call_id"), str):
             continue
@@ -83,36 +84,36 @@ def find_codex_response(path: str, call: str) -> ResponseIds:
 def find_gemini_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
     found = ResponseIds()
-    for line in _lines(path, '"type"'):
+    for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "gemini":
-            found = found._replace(id=_name(line, "id"), model=_name(line, "model"))
+            found = found._replace(id=_text_field(line, "id"), model=_text_field(line, "model"))
         elif line.get("type") == "user" and "functionResponse" not in json.dumps(line.get("content")):
-            found = found._replace(prompt=_name(line, "id"))
+            found = found._replace(prompt=_text_field(line, "id"))
     return found
 
 
 def find_qwen_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response; Qwen Code sends prompt ids in the payload."""
     found = ResponseIds()
-    for line in _lines(path, '"type"'):
+    for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "assistant":
-            found = ResponseIds(_name(line, "uuid"), _name(line, "model"))
+            found = ResponseIds(_text_field(line, "uuid"), _text_field(line, "model"))
     return found
 
 
 def find_droid_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
     found = ResponseIds()
-    for line in _lines(path, '"message"'):
+    for line in _read_marked_lines(path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
             continue
         blocks = message.get("content")
         kinds = {each.get("type") for each in blocks if isinstance(each, dict)} if isinstance(blocks, list) else set()
         if message.get("role") == "assistant":
-            found = found._replace(id=_name(line, "id"), model=_name(message, "modelId"))
-        elif "text" in kinds and "tool_result" not in kinds and not _name(line, "id").startswith("context-"):
-            found = found._replace(prompt=_name(line, "id"))
+            found = found._replace(id=_text_field(line, "id"), model=_text_field(message, "modelId"))
+        elif "text" in kinds and "tool_result" not in kinds and not _text_field(line, "id").startswith("context-"):
+            found = found._replace(prompt=_text_field(line, "id"))
     return found
 
 
@@ -131,28 +132,35 @@ def find_copilot_response(session: str, called: str) -> ResponseIds:
     Raises:
         ValueError: There is a log, but the call is not in it.
     """
-    folder = _home("COPILOT_HOME", ".copilot") / "session-state" / session
-    since = _seconds(called)
+    folder = _agent_folder("COPILOT_HOME", ".copilot") / "session-state" / session
+    since = _parse_time(called)
     if "/" in session or not since or not folder.is_dir():
         return ResponseIds(called)
-    until, tail = time.monotonic() + _LOG_SECONDS, _TAIL
+    until, tail = time.monotonic() + _MAX_LOG_DELAY_SECONDS, _TAIL_BYTES
     while time.monotonic() < until:
         found: ResponseIds | None = None
-        for line in _lines(str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail):
+        for line in _read_marked_lines(
+            str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail
+        ):
             data = line.get("data")
             if not isinstance(data, dict):
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
-                found = ResponseIds(called, _name(data, "model"), _name(data, "originatingMessageId"))
-            elif data.get("hookType") == "preToolUse" and _seconds(_name(line, "timestamp")) > since - _SAME_TIME:
-                if found or tail == _LONGEST_TAIL:
+                found = ResponseIds(called, _text_field(data, "model"), _text_field(data, "originatingMessageId"))
+            elif (
+                data.get("hookType") == "preToolUse"
+                and _parse_time(_text_field(line, "timestamp")) > since - _SAME_TIME_SECONDS
+            ):
+                if found or tail == _MAX_TAIL_BYTES:
                     return found or ResponseIds(called)
                 break
         # Before the hook is called, a large edit has been written to the log three times.
-        tail = min(2 * tail, _LONGEST_TAIL)
+        tail = min(2 * tail, _MAX_TAIL_BYTES)
         time.sleep(_POLL_SECONDS)
-    raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
+    raise ValueError(
+        f"Copilot CLI did not write the call to its log within {_MAX_LOG_DELAY_SECONDS:g} seconds; make it again"
+    )
 
 
 def find_running_kimi_response(session: str) -> ResponseIds:
@@ -164,21 +172,21 @@ def find_running_kimi_response(session: str) -> ResponseIds:
     newest, found = 0.0, ResponseIds()
     if "/" in session:
         return found
-    for path in (_home("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
+    for path in (_agent_folder("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
         for log in (path / session / "agents").glob("*/wire.jsonl"):
-            begun, step, model = _kimi_step(str(log))
+            begun, step, model = _last_kimi_step(str(log))
             if step and begun > newest:
                 newest, found = begun, ResponseIds(step, model)
     return found
 
 
-def _kimi_step(log: str) -> tuple[float, str, str]:
+def _last_kimi_step(log: str) -> tuple[float, str, str]:
     """Return the time, id and model of the last step in a log; the id is empty if the step has ended."""
     begun, step, model = 0.0, "", ""
-    for line in _lines(log, '"step.begin"', '"step.end"', '"llm.request"'):
+    for line in _read_marked_lines(log, '"step.begin"', '"step.end"', '"llm.request"'):
         match line:
             case {"type": "llm.request"}:
-                model = _name(line, "model")
+                model = _text_field(line, "model")
             case {"event": {"type": "step.begin", "uuid": str(step)}, "time": int() | float() as begun}:
                 pass
             case {"event": {"type": "step.end"}}:
@@ -186,12 +194,12 @@ def _kimi_step(log: str) -> tuple[float, str, str]:
     return begun, step, model
 
 
-def _home(variable: str, name: str) -> Path:
+def _agent_folder(variable: str, name: str) -> Path:
     """Return the folder of an agent: the one in the environment, or `name` in the home folder."""
     return Path(os.environ.get(variable) or f"{os.environ.get('HOME', '')}/{name}")
 
 
-def _seconds(text: str) -> float:
+def _parse_time(text: str) -> float:
     """Return a time in ISO 8601 as Unix seconds; 0 for invalid text."""
     from datetime import datetime
 
@@ -200,17 +208,17 @@ def _seconds(text: str) -> float:
     return 0.0
 
 
-def _name(found: Mapping[str, Any], key: str) -> str:
+def _text_field(found: Mapping[str, Any], key: str) -> str:
     value = found.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _lines(path: str, *marks: str, tail: int = _TAIL) -> list[dict[str, Any]]:
+def _read_marked_lines(path: str, *marks: str, tail: int = _TAIL_BYTES) -> list[dict[str, Any]]:
     """Return the JSON lines in the last `tail` bytes of a file that contain a mark; none if it can't be read."""
-    return list(_parsed(path, [mark.encode() for mark in marks], tail))
+    return list(_parse_marked_lines(path, [mark.encode() for mark in marks], tail))
 
 
-def _parsed(path: str, marks: Sequence[bytes], tail: int) -> Iterator[dict[str, Any]]:
+def _parse_marked_lines(path: str, marks: Sequence[bytes], tail: int) -> Iterator[dict[str, Any]]:
     try:
         lines = read_tail(path, tail).split(b"\n")
     except (OSError, ValueError):

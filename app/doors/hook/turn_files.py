@@ -30,7 +30,7 @@ class TurnFiles:
 
     def read(self, path: str) -> bytes | None:
         """Return the bytes with the turn's edits; None if the file does not exist. Raises EditNotStaged."""
-        return self._file(path).after
+        return self._find_file(path).after
 
     def decode_file(self, path: str) -> str:
         """Return the text with the turn's edits. Raises EditNotStaged if the file is missing or not UTF-8."""
@@ -41,15 +41,15 @@ class TurnFiles:
 
     def write(self, path: str, data: bytes | None) -> None:
         """Set the bytes of a file; None deletes it. Raises EditNotStaged."""
-        file = self._file(path)
+        file = self._find_file(path)
         self._edited[file.path] = file._replace(after=data)
 
-    def _file(self, path: str) -> CapturedFileEdit:
-        real = self._real(path)
+    def _find_file(self, path: str) -> CapturedFileEdit:
+        real = self._resolve_path(path)
         known = self._edited.get(real) or self._before.get(real)
-        return known or self._on_disk(real)
+        return known or self._read_from_disk(real)
 
-    def _real(self, path: str) -> str:
+    def _resolve_path(self, path: str) -> str:
         if not path:
             raise EditNotStaged("The call names no file.")
         absolute = path if path.startswith("/") else f"{self._folder}/{path}"
@@ -63,7 +63,7 @@ class TurnFiles:
         except WorkspaceError as error:
             raise EditNotStaged(f"{error}.") from error
 
-    def _on_disk(self, real: str) -> CapturedFileEdit:
+    def _read_from_disk(self, real: str) -> CapturedFileEdit:
         try:
             data, mode = self._workspace.read_with_mode(real)
         except FileNotFoundError:

@@ -45,44 +45,44 @@ INSTRUCTIONS = (
 )
 
 
-def _object(properties: ToolSchema, required: tuple[str, ...] = ()) -> ToolSchema:
+def _object_schema(properties: ToolSchema, required: tuple[str, ...] = ()) -> ToolSchema:
     schema: ToolSchema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list(required)
     return {**schema, "additionalProperties": False}
 
 
-def _text_type(description: str) -> ToolSchema:
+def _string_schema(description: str) -> ToolSchema:
     return {"type": "string", "description": description}
 
 
-def _flag(description: str) -> ToolSchema:
+def _boolean_schema(description: str) -> ToolSchema:
     return {"type": "boolean", "description": description}
 
 
 MAX_WAIT_SECONDS = 86_400
 """Maximum seconds that one call may wait."""
 
-_WAIT: ToolSchema = {
+_WAIT_SCHEMA: ToolSchema = {
     "type": "integer",
     "description": "Wait so many seconds for the user's decision, and give it back as the result. 0: don't wait.",
     "minimum": 0,
     "maximum": MAX_WAIT_SECONDS,
 }
-_SUMMARY = _text_type("One line for the user: what the change does and why.")
-_ON_TOP_OF = _text_type(
+_SUMMARY_SCHEMA = _string_schema("One line for the user: what the change does and why.")
+_ON_TOP_OF_SCHEMA = _string_schema(
     "Only if the user has sent a new message since, and wants more while your last proposal still waits: the id of "
     "that proposal, such as P7."
 )
-_REPLACEMENT = _object(
+_REPLACEMENT_SCHEMA = _object_schema(
     {
-        "old": _text_type(
+        "old": _string_schema(
             "The text to replace, exactly as in the file, without line numbers. Whole lines, and enough of them to "
             "occur only once."
         ),
-        "new": _text_type("The text that takes its place; empty to remove it."),
-        "replace_all": _flag("Replace every occurrence of exactly this text, except inside longer words."),
-        "inside_words": _flag("Take `old` inside longer words too: `id` in `width`."),
+        "new": _string_schema("The text that takes its place; empty to remove it."),
+        "replace_all": _boolean_schema("Replace every occurrence of exactly this text, except inside longer words."),
+        "inside_words": _boolean_schema("Take `old` inside longer words too: `id` in `width`."),
         "line": {
             "type": "integer",
             "description": "The line number where `old` begins, if the same text occurs more than once.",
@@ -91,25 +91,27 @@ _REPLACEMENT = _object(
     },
     ("old", "new"),
 )
-_FILE = _object(
+_FILE_SCHEMA = _object_schema(
     {
-        "path": _text_type("The file, relative to the workspace root; as it is called now."),
+        "path": _string_schema("The file, relative to the workspace root; as it is called now."),
         "edits": {
             "type": "array",
             "description": "Replacements in the text that is there. All refer to the file as it was read, and none "
             "may overlap.",
-            "items": _REPLACEMENT,
+            "items": _REPLACEMENT_SCHEMA,
             "minItems": 1,
         },
-        "content": _text_type("The whole text of a new file, or new text for all of one; missing folders are made."),
-        "delete": _flag("Delete the file."),
-        "new_path": _text_type("Move the file here, with its `edits` or `content` if there are any."),
+        "content": _string_schema(
+            "The whole text of a new file, or new text for all of one; missing folders are made."
+        ),
+        "delete": _boolean_schema("Delete the file."),
+        "new_path": _string_schema("Move the file here, with its `edits` or `content` if there are any."),
     },
     ("path",),
 )
 
 
-def _tool(name: str, title: str, description: str, schema: ToolSchema, **hints: bool) -> ToolSchema:
+def _tool_definition(name: str, title: str, description: str, schema: ToolSchema, **hints: bool) -> ToolSchema:
     return {
         "name": name,
         "title": title,
@@ -119,61 +121,61 @@ def _tool(name: str, title: str, description: str, schema: ToolSchema, **hints: 
     }
 
 
-_PROPOSES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
+_PROPOSING_HINTS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 """A call stores a proposal in signoff and changes no file of the workspace."""
 
 TOOL_SCHEMAS: tuple[ToolSchema, ...] = (
-    _tool(
+    _tool_definition(
         "propose_edit",
         "Propose an edit",
         "Propose changes to one or more files as one proposal: replacements in their text, whole new text, "
         "deletions, renames. Nothing is written: the user approves or denies it in signoff, whole or by hunk. Put "
         "every file of the change into this one call. If a text is not found, or found more than once, nothing is "
         "staged and the result says what is there instead. Then end your turn.",
-        _object(
+        _object_schema(
             {
                 "files": {
                     "type": "array",
                     "description": "The changes, each file once.",
-                    "items": _FILE,
+                    "items": _FILE_SCHEMA,
                     "minItems": 1,
                     "maxItems": MAX_PROPOSAL_FILES,
                 },
-                "summary": _SUMMARY,
-                "wait_seconds": _WAIT,
-                "on_top_of": _ON_TOP_OF,
+                "summary": _SUMMARY_SCHEMA,
+                "wait_seconds": _WAIT_SCHEMA,
+                "on_top_of": _ON_TOP_OF_SCHEMA,
             },
             ("files",),
         ),
-        **_PROPOSES,
+        **_PROPOSING_HINTS,
     ),
-    _tool(
+    _tool_definition(
         "propose_patch",
         "Propose a patch",
         "Propose changes to one or more files as a patch: a unified diff as git makes it, with a few lines of "
         "context, or one in *** Begin Patch form. Nothing is written: the user approves or denies it in signoff, "
         "whole or by hunk. If any part doesn't fit, nothing is staged. Then end your turn.",
-        _object(
+        _object_schema(
             {
-                "patch": _text_type("The patch: a unified diff as git makes it, or one in *** Begin Patch form."),
-                "summary": _SUMMARY,
-                "wait_seconds": _WAIT,
-                "on_top_of": _ON_TOP_OF,
+                "patch": _string_schema("The patch: a unified diff as git makes it, or one in *** Begin Patch form."),
+                "summary": _SUMMARY_SCHEMA,
+                "wait_seconds": _WAIT_SCHEMA,
+                "on_top_of": _ON_TOP_OF_SCHEMA,
             },
             ("patch",),
         ),
-        **_PROPOSES,
+        **_PROPOSING_HINTS,
     ),
-    _tool(
+    _tool_definition(
         "proposal_status",
         "Read the user's decision",
         "What became of a proposal: what of it is written, what is denied, what still waits, the user's feedback and "
         "comments whole, and the text that the files hold now. It can wait for the decision.",
-        _object(
+        _object_schema(
             {
-                "proposal": _text_type("Its id, such as P7. Default: the last one that you proposed."),
-                "wait_seconds": _WAIT,
-            },
+                "proposal": _string_schema("Its id, such as P7. Default: the last one that you proposed."),
+                "wait_seconds": _WAIT_SCHEMA,
+            }
         ),
         readOnlyHint=True,
         openWorldHint=False,
@@ -184,12 +186,12 @@ TOOL_NAMES = tuple(str(tool["name"]) for tool in TOOL_SCHEMAS)
 
 _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 _CODEX_KEY = "x-codex-turn-metadata"
-_LONGEST = 80
-_AGENTS = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini"}
+_MAX_NAME_CHARACTERS = 80
+_AGENT_NAMES = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini"}
 """Short names of agents by their MCP client names."""
 
 
-_UNNAMED = ("", "mcp")
+_DEFAULT_CLIENT_NAMES = ("", "mcp")
 """Default client names of the MCP SDK for Python, also used by kimi-cli and vibe."""
 _INTERPRETERS = re.compile(r"(?:python|node|bun|deno|uv|sh|bash)[\d.]*")
 
@@ -221,39 +223,36 @@ def identify_caller(
         parent: Returns the name of the program that started the server, for a host that does not name itself.
     """
     said = meta.get(_CLIENT_KEY)
-    name = _text(said if isinstance(said, dict) else client, "name")
+    name = _short_text(said if isinstance(said, dict) else client, "name")
     turn = meta.get(_CODEX_KEY)
     turn = turn if isinstance(turn, dict) else {}
-    agent = _AGENTS.get(name, name) if name not in _UNNAMED else (parent or _parent_name)() or name
-    session = _text(turn, "session_id")
+    agent = _AGENT_NAMES.get(name, name) if name not in _DEFAULT_CLIENT_NAMES else (parent or _parent_name)() or name
+    session = _short_text(turn, "session_id")
     if agent == "claude":
-        session = _text({**environment}, "CLAUDE_CODE_SESSION_ID")
+        session = _short_text({**environment}, "CLAUDE_CODE_SESSION_ID")
     return McpCaller(
-        agent=agent,
-        model=_text(turn, "model"),
-        session=session,
-        turn=_text(turn, "turn_id"),
+        agent=agent, model=_short_text(turn, "model"), session=session, turn=_short_text(turn, "turn_id")
     )
 
 
 def _parent_name() -> str:
     """Return the name of the parent process; empty for an interpreter, or if it can't be read."""
     try:
-        name = _text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
+        name = _short_text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
     except OSError:
         return ""
     return "" if _INTERPRETERS.fullmatch(name) else name
 
 
-def _text(values: dict[str, Any], key: str) -> str:
+def _short_text(values: dict[str, Any], key: str) -> str:
     """Return a text value of the host as one short line; empty for other types."""
     value = values.get(key)
-    line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
+    line = " ".join(value.split())[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else ""
     return line.encode("utf-8", "replace").decode("utf-8")
 
 
-_CHUNK = 1 << 16
-_PATIENCE = 2.0
+_CHUNK_BYTES = 1 << 16
+_CLOSING_SECONDS = 2.0
 """Seconds that an ending server waits for the host to read pending output."""
 
 
@@ -269,7 +268,7 @@ def read_lines_until_stopped(source: int, stop_descriptor: int) -> Iterator[byte
     while True:
         ready, _, _ = select.select([source, stop_descriptor], [], [])
         try:
-            chunk = b"" if stop_descriptor in ready else os.read(source, _CHUNK)
+            chunk = b"" if stop_descriptor in ready else os.read(source, _CHUNK_BYTES)
         except BlockingIOError:
             # The host shares the pipe with another reader, or has made it non-blocking.
             continue
@@ -303,32 +302,32 @@ class MessageWriter:
 
     def __init__(self, descriptor: int, stop_descriptor: int | None = None) -> None:
         self._descriptor = descriptor
-        self._ended = [] if stop_descriptor is None else [stop_descriptor]
+        self._stop_descriptors = [] if stop_descriptor is None else [stop_descriptor]
         self._lock = threading.Lock()
-        self._gone = False
+        self._is_host_gone = False
 
     def send(self, message: object) -> None:
         """Write one message; characters that are not valid Unicode are escaped."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
         with self._lock:
-            while left and not self._gone:
+            while left and not self._is_host_gone:
                 try:
-                    if self._has_room():
+                    if self._wait_until_writable():
                         left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
                     else:
-                        self._gone = True
+                        self._is_host_gone = True
                 except BlockingIOError:
                     # Another writer has filled the pipe.
                     continue
                 except OSError:
                     # The host has ended; it also closed our input, which ends the server.
-                    self._gone = True
+                    self._is_host_gone = True
 
-    def _has_room(self) -> bool:
+    def _wait_until_writable(self) -> bool:
         """Wait until the descriptor takes `PIPE_BUF` bytes; return False if it does not and the server should end."""
-        _, room, _ = select.select(self._ended, [self._descriptor], [])
+        _, room, _ = select.select(self._stop_descriptors, [self._descriptor], [])
         if not room:
-            _, room, _ = select.select([], [self._descriptor], [], _PATIENCE)
+            _, room, _ = select.select([], [self._descriptor], [], _CLOSING_SECONDS)
         return bool(room)
 
 
@@ -337,8 +336,8 @@ _INITIALIZE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-_SERVER = {"name": "signoff", "title": "signoff", "version": __version__}
-_FRESH_MS = 3_600_000
+_SERVER_INFO = {"name": "signoff", "title": "signoff", "version": __version__}
+_TOOLS_CACHE_MS = 3_600_000
 """Milliseconds for which a host may cache the list of tools, which never changes while the server runs."""
 MAX_RUNNING_CALLS = 64
 """Maximum number of calls that run or wait at the same time."""
@@ -382,9 +381,9 @@ class McpDoorServer:
     """
 
     def __init__(self, load_tools: Callable[[], McpDoorTools], send: Callable[[object], None]) -> None:
-        self._load = load_tools
-        self._loading = threading.Lock()
-        self._loaded: McpDoorTools | None = None
+        self._load_tools = load_tools
+        self._loading_lock = threading.Lock()
+        self._loaded_tools: McpDoorTools | None = None
         self._send = send
         self._client: Message = {}
         self._running: dict[RequestId, RunningToolCall] = {}
@@ -408,26 +407,26 @@ class McpDoorServer:
             each.stop.set()
         for thread in threads:
             thread.join()
-        if self._loaded is not None:
-            self._loaded.close()
+        if self._loaded_tools is not None:
+            self._loaded_tools.close()
 
     def _tools(self) -> McpDoorTools:
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
+        with self._loading_lock:
+            if self._loaded_tools is None:
+                self._loaded_tools = self._load_tools()
+            return self._loaded_tools
 
     def _receive_message(self, message: object) -> None:
         """Answer a message, or start its call. Raises RpcError."""
         call = parse_request(message)
         if call is None or call.id is None:
-            self._take_notification(call)
+            self._handle_notification(call)
         elif call.method == "tools/call":
-            self._begin(call, call.id)
+            self._start_call(call, call.id)
         else:
-            self._send({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
+            self._send({"jsonrpc": "2.0", "id": call.id, "result": self._answer_request(call)})
 
-    def _take_notification(self, call: RpcRequest | None) -> None:
+    def _handle_notification(self, call: RpcRequest | None) -> None:
         """Handle a notification; unknown ones are ignored, as the protocol requires."""
         if call is None or call.method != "notifications/cancelled":
             return
@@ -438,12 +437,12 @@ class McpDoorServer:
             running.cancelled = True
             running.stop.set()
 
-    def _result(self, call: RpcRequest) -> Message:
+    def _answer_request(self, call: RpcRequest) -> Message:
         """Return the result of a request other than a tool call. Raises RpcError."""
         stateless = _is_stateless(call)
         match call.method:
             case "initialize":
-                return self._greeting(call)
+                return self._answer_initialize(call)
             case "ping":
                 return {}
             case "tools/list":
@@ -463,17 +462,17 @@ class McpDoorServer:
             id=call.id,
         )
 
-    def _greeting(self, call: RpcRequest) -> Message:
+    def _answer_initialize(self, call: RpcRequest) -> Message:
         client = call.params.get("clientInfo")
         self._client = client if isinstance(client, dict) else {}
         asked = call.params.get("protocolVersion")
         return {
             "protocolVersion": asked if asked in _INITIALIZE_VERSIONS else _INITIALIZE_VERSIONS[-1],
             **_capabilities(),
-            "serverInfo": _SERVER,
+            "serverInfo": _SERVER_INFO,
         }
 
-    def _begin(self, call: RpcRequest, name: RequestId) -> None:
+    def _start_call(self, call: RpcRequest, name: RequestId) -> None:
         """Run a tool call on its own thread. Raises RpcError."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
@@ -542,5 +541,5 @@ def _capabilities() -> Message:
 
 def _with_metadata(result: Message, *, cached: bool = False) -> Message:
     """Return a result in the form of version 2026-07-28: complete, with its server, and its cache lifetime."""
-    stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
-    return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}
+    stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER_INFO}}
+    return {**result, **stamp, **({"ttlMs": _TOOLS_CACHE_MS, "cacheScope": "public"} if cached else {})}

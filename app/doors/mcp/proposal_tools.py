@@ -45,16 +45,16 @@ from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
 
-_Seconds = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
+_WaitSeconds = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
-class _Arguments(BaseModel):
+class _ToolArguments(BaseModel):
     """Unknown argument names are errors that the model can correct."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ReplacementArguments(_Arguments):
+class ReplacementArguments(_ToolArguments):
     """One replacement; its fields are those of `app.proposals.locate.matching.TextReplacement`."""
 
     old: str
@@ -64,7 +64,7 @@ class ReplacementArguments(_Arguments):
     line: int | None = Field(default=None, ge=1)
 
 
-class FileChangeArguments(_Arguments):
+class FileChangeArguments(_ToolArguments):
     """The change of one file."""
 
     path: str
@@ -74,7 +74,7 @@ class FileChangeArguments(_Arguments):
     new_path: str | None = None
 
     @model_validator(mode="after")
-    def _one_thing(self) -> "FileChangeArguments":
+    def _require_one_kind_of_change(self) -> "FileChangeArguments":
         asked = [name for name in ("edits", "content") if getattr(self, name) is not None]
         if self.delete and (asked or self.new_path is not None):
             raise ValueError(f"{self.path}: `delete` goes with nothing else")
@@ -85,29 +85,29 @@ class FileChangeArguments(_Arguments):
         return self
 
 
-class _Proposing(_Arguments):
+class _ProposingArguments(_ToolArguments):
     summary: str | None = None
-    wait_seconds: _Seconds | None = None
+    wait_seconds: _WaitSeconds | None = None
     on_top_of: str | None = None
 
 
-class ProposeEditArguments(_Proposing):
+class ProposeEditArguments(_ProposingArguments):
     """Arguments of `propose_edit`."""
 
     files: list[FileChangeArguments] = Field(min_length=1, max_length=MAX_PROPOSAL_FILES)
 
 
-class ProposePatchArguments(_Proposing):
+class ProposePatchArguments(_ProposingArguments):
     """Arguments of `propose_patch`."""
 
     patch: str
 
 
-class ProposalStatusArguments(_Arguments):
+class ProposalStatusArguments(_ToolArguments):
     """Arguments of `proposal_status`."""
 
     proposal: str | None = None
-    wait_seconds: _Seconds | None = None
+    wait_seconds: _WaitSeconds | None = None
 
 
 MAX_QUOTED_CHARACTERS = 24_000
@@ -174,7 +174,7 @@ def staging_refusal_reason(
     return EDIT_REFUSED_MESSAGE.format(id=last_turn.proposal)
 
 
-_PENDING_LINES = 40
+_MAX_PENDING_LINES = 40
 """Pending lines that one refusal quotes at most."""
 
 
@@ -201,8 +201,10 @@ def add_files_to_draft(
                 f"Nothing was staged: {path} is named twice. Put all that is to become of it in one entry."
             )
         named_before.add(path)
-        with _explained(runtime, draft, path):
-            notes += [report.text for report in _change(runtime, draft, path, file, own_proposals) if report.text]
+        with _explain_refusals(runtime, draft, path):
+            notes += [
+                report.text for report in _change_file(runtime, draft, path, file, own_proposals) if report.text
+            ]
     return "\n".join(notes)
 
 
@@ -220,11 +222,11 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
                 f"Nothing was staged: the patch names more than {MAX_PROPOSAL_FILES:,} files. Propose fewer at once."
             )
         paths = [runtime.workspace.normalize_path(path) for path in patch.paths]
-    with _explained(runtime, draft, *paths):
+    with _explain_refusals(runtime, draft, *paths):
         return draft.apply_patch(patch).text
 
 
-def _change(
+def _change_file(
     runtime: OpenWorkspace, draft: Draft, path: str, file: FileChangeArguments, own: Collection[str]
 ) -> Iterator[EditReport]:
     if file.delete:
@@ -249,7 +251,7 @@ def _change(
 
 
 @contextmanager
-def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
+def _explain_refusals(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
     """Turn a refusal into a ToolError that quotes no secret and shows pending text that is not on disk."""
     try:
         with refusals_as_tool_errors():
@@ -265,12 +267,12 @@ def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[No
                 "of it is quoted here. Read it again by your own means, or give its whole text as `content`."
             ) from error
         with refusals_as_tool_errors():
-            notes = [note for path in paths if (note := _pending(runtime, fresh, path))]
+            notes = [note for path in paths if (note := _pending_file_text(runtime, fresh, path))]
         which = f" {paths[0]}:" if len(paths) == 1 else ""
         raise ToolError("\n".join([f"Nothing was staged.{which} {error}", *notes])) from error
 
 
-def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
+def _pending_file_text(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     """Return the pending changes of a file as text, because an agent that reads the disk does not see them."""
     file = draft.read(path)
     if not file.pending:
@@ -288,9 +290,9 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
     if after.is_binary or not numbers:
         return note
-    lines = [f"{number + 1:>6}|{after.line_texts[number]}" for number in numbers[:_PENDING_LINES]]
-    if len(numbers) > _PENDING_LINES:
-        lines.append(f"and {format_count(len(numbers) - _PENDING_LINES, 'more line')}")
+    lines = [f"{number + 1:>6}|{after.line_texts[number]}" for number in numbers[:_MAX_PENDING_LINES]]
+    if len(numbers) > _MAX_PENDING_LINES:
+        lines.append(f"and {format_count(len(numbers) - _MAX_PENDING_LINES, 'more line')}")
     return "\n".join([f"{note} With them it reads:", *lines])
 
 
@@ -298,16 +300,16 @@ MAX_WAITING_PROPOSALS = 100
 """Maximum number of pending proposals of agents in a workspace."""
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress messages of a waiting call."""
-_NOT_YET = (
+_STILL_PENDING_MESSAGE = (
     "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
     "user's words, once there is one."
 )
-_TOO_MANY = (
+_MANY_DENIALS_MESSAGE = (
     "Refused, and nothing of this call was staged: {count} proposals of agents await the user's decision, the most "
     "that there may be. End your turn now, and ask the user to decide on some of them."
 )
-_FIRST_READ = (
+_READ_FEEDBACK_FIRST = (
     "Nothing of this call was staged: the user has decided on what you proposed before, in words that you have not "
     "read yet. Read them, and propose again what still makes sense."
 )
@@ -333,17 +335,17 @@ class ProposalTools:
     def __init__(self, root: Path, wait_seconds: int, log: Callable[[str], None]) -> None:
         self._root = root
         self._wait_seconds = wait_seconds
-        self._say = log
+        self._log = log
         self._runtime: OpenWorkspace | None = None
-        self._opening = threading.Lock()
-        self._staging = threading.Lock()
+        self._opening_lock = threading.Lock()
+        self._staging_lock = threading.Lock()
 
     def call(
         self, name: str, arguments: dict[str, object], caller: McpCaller, running: RunningToolCall
     ) -> tuple[str, bool]:
         """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
         try:
-            answer = self._call(name, arguments, caller, running)
+            answer = self._run_tool(name, arguments, caller, running)
         except (ToolError, ProposalError) as error:
             answer = _ToolAnswer(str(error), failed=True)
         except (StorageError, ConfigError, WorkspaceError, OSError) as error:
@@ -351,7 +353,7 @@ class ProposalTools:
         except Exception as error:
             # A defect: report it to the waiting agent, and to the user in the host's server log.
             problem = f"{name} failed: {type(error).__name__}: {error}"
-            self._say(problem)
+            self._log(problem)
             answer = _ToolAnswer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
         return escape_surrogates(answer.text), answer.failed
 
@@ -360,11 +362,13 @@ class ProposalTools:
         if self._runtime is not None:
             self._runtime.close()
 
-    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningToolCall) -> _ToolAnswer:
+    def _run_tool(
+        self, name: str, given: dict[str, object], caller: McpCaller, running: RunningToolCall
+    ) -> _ToolAnswer:
         match name:
             case "propose_edit":
                 edit = parse_arguments(name, ProposeEditArguments, given)
-                return self._propose(
+                return self._propose_within_budget(
                     lambda runtime, draft, own: add_files_to_draft(runtime, draft, edit.files, own),
                     edit,
                     caller,
@@ -372,28 +376,28 @@ class ProposalTools:
                 )
             case "propose_patch":
                 patch = parse_arguments(name, ProposePatchArguments, given)
-                return self._propose(
+                return self._propose_within_budget(
                     lambda runtime, draft, own: add_patch_to_draft(runtime, draft, patch.patch),
                     patch,
                     caller,
                     running,
                 )
             case _:
-                return self._status(parse_arguments(name, ProposalStatusArguments, given), caller, running)
+                return self._report_status(parse_arguments(name, ProposalStatusArguments, given), caller, running)
 
-    def _open(self) -> OpenWorkspace:
-        with self._opening:
+    def _opened_runtime(self) -> OpenWorkspace:
+        with self._opening_lock:
             if self._runtime is None:
                 runtime = open_workspace(self._root)
                 try:
-                    recover_interrupted_work_and_notify(runtime, self._say)
+                    recover_interrupted_work_and_notify(runtime, self._log)
                 except BaseException:
                     runtime.close()
                     raise
                 self._runtime = runtime
             return self._runtime
 
-    def _propose(
+    def _propose_within_budget(
         self,
         fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
         arguments: ProposeEditArguments | ProposePatchArguments,
@@ -414,7 +418,7 @@ class ProposalTools:
 
     def _wait_for_reader(self, seconds: float, left: float, running: RunningToolCall) -> None:
         """Report progress to the host, and wait a few seconds until the user has read enough for another edit."""
-        runtime = self._open()
+        runtime = self._opened_runtime()
         running.report_progress(
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
         )
@@ -435,30 +439,34 @@ class ProposalTools:
         seconds: float,
     ) -> _ToolAnswer:
         """Stage a call and wait for its decision. Raises ReadingBudgetExceeded if it exceeds the reading budget."""
-        runtime = self._open()
-        with self._staging:
+        runtime = self._opened_runtime()
+        with self._staging_lock:
             if running.cancelled:
                 return _ToolAnswer("Nothing was staged: the call was cancelled.", failed=True)
             turns = runtime.captured_edits.turns_of_session(caller.agent, caller.session)
             if turns:
-                if words := self._unread_words(runtime, turns, running):
+                if words := self._unread_feedback(runtime, turns, running):
                     return _ToolAnswer(words, failed=True)
                 status = read_decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := staging_refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MAX_WAITING_PROPOSALS:
-                return _ToolAnswer(_TOO_MANY.format(count=count), failed=True)
+                return _ToolAnswer(_MANY_DENIALS_MESSAGE.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
             runtime.captured_edits.add_turn(
                 CapturedAgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
-        return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)
+        staged = f"{staged_result(proposal.id, report)}\n{_describe_pending(runtime, proposal.id)}"
+        return (
+            self._wait_and_describe_decision(runtime, proposal.id, seconds, running, staged)
+            if seconds
+            else _ToolAnswer(staged)
+        )
 
-    def _unread_words(
+    def _unread_feedback(
         self, runtime: OpenWorkspace, turns: Sequence[CapturedAgentTurn], running: RunningToolCall
     ) -> str:
         """Return the decisions with feedback that the agent has not read; empty if there are none."""
@@ -469,9 +477,11 @@ class ProposalTools:
         ]
         if not unread:
             return ""
-        return "\n\n".join((_FIRST_READ, *(self._describe_decisions(runtime, name, running) for name in unread)))
+        return "\n\n".join(
+            (_READ_FEEDBACK_FIRST, *(self._describe_decisions(runtime, name, running) for name in unread))
+        )
 
-    def _decision(
+    def _wait_and_describe_decision(
         self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningToolCall, staged: str
     ) -> _ToolAnswer:
         """Wait for the user's decision on the staged proposal; return `staged` if there is none in time."""
@@ -483,7 +493,7 @@ class ProposalTools:
             return _ToolAnswer(self._describe_decisions(runtime, name, running))
         # Decided in part, without feedback: report which part is written.
         return _ToolAnswer(
-            f"{self._describe_decisions(runtime, name, running)}\n\n{_pending_text(runtime, name)}"
+            f"{self._describe_decisions(runtime, name, running)}\n\n{_describe_pending(runtime, name)}"
             if status.decisions
             else staged
         )
@@ -498,16 +508,14 @@ class ProposalTools:
     ) -> tuple[Proposal, str]:
         draft = runtime.service.new_draft("")
         draft.origin = ProposalOrigin(
-            kind=OriginKind.AGENT,
-            agent=caller.agent,
-            model=caller.model,
-            session=caller.session,
-            prompt=caller.turn,
+            kind=OriginKind.AGENT, agent=caller.agent, model=caller.model, session=caller.session, prompt=caller.turn
         )
         notes = fill(runtime, draft, own)
-        return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime, own)), notes
+        return runtime.service.stage(
+            draft, " ".join(summary.split()), self._denied_with_feedback(runtime, own)
+        ), notes
 
-    def _unanswered(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
+    def _denied_with_feedback(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
         """Return the agent's proposals that were denied with feedback and are not superseded, latest first."""
         feedback = UnansweredDenials()
         for name in own:
@@ -545,17 +553,19 @@ class ProposalTools:
             runtime.captured_edits.mark_reported(name, number)
         if read_decision_status(runtime.database, runtime.name, name).is_denial_without_new_feedback:
             text = f"{text}\n\n{_NO_REASON}"
-        elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
+        elif advice := repeated_denials_note(self._count_denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
         return text
 
-    def _denials_in_row(self, runtime: OpenWorkspace, turn: CapturedAgentTurn | None) -> int:
+    def _count_denials_in_row(self, runtime: OpenWorkspace, turn: CapturedAgentTurn | None) -> int:
         turns = runtime.captured_edits.turns_of_session(turn.agent, turn.session) if turn is not None else []
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
-    def _status(self, arguments: ProposalStatusArguments, caller: McpCaller, running: RunningToolCall) -> _ToolAnswer:
-        runtime = self._open()
+    def _report_status(
+        self, arguments: ProposalStatusArguments, caller: McpCaller, running: RunningToolCall
+    ) -> _ToolAnswer:
+        runtime = self._opened_runtime()
         wanted = arguments.proposal
         if not wanted:
             # Some agents resume a session under another id.
@@ -575,12 +585,12 @@ class ProposalTools:
             format_written_file_texts(runtime, runtime.service.get(name)),
         ]
         if not status.is_decided:
-            parts.append(_pending_text(runtime, name))
+            parts.append(_describe_pending(runtime, name))
         return _ToolAnswer("\n\n".join(filter(None, parts)))
 
 
-def _pending_text(runtime: OpenWorkspace, name: str) -> str:
+def _describe_pending(runtime: OpenWorkspace, name: str) -> str:
     """Return the text for a proposal that is still pending."""
     if runtime.service.get(name).is_written_in_part:
-        return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
-    return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")
+        return _STILL_PENDING_MESSAGE.format(id=name, written="What of it is not written yet is nowhere on disk.")
+    return _STILL_PENDING_MESSAGE.format(id=name, written="Nothing is written: files still read as before.")

@@ -202,7 +202,7 @@ async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr("app.workspace.file_watching.start_watch", no_room)
-    monkeypatch.setattr("app.automation.check_scheduler._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("app.automation.check_scheduler._POLL_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
         changes = watch_workspace_changes(runtime.workspace)
         for _ in range(3):

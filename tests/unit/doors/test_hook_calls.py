@@ -219,7 +219,7 @@ def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool)
 
 
 def test_an_unlogged_copilot_call_is_refused(copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "_LOG_SECONDS", 0.1)
+    monkeypatch.setattr(transcripts, "_MAX_LOG_DELAY_SECONDS", 0.1)
     copilot_log.responds("01.100", "first")
     with pytest.raises(ValueError, match="did not write the call to its log within"):
         find_copilot_response("s", AT.format("02.200"))

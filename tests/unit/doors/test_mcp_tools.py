@@ -261,7 +261,7 @@ def test_a_call_is_answered_although_the_tools_cannot_be_loaded(host: Host, monk
         raise ModuleNotFoundError("No module named 'app.doors'")
 
     with monkeypatch.context() as broken:
-        broken.setattr(host.server, "_load", missing)
+        broken.setattr(host.server, "_load_tools", missing)
         text, failed = host.edit("a.txt", "line 3\n", "x\n")
     assert failed and "nothing was staged or written: No module named" in text
     assert not host.edit("a.txt", "line 3\n", "x\n")[1], "the next call loads them again"

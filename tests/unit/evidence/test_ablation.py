@@ -240,7 +240,7 @@ def test_evidence_without_time_is_reported_and_found_by_the_next_call(runtime: O
 def test_endless_tests_without_a_hunk_leave_time_for_other_hunks(
     runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.automation.evidence.evidence_runner._SHORTEST", 5.0)
+    monkeypatch.setattr("app.automation.evidence.evidence_runner._MIN_LIMIT_SECONDS", 5.0)
     loop = "    while True:\n        __import__('time').sleep(1)\n"
     (runtime.workspace.root / "shop.py").write_text(edited(("    return sum(items)\n", loop)))
     proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))
@@ -256,7 +256,7 @@ def test_files_changed_during_the_tests_invalidate_the_evidence(runtime: OpenWor
     async def change_meanwhile() -> None:
         check = CheckTable.model_validate({"name": "tests", "run": f"sleep 1; {RUN}"})
         collecting = asyncio.create_task(runtime.evidence.collect_evidence(proposal.id, None, check, 60))
-        await until(lambda: runtime.checks._behind is not None, "a run")
+        await until(lambda: runtime.checks._low_priority_work is not None, "a run")
         other.write_text("x = 1\n")
         await collecting
 
@@ -277,7 +277,7 @@ def test_a_check_interrupts_a_running_evidence_collection(runtime: OpenWorkspace
                 order.append("evidence")
 
         collecting = asyncio.create_task(runtime.evidence.collect_evidence(proposal.id, None, slow, 60, tell))
-        await until(lambda: runtime.checks._behind is not None, "a run")
+        await until(lambda: runtime.checks._low_priority_work is not None, "a run")
         await runtime.checks.run_check(quick, runtime.service.versions_to_check(proposal.id))
         order.append("check")
         return await collecting

@@ -147,7 +147,7 @@ def test_a_locked_coverage_database_is_ignored(workspace: Workspace, monkeypatch
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, '' AS"
     database.executescript(f"CREATE VIEW context AS {endless} context FROM n; CREATE TABLE file (id, path);")
     database.close()
-    monkeypatch.setattr("app.automation.evidence.relevant_tests._SECONDS", 0.1)
+    monkeypatch.setattr("app.automation.evidence.relevant_tests._MAX_READ_SECONDS", 0.1)
     found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {"src/shop/other.py": {1}})
     assert found.words.endswith("by imports")
 

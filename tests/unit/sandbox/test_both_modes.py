@@ -140,7 +140,7 @@ async def test_no_landlock_no_confinement(root: Path, tmp_path: Path, monkeypatc
 
 
 def test_no_mount_table_means_no_mounts(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay_layer, "_MOUNTS", tmp_path / "none")
+    monkeypatch.setattr(overlay_layer, "_MOUNT_TABLE", tmp_path / "none")
     assert overlay_layer.mount_points_below(root) == []
 
 

@@ -263,7 +263,7 @@ class Interleaving:
 
             def step(frame: FrameType, event: str, argument: Any) -> None:
                 nonlocal count, replacing
-                if frame.f_code is IgnoredFileWriter._replace.__code__:
+                if frame.f_code is IgnoredFileWriter._replace_files.__code__:
                     replacing = event != "return"
                 # Most of the rest only reads; of all of it the moment before the first call counts as one.
                 count += replacing or not count

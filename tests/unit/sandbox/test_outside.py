@@ -88,7 +88,7 @@ async def test_kept_caches_are_emptied_when_old_or_on_request(home: Path, monkey
     assert await has("echo x > ~/.cache/new") == "x\n"
     with monkeypatch.context() as older:
         older.setattr(caches_module, "MAX_LAYER_BYTES", 0)
-        older.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
+        older.setattr(caches_module, "_MEASURING_SECONDS", 0.0)
         assert await has(":") == "none\n", "too large"
     assert await has("echo x > ~/.cache/new") == "x\n"
     monkeypatch.setattr(caches_module, "_boot_id", lambda: "another start of the machine")
@@ -105,7 +105,7 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
     monkeypatch.setattr(caches_module, "MAX_LAYER_BYTES", 0)
     monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
-    monkeypatch.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
+    monkeypatch.setattr(caches_module, "_MEASURING_SECONDS", 0.0)
     program = "echo 1 > ~/.cache/uv/a; echo > SHARED/ready; cat SHARED/go; echo 2 >> ~/.cache/uv/a; cat ~/.cache/uv/a"
     async with sandbox_in(home, permissions).open_run({}, keep_files=True) as run:
         running = asyncio.create_task(printed(run, program.replace("SHARED", str(shared))))
