@@ -140,8 +140,6 @@ class CommitVerifier:
     Reviews must name the repository of a trusted commit, which is not part of the range.
 
     Args:
-        borrowed: The repository.
-        policy: The policy.
         commit: The commit with the file of allowed signers.
         valid_at: Time at which keys must be valid, in Unix seconds; None for now.
         more_notes: References or commits of other notes to read.
@@ -505,7 +503,6 @@ def verify_range(
     """Verify the commits of a range.
 
     Args:
-        root: The workspace.
         words: `BASE..TIP`, one commit, or empty for the commits of HEAD that its upstream lacks.
         time: Time at which keys must be valid, in Unix seconds.
         policy_file: The policy to use instead of that of the base.

@@ -46,7 +46,6 @@ class ReviewNoteReader:
     """Reads the reviews of a repository, each note once.
 
     Args:
-        borrowed: The repository.
         more: References or commits of other notes to read.
 
     Raises:
@@ -208,7 +207,6 @@ class GitNotesSetup:
     """Finds and writes missing git settings and hooks for signed reviews; only `write_changes` changes files.
 
     Args:
-        borrowed: The repository.
         remote: The remote with which notes are exchanged; empty for none.
 
     Raises:

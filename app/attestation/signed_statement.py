@@ -335,7 +335,6 @@ class SignatureVerifier:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:
-            data: The signed bytes.
             signature: The armored signature.
             namespace: The required namespace of an SSH signature.
         """

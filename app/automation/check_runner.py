@@ -79,10 +79,6 @@ async def run_check(
     """Run a check on one tree.
 
     Args:
-        sandbox: Runs the command.
-        root: The workspace.
-        check: The check to run.
-        tree: The pending changes to apply.
         files: The value of `{files}`.
         progress: Receives the last line of the output whenever it grows.
         read_artifacts: Reads files that the command wrote, on a thread, before they are removed.
@@ -211,7 +207,6 @@ class CheckRunner:
         result is marked as outdated and not cached. A cancellation leaves no process running.
 
         Args:
-            check: The check to run.
             trees: The workspace with and without the proposal.
             report: Receives the progress.
             patience: Seconds to wait for earlier checks; None waits without limit.

@@ -132,7 +132,6 @@ class CheckScheduler:
     """Keeps the checks of all pending proposals of a workspace up to date; for one event loop.
 
     Args:
-        runner: Runs the checks.
         configured: Returns the configured checks.
         trees: Returns the contents with and without some hunks of a proposal, by its id; called on a thread.
         chosen: Returns the hunks that an approval of a proposal would name now.
@@ -165,7 +164,6 @@ class CheckScheduler:
         """Check new proposals and the shown one, and stop the checks of decided proposals.
 
         Args:
-            proposals: All current proposals.
             shown: The id of the proposal that the user looks at; empty for none.
         """
         proposals = tuple(proposals)
@@ -381,7 +379,6 @@ class CheckScheduler:
             self._publish_results(proposal_id, followed)
 
     async def _run_checks(self, proposal_id: str, followed: _CheckedProposal, names: Collection[str]) -> None:
-        """Run checks of a proposal, one after the other."""
 
         def take(result: CheckResult) -> None:
             followed.results[result.name] = result

@@ -32,7 +32,6 @@ def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[t
     A document that declares entities is refused, because their expansion is unbounded. External files are never read.
 
     Args:
-        data: The document.
         texts: Names of elements that are yielded at their end tag, with their text as the only attribute, `text`.
 
     Raises:
@@ -118,7 +117,6 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
         run: The ended run of the check.
         setting: `CheckTable.coverage`.
         trees: The trees that were checked.
-        root: The workspace.
     """
     if setting == "off" or not trees.hunks:
         return None

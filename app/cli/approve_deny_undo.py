@@ -161,7 +161,6 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _load_images_in_feedback(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
-    """Return the images that the feedback names."""
     if "@" not in feedback:
         return ()
     # Imported only here: few denials name images.

@@ -99,7 +99,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     _add_session_options(parser)
     _add_model_options(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
-    parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
+    _add_flag(parser, "--demo", "sample repository and demo model: no key, no network")
     _add_plain_option(parser)
     parser.add_argument("--version", action="version", version=f"signoff {__version__}")
 
@@ -140,21 +140,15 @@ def make_command_parser() -> argparse.ArgumentParser:
         help="whether the model may run commands, and call tools of MCP servers (default: deny); what they change "
         "becomes a proposal",
     )
-    run.add_argument(
-        "--in-place",
-        action="store_true",
-        help="with --commands allow: also where commands can only run directly on your files",
-    )
-    run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
-    run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
+    _add_flag(run, "--in-place", "with --commands allow: also where commands can only run directly on your files")
+    _add_flag(run, "--quiet", "nothing on standard error while it works")
+    _add_flag(run, "--demo", "use the demo model, in this workspace")
     _add_session_options(run)
     _add_model_options(run)
 
     proposals = _add_command(commands, "proposals", "List the proposals that wait for your decision.")
-    proposals.add_argument(
-        "--watch", action="store_true", help="with --json: a line of JSON for what waits, then for each change"
-    )
-    proposals.add_argument("--all", action="store_true", help="also those that were decided")
+    _add_flag(proposals, "--watch", "with --json: a line of JSON for what waits, then for each change")
+    _add_flag(proposals, "--all", "also those that were decided")
     proposals.add_argument(
         "--origin",
         metavar="WHO",
@@ -163,9 +157,7 @@ def make_command_parser() -> argparse.ArgumentParser:
     )
 
     show = _proposal_command(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
-    show.add_argument(
-        "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
-    )
+    _add_flag(show, "--hunks", "list the hunks by the numbers that `approve --hunks` takes instead")
     _add_ask_command(commands)
     _add_decision_commands(commands)
     _add_staging_commands(commands)
@@ -209,16 +201,13 @@ def make_command_parser() -> argparse.ArgumentParser:
 
 
 def _add_decision_commands(commands: Any) -> None:
-    """Add the commands that review and decide."""
     approve = _proposals_command(commands, "approve", "Write a proposal to disk, all of it or nothing.")
     approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
-    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
-    approve.add_argument(
-        "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
-    )
+    _add_flag(approve, "--force", "also what has changed since you were shown it")
+    _add_flag(approve, "--unchecked", "without the checks that the workspace wants before a write")
     deny = _proposals_command(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
     deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
-    deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
+    _add_flag(deny, "--force", "what is on disk also where it has changed since")
     deny.add_argument(
         "-m",
         "--message",
@@ -281,9 +270,7 @@ def _add_export_command(commands: Any) -> None:
     )
     which = "its id or the beginning of it; `latest` for the last one; with --review a proposal"
     export.add_argument("session", metavar="SESSION", type=_text, help=which)
-    export.add_argument(
-        "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
-    )
+    _add_flag(export, "--review", "a report to send to somebody: diff, comments, decisions, checks")
     export.add_argument(
         "--format",
         choices=("md", "json", "html", "github", "gitlab"),
@@ -310,26 +297,20 @@ def _add_export_command(commands: Any) -> None:
 
 
 def _add_doctor_command(commands: Any) -> None:
-    """Add the command `doctor`."""
     doctor = _add_command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
-    doctor.add_argument("--hook-schema", action="store_true", help="instead: the JSON schema of what hooks are told")
+    _add_flag(doctor, "--hook-schema", "instead: the JSON schema of what hooks are told")
     _add_model_options(doctor)
 
 
 def _add_record_commands(commands: Any) -> None:
-    """Add the commands of the record of decisions."""
     log = _add_command(commands, "log", "List every decision in this workspace, the oldest first.")
-    log.add_argument(
-        "--verify",
-        action="store_true",
-        help="walk the hash chain of the record instead, and compare the tables and files with it",
-    )
-    log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
+    _add_flag(log, "--verify", "walk the hash chain of the record instead, and compare the tables and files with it")
+    _add_flag(log, "--schema", "print the JSON schema of what it prints with --json")
     about = _add_command(
         commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
     )
     about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
-    about.add_argument("--staged", action="store_true", help="instead: for what is in git's index")
+    _add_flag(about, "--staged", "instead: for what is in git's index")
     about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
     notes = _add_command(
         commands, "notes", "Note on commits, in git's notes, what was reviewed of them, and sign it."
@@ -342,11 +323,11 @@ def _add_record_commands(commands: Any) -> None:
         type=_text,
         help="or a range, which is signed at once (default: HEAD)",
     )
-    notes.add_argument("--if-reviewed", action="store_true", help="say nothing of what the record does not know")
-    notes.add_argument("--install", action="store_true", help="instead: show what has git write and exchange notes")
-    notes.add_argument("--yes", action="store_true", help="with --install: write it")
-    notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
-    notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
+    _add_flag(notes, "--if-reviewed", "say nothing of what the record does not know")
+    _add_flag(notes, "--install", "instead: show what has git write and exchange notes")
+    _add_flag(notes, "--yes", "with --install: write it")
+    _add_flag(notes, "--git-ai", "also in git-ai's format, line by line")
+    _add_flag(notes, "--denials", "also which hunks were denied")
     verify = _add_command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
     verify.add_argument(
         "range",
@@ -413,7 +394,6 @@ def _add_door_commands(commands: Any) -> None:
 
 
 def _add_staging_commands(commands: Any) -> None:
-    """Add the commands `stage` and `push`."""
     stage = _add_command(
         commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
     )
@@ -436,14 +416,14 @@ def _add_staging_commands(commands: Any) -> None:
         type=_text,
         help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
     )
-    stage.add_argument("--all", action="store_true", help="also what you have signed before, by the record")
+    _add_flag(stage, "--all", "also what you have signed before, by the record")
     push = _proposal_command(commands, "push", "Put a proposal on a git reference that another machine can stage.")
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
     push.add_argument(
         "--as", dest="name", metavar="NAME", type=_parse_ref_name, help="as refs/signoff/NAME, not by its id"
     )
-    push.add_argument("--force", action="store_true", help="in the place of what is there")
-    push.add_argument("--sign", action="store_true", help="with your signed approval, though nothing is written here")
+    _add_flag(push, "--force", "in the place of what is there")
+    _add_flag(push, "--sign", "with your signed approval, though nothing is written here")
 
 
 def _add_command(
@@ -452,10 +432,14 @@ def _add_command(
     assert name in COMMANDS
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
     if json:
-        parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+        _add_flag(parser, "--json", "one JSON document on standard output")
     if workspace:
         parser.add_argument("--workspace", default=".", metavar="FOLDER", help="the workspace (default: .)")
     return parser
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str, help_text: str) -> None:
+    parser.add_argument(name, action="store_true", help=help_text)
 
 
 def _proposal_command(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:

@@ -72,7 +72,6 @@ def run_required_checks(
 
     Args:
         runtime: The open workspace; while it is not trusted, only the user's own checks run.
-        proposal: The proposal.
         hunks: Ids of the hunks to write; None for all pending hunks.
         quiet: Print no progress.
         refusal: The end of the error message, with a placeholder for the reasons.

@@ -146,7 +146,6 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
 
 
 async def _describe_command_sandbox(runtime: OpenWorkspace) -> EndpointFinding:
-    """Return how commands run in this workspace."""
     probe = await runtime.sandbox.probe()
     return EndpointFinding("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
 

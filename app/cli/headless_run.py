@@ -88,7 +88,6 @@ async def load_and_store_named_images(
     workspace is sent.
 
     Args:
-        runtime: The open workspace.
         text: The prompt, or feedback of the user.
         wire: The protocol of the endpoint; empty if unknown.
         consequence: A sentence after the error if an image cannot be sent.

@@ -24,9 +24,6 @@ class NonDecidingKeys:
     """Carries out keys that don't decide; the review asks its question again afterwards.
 
     Args:
-        terminal: The terminal to print on and to read from.
-        runtime: The open workspace.
-        state: State of the review.
         service: Returns the service that records the user's edits.
         ask_aside: Asks the model a side question.
     """

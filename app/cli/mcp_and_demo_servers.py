@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app.cli.command_output import CommandError, ExitCode, print_error
 
 if TYPE_CHECKING:
-    from app.doors.mcp.door_server import McpDoorTools
+    from app.doors.mcp.proposal_tools import ProposalTools
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def _require_pipes() -> None:
             sys.stderr = os.fdopen(2, "w")
 
 
-def _load_tools(workspace: Path, wait_seconds: int) -> "McpDoorTools":
+def _load_tools(workspace: Path, wait_seconds: int) -> "ProposalTools":
     from app.doors.mcp.proposal_tools import ProposalTools
 
     return ProposalTools(workspace, wait_seconds, print_error)

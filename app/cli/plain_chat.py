@@ -134,7 +134,6 @@ class PlainChat:
     """A conversation in lines: messages, the model's answers, its questions, permissions, and the review.
 
     Args:
-        terminal: The terminal to print on and to read from.
         opened: The workspace with the options of the command line.
     """
 

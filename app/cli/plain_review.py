@@ -100,8 +100,6 @@ class PlainReview:
     """Reviews proposals in lines, with the state, the safeguards and the record of the app.
 
     Args:
-        terminal: The terminal to print on and to read from.
-        runtime: The open workspace.
         service: Returns the service that carries out decisions.
         ask_aside: Asks the model a side question.
     """

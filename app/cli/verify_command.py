@@ -18,7 +18,7 @@ from app.cli.command_output import (
     print_line,
     require_workspace_folder,
 )
-from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitJson
+from app.cli.json_documents import CommitVerificationDocument
 from app.git.run_git import GitFailed
 from app.text.quantities import format_count, format_time
 from app.text.safe_text import escape_unsafe
@@ -74,16 +74,7 @@ def print_verification(verified: VerifiedRange) -> None:
 
 def print_verification_json(verified: VerifiedRange) -> None:
     """Print the verification as JSON."""
-    print_json(
-        CommitVerificationDocument(
-            base=verified.base,
-            tip=verified.tip,
-            policy=verified.policy,
-            covered=verified.covered,
-            commits=[VerifiedCommitJson.model_validate(commit) for commit in verified.commits],
-            refused=dict(verified.refused),
-        )
-    )
+    print_json(CommitVerificationDocument.model_validate(verified))
 
 
 def print_annotations(verified: VerifiedRange) -> None:

@@ -239,7 +239,6 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
     """Return the response to the body of a chat request.
 
     Args:
-        request: The body.
         agents: Agents of the sample workspace; None in other workspaces.
 
     Raises:

@@ -27,11 +27,7 @@ _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
 
 class DemoAgents:
-    """The agents of one sample workspace.
-
-    Args:
-        folder: The workspace.
-    """
+    """The agents of one sample workspace."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

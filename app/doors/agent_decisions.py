@@ -60,9 +60,7 @@ def read_decision_status(
     """Read the status once.
 
     Args:
-        database: The store.
         workspace: Name of the workspace in the store (`OpenWorkspace.name`).
-        proposal: Id of the proposal.
         reported_count: Number of the last decision that was reported to the agent.
 
     Raises:
@@ -92,10 +90,8 @@ def wait_for_decision(
     """Wait until a proposal is decided (`DecisionStatus.is_decided`) and the decision is recorded.
 
     Args:
-        database: The store.
         workspace: Name of the workspace in the store (`OpenWorkspace.name`).
         signal: The workspace's signal (`OpenWorkspace.signal`).
-        proposal: Id of the proposal.
         reported_count: Number of the last decision that was reported to the agent.
         seconds: Maximum wait; None waits without limit.
         stop: Ends the wait when it is set.
@@ -183,8 +179,6 @@ def read_decision_report(runtime: OpenWorkspace, proposal_id: str, reported_coun
     """Return a description of the decisions on a proposal for the agent that made it.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: Id of the proposal.
         reported_count: Number of the last decision whose feedback the agent has read; it is not repeated.
 
     Returns:
@@ -211,7 +205,6 @@ def format_decision_report(proposal: Proposal, decisions: Sequence[ProposalDecid
     """Return the report for the agent: the state, the user's feedback, then each hunk with its context.
 
     Args:
-        proposal: The proposal.
         decisions: All decisions on it, oldest first.
         reported_count: Number of the last decision whose feedback the agent has read.
     """
@@ -261,7 +254,6 @@ def _headline(proposal: Proposal) -> str:
 
 
 def _is_denied_in_part(proposal: Proposal) -> bool:
-    """Return whether a part of it was denied."""
     states = [hunk.state for hunk in proposal.hunks]
     states += [change.state for change in proposal.files if not change.hunks]
     return HunkState.DENIED in states

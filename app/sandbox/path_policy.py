@@ -203,7 +203,6 @@ class PathPolicy:
     """Decides about the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
 
     Args:
-        workspace: The workspace.
         pending: The pending changes; their paths never count as ignored.
     """
 
@@ -303,7 +302,6 @@ def walk_watched_entries(
     """Yield all files and folders that git does not ignore, `.git` without its objects, and bytecode.
 
     Args:
-        root: The workspace.
         policy: Decides which paths are ignored.
         locked: Inodes of folders that are not entered, even if they were moved. Folders that can't be read are added.
         ignored: Receives the ignored paths; for an ignored folder only the folder itself.
@@ -321,8 +319,6 @@ def count_changed_ignored_files(
     """Count the files that have changed at an ignored path and below it.
 
     Args:
-        root: The workspace.
-        path: The ignored path.
         since: Nanoseconds since the epoch.
         max_names: Limit of the number of names to examine.
 

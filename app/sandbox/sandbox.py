@@ -137,7 +137,6 @@ class Sandbox:
     """Runs the commands of one workspace; used on one event loop.
 
     Args:
-        workspace: The workspace.
         state: A folder for the files of runs, and for the layers over caches.
         own_folders: signoff's own folders, which are hidden from commands.
         permissions: Resources that the user opens to commands.
@@ -186,7 +185,6 @@ class Sandbox:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
-            pending: The pending changes.
             keep_files: Use the session's temporary folder and this workspace's layers over caches, so that programs
                 see what earlier ones wrote there; otherwise both are new and empty.
 

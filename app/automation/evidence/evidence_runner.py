@@ -127,7 +127,6 @@ class EvidenceRunner:
     Args:
         checks: Runs all tests, one run at a time, after all checks.
         service: Provides the proposals.
-        workspace: The workspace on disk.
         store: Stores evidence for other processes and later starts.
     """
 
@@ -155,7 +154,6 @@ class EvidenceRunner:
         limit.
 
         Args:
-            proposal_id: Id of the proposal.
             chosen: The hunks that an approval would name; None for all pending hunks.
             check: The check whose tests run.
             seconds: Time limit of all test runs together.

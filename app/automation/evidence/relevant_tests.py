@@ -359,7 +359,6 @@ class TestSelector:
     """Chooses tests for parts of one proposal; its methods block.
 
     Args:
-        workspace: The workspace on disk.
         check: The check whose tests are chosen.
         texts: The text of each file after the proposal, by path; None for a removed file.
     """

@@ -424,7 +424,6 @@ def try_agent_edits(agent: ExternalAgent, program: str, options: HookOptions) ->
     """Try each way of editing that the agent has without a screen.
 
     Args:
-        agent: The agent.
         program: Path of its program.
         options: Options of the hook; `wait` is ignored, because no user decides.
     """

@@ -40,7 +40,6 @@ def deliver_with_call(
     """Add recent decisions to the answer to a call, for an agent that gets none with prompts.
 
     Args:
-        root: The workspace.
         turns: Turns whose proposals have decisions to report.
         answer: The answer to the call without the decisions.
         denies: Whether the agent reads text only in a denial.

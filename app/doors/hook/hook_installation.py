@@ -101,14 +101,12 @@ def _render_indented(other: object, indent: str, step: str) -> str:
 
 
 def _line_indentation(text: str, at: int) -> str:
-    """Return the indentation of the line at an offset."""
     start = text.rfind("\n", 0, at) + 1
     found = re.match(r"[ \t]*", text[start:at])
     return found[0] if found else ""
 
 
 def _indentation_step(text: str) -> str:
-    """Return the text's indentation of one level."""
     found = re.search(r"\n([ \t]+)\S", text)
     return found[1] if found else "  "
 
@@ -334,7 +332,6 @@ def _find_toml_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
 
 
 def _agent_limit_seconds(agent: ExternalAgent, options: HookOptions) -> int:
-    """Return the time limit in seconds for the agent's settings."""
     limit = options.max_seconds + _SPARE_SECONDS
     return min(limit, agent.longest_limit) if agent.longest_limit else limit
 

@@ -52,7 +52,6 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
 
     Args:
         agent: The agent for which the hook was installed.
-        text: The payload.
 
     Raises:
         ValueError: It is not a payload of a known agent.

@@ -12,7 +12,6 @@ class TurnFiles:
     """Reads and writes files for the edits of one call, in memory only.
 
     Args:
-        workspace: The workspace of the files.
         folder: Absolute base of relative paths.
         before: Files with the edits of earlier calls of the turn.
     """

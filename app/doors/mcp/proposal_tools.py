@@ -184,9 +184,6 @@ def add_files_to_draft(
     """Put changes of files into an empty draft; return notes for the agent.
 
     Args:
-        runtime: The open workspace.
-        draft: The empty draft.
-        files: The changes.
         own_proposals: Proposals of the same agent.
 
     Raises:
@@ -327,7 +324,6 @@ class ProposalTools:
     """The tools for one workspace and one agent; `call` may run on many threads at the same time.
 
     Args:
-        root: The workspace.
         wait_seconds: Default wait of a proposing call.
         log: Receives a line for the host's log.
     """
