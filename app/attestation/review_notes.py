@@ -165,11 +165,7 @@ def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
 
 
 def add_envelope_to_notes(borrowed: BorrowedRepository, envelope: bytes) -> str:
-    """Merge fetched notes, and write an envelope to our own; return its id.
-
-    Raises:
-        GitFailed: Git can't write the notes.
-    """
+    """Merge fetched notes, and write an envelope to our own; return its id. Raises GitFailed."""
     _, predicate = read_envelope(envelope)
     name = git_blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]

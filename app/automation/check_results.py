@@ -13,7 +13,7 @@ from app.automation.tool_reports import ChangedLineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import HunkLineRange
 from app.proposals.values.decision_facts import RecordedCheckResult
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 MAX_FINDINGS = 500
 """Maximum number of findings of one check."""
@@ -199,8 +199,7 @@ class CheckResult:
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
         if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
-            more = f" and {len(missed) - _MAX_NAMED_LINES:,} more" if len(missed) > _MAX_NAMED_LINES else ""
-            words += f"; not run: {', '.join(missed[:_MAX_NAMED_LINES])}{more}"
+            words += f"; not run: {join_first(missed, _MAX_NAMED_LINES)}"
         return RecordedCheckResult(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
     def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:

@@ -40,6 +40,7 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.confinement import SandboxMode
+from app.text.quantities import join_first
 from app.tools.command.command_result import describe_sandbox
 from app.workspace.reading import read_file
 
@@ -140,8 +141,7 @@ async def _missing_model_message(runtime: OpenWorkspace) -> str:
         listed = [model.id for model in await list_models(runtime, runtime.settings)]
     except (ModelNotConfigured, RequestError) as error:
         raise CommandError(str(error)) from error
-    more = f" and {len(listed) - _MAX_LISTED_MODELS} more" if len(listed) > _MAX_LISTED_MODELS else ""
-    has = f"The endpoint has {', '.join(listed[:_MAX_LISTED_MODELS])}{more}" if listed else "The endpoint lists none"
+    has = f"The endpoint has {join_first(listed, _MAX_LISTED_MODELS)}" if listed else "The endpoint lists none"
     return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 

@@ -11,11 +11,7 @@ _MAX_DIGITS = 12
 
 
 def parse_hunk_numbers(proposal: Proposal, numbers: str | None) -> set[str] | None:
-    """Return the ids of the hunks with these numbers; None for the whole proposal.
-
-    Raises:
-        CommandError: The numbers are invalid, or the proposal has no hunk with one of them.
-    """
+    """Return the ids of the hunks with these numbers; None for all. Raises CommandError for other numbers."""
     if numbers is None:
         return None
     known = {hunk.number: hunk.id for hunk in proposal.hunks}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.runtime.open_workspace import OpenWorkspace
+from app.text.quantities import join_first
 
 if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
@@ -39,13 +40,12 @@ def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> in
 
 def format_proposal(proposal: "Proposal") -> str:
     """Return one proposal as a line of text."""
-    files = ", ".join(change.path for change in proposal.files[:4])
-    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
+    files = join_first([change.path for change in proposal.files], 4)
     from app.proposals.values.models import describe_proposal_state
 
     state = describe_proposal_state(proposal)
     counts = f"+{proposal.added} -{proposal.removed}"
-    return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
+    return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}]"
 
 
 def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":

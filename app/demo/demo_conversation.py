@@ -13,6 +13,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
+from app.text.quantities import join_with_and
 from app.text.safe_text import make_code_fence
 
 WORDING: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
@@ -48,12 +49,7 @@ def make_code_block_of_last_lines(text: str, *, language: str = "") -> str:
 
 def format_code_list(names: Sequence[object]) -> str:
     """Return names as code in a sentence: "`a`, `b` and `c`"."""
-    return join_in_sentence([f"`{name}`" for name in names])
-
-
-def join_in_sentence(names: Sequence[str]) -> str:
-    """Return names in a sentence: "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return join_with_and([f"`{name}`" for name in names])
 
 
 _SYSTEM_ROLES = ("system", "developer")

@@ -25,13 +25,12 @@ from app.demo.demo_conversation import (
     find_proposal_ids,
     format_code_list,
     is_decision_note,
-    join_in_sentence,
     make_code_block_of_last_lines,
     read_history,
     read_intent,
 )
 from app.demo.editing_skills import DemoAgents, make_question_instead_of_fix
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_with_and
 
 _ASIDE_WORDING: dict[str, str] = WORDING["aside"]
 _FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"
@@ -90,7 +89,7 @@ def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str])
         for line in text.splitlines():
             if not _DEFINED_NAME.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
                 places.append(f"- `{file}`: `{line.strip()}`")
-    read = join_in_sentence([f"`{file}`" for file in dict.fromkeys([path, *texts])])
+    read = join_with_and([f"`{file}`" for file in dict.fromkeys([path, *texts])])
     if not places:
         return _ASIDE_WORDING["unused"].format(names=format_code_list(names), read=read)
     found = "\n".join(dict.fromkeys(places[:_MAX_USES]))
@@ -303,7 +302,7 @@ def _follow_up_reply(task: DemoTask) -> DemoReply | None:
     if not earlier or turn.steps or turn.has_note("denied"):
         return None
     if turn.has_note("approved"):
-        names = join_in_sentence([f"**{name}**" for name in find_proposal_ids(turn.notes)]) or "The proposal"
+        names = join_with_and([f"**{name}**" for name in find_proposal_ids(turn.notes)]) or "The proposal"
         files = _list_staged_files(next((one for one in reversed(earlier) if one.staged_edits), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged_edits:
@@ -343,7 +342,7 @@ def _summarise_staged_edits(turns: Sequence[DemoTurn], agents: DemoAgents | None
         (f" {call.arguments['summary']}." for call in turn.staged_edits if call.arguments.get("summary")), ""
     )
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
-    names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
+    names = join_with_and([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_list_staged_files(turn)}; nothing is written yet."
     if find_current_task(turns).intent.kind == "agents":
         return f"{told}\n\n{WORDING['with_agents']['waits']}"

@@ -20,8 +20,8 @@ from app.demo.demo_conversation import (
     DemoTask,
     PlannedCall,
     format_code_list,
-    join_in_sentence,
 )
+from app.text.quantities import join_with_and
 
 _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
@@ -347,7 +347,7 @@ def propose_with_other_agents(task: DemoTask, agents: DemoAgents | None) -> Demo
         f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
         for title, name in agents.propose_edits().items()
     ]
-    told = f"{join_in_sentence(proposals)}."
+    told = f"{join_with_and(proposals)}."
     return DemoReply(f"{told} {words['added']}" if calls else f"{told}\n\n{words['waits']}", calls)
 
 

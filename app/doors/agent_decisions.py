@@ -19,7 +19,7 @@ from app.runtime.unfinished_work import unrecorded_decision_event
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal, DatabaseChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_with_and
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
@@ -267,19 +267,14 @@ def _describe_state_groups(proposal: Proposal) -> Iterable[str]:
         names = [_displayed_path(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:
             counted = noun if len(numbers) == 1 else format_count(2, noun).removeprefix("2 ")
-            yield f"{f'{counted} ' if noun else ''}{_join_with_and(map(str, numbers))} {word}"
+            yield f"{f'{counted} ' if noun else ''}{join_with_and(map(str, numbers))} {word}"
             noun = ""
         if names:
-            yield f"{_join_with_and(names)} {word}"
+            yield f"{join_with_and(names)} {word}"
 
 
 def _displayed_path(change: FileChange) -> str:
     return f"{change.old_path} → {change.path}" if change.old_path else change.path
-
-
-def _join_with_and(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _latest_hunk_states(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,7 @@ IGNORED_FILES_LABEL = "also written, ignored by git"
 
 def describe_written_ignored_paths(ignored: Sequence[WrittenIgnoredPath], limit: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
-    return (
-        f"{IGNORED_FILES_LABEL}: {join_first_with_semicolons([each.summary for each in ignored], limit)}"
-        if ignored
-        else ""
-    )
-
-
-def join_first_with_semicolons(items: Sequence[str], limit: int = 3) -> str:
-    """Join the first `limit` items with semicolons, followed by the number of other items."""
-    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
-    return f"{'; '.join(items[:limit])}{more}"
+    return f"{IGNORED_FILES_LABEL}: {join_first([each.summary for each in ignored], limit, '; ')}" if ignored else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,11 +217,7 @@ class PersistentProcess:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Stop all processes of the program for the `with` block, so that its files don't change while they are read.
-
-        Raises:
-            OSError: The program has ended, or can't be stopped.
-        """
+        """Stop all processes of the program for the `with` block, so that its files stay the same. Raises OSError."""
         await run_shielded(self._signal_watcher(signal.SIGRTMIN, b"still"))
         try:
             yield

@@ -183,11 +183,7 @@ class WorkspaceBackup:
         return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
 
     def find_changed_ignored(self) -> tuple[WrittenIgnoredPath, ...]:
-        """Return ignored files that any program changed since the command began; call `find_changes` before.
-
-        Raises:
-            OSError: The disk can't be read.
-        """
+        """Return ignored files that any program changed meanwhile; call `find_changes` before. Raises OSError."""
         found: list[WrittenIgnoredPath] = []
         room = MAX_BACKUP_FILES
         for path in sorted(self._ignored):

@@ -1,12 +1,25 @@
-"""Counts, times and durations as texts: `2 files`, `2026-11-02 10:15`, `1h30m`."""
+"""Counts, lists, times and durations as texts: `2 files`, `a, b and 3 more`, `2026-11-02 10:15`, `1h30m`."""
 
 import re
 import time
+from collections.abc import Iterable, Sequence
 
 
 def format_count(number: int, noun: str) -> str:
     """Return a count with its noun, such as `1 file` or `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def join_with_and(items: Iterable[str]) -> str:
+    """Return items as a list in a sentence, such as `a, b and c`; empty if there are none."""
+    *first, last = [*items] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def join_first(items: Sequence[str], limit: int = 3, separator: str = ", ") -> str:
+    """Return the first `limit` items, followed by the number of the others: `a, b and 3 more`."""
+    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
+    return f"{separator.join(items[:limit])}{more}"
 
 
 def format_time(moment: float) -> str:

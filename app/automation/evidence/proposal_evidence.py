@@ -8,7 +8,7 @@ from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedTestEvidence
 from app.proposals.values.models import FileDiff, Hunk
 from app.proposals.values.origin import CommandRecipe
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 
 NO_TIME_LEFT = "no time was left"
 _MAX_QUOTED_LINES = 12
@@ -142,10 +142,7 @@ class ReproductionResult:
         """Return the result as one line: `same 412 files, byte for byte`."""
         if self.outcome == "same":
             return f"same {format_count(self.files, 'file')}, byte for byte"
-        more = (
-            f" and {len(self.differing) - _MAX_NAMED_FILES:,} more" if len(self.differing) > _MAX_NAMED_FILES else ""
-        )
-        named = f"{', '.join(self.differing[:_MAX_NAMED_FILES])}{more}"
+        named = join_first(self.differing, _MAX_NAMED_FILES)
         if self.outcome == "replaced":
             return f"run again on the present files: {format_count(self.files, 'file')}, new at {named}"
         elsewhere = "" if self.is_same_environment else ", in another environment"

@@ -45,6 +45,7 @@ from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import SeenLinesStore
+from app.text.quantities import join_first
 from app.workspace.paths import Workspace
 
 DENIED_EXIT_CODE = 2
@@ -385,10 +386,7 @@ def _stage_edits(
         return hook_messages.reading_limit_answer(str(full))
     if not name:
         return answer_call(door, call)
-    paths = ", ".join(file.path for file in edited[:_MAX_NAMED_FILES])
-    return hook_messages.edit_staged_answer(
-        name, paths if len(edited) <= _MAX_NAMED_FILES else f"{paths} and {len(edited) - _MAX_NAMED_FILES} more"
-    )
+    return hook_messages.edit_staged_answer(name, join_first([file.path for file in edited], _MAX_NAMED_FILES))
 
 
 def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:

@@ -206,11 +206,7 @@ def add_files_to_draft(
 
 
 def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
-    """Put a patch into an empty draft; return notes for the agent.
-
-    Raises:
-        ToolError: It doesn't fit; discard the draft.
-    """
+    """Put a patch into an empty draft; return notes for the agent. Raises ToolError; then discard the draft."""
     with refusals_as_tool_errors():
         # An agent's patch may be relative to the repository, of which the workspace may be a folder.
         patch = draft.parse_patch(text, folder_path_in_repository(runtime.workspace.root))

@@ -22,7 +22,6 @@ from app.sandbox.captured_changes import (
     CapturedChanges,
     PathChange,
     describe_written_ignored_paths,
-    join_first_with_semicolons,
 )
 from app.sandbox.confinement import (
     ChangedMeanwhile,
@@ -31,7 +30,7 @@ from app.sandbox.confinement import (
     SandboxProbeResult,
     WorkspaceWrites,
 )
-from app.text.quantities import format_count
+from app.text.quantities import format_count, join_first
 from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result
 
@@ -224,7 +223,7 @@ async def _write_back_ignored(
         if not answer.allowed:
             return [
                 _format_note(DISCARDED_LABEL, descriptions)
-            ], f"{DISCARDED_LABEL}: {join_first_with_semicolons(descriptions)}"
+            ], f"{DISCARDED_LABEL}: {join_first(descriptions, separator='; ')}"
     report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
     notes = [_format_note(IGNORED_FILES_LABEL, [change.summary for change in report.written])]
@@ -237,14 +236,14 @@ async def _write_back_ignored(
         notes.append(f"[{_KEPT_IN_FOLDER} {report.kept_folder}, at the same paths]")
     summary = (
         describe_written_ignored_paths(report.written, 3),
-        f"{LEFT_ON_DISK_LABEL}: {join_first_with_semicolons(list(report.skipped))}" if report.skipped else "",
+        f"{LEFT_ON_DISK_LABEL}: {join_first(list(report.skipped), separator='; ')}" if report.skipped else "",
         f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
 
 
 def _format_note(label: str, items: Sequence[str]) -> str:
-    return f"[{label}: {join_first_with_semicolons(items, _MAX_NAMED_PATHS)}]" if items else ""
+    return f"[{label}: {join_first(items, _MAX_NAMED_PATHS, '; ')}]" if items else ""
 
 
 def _group_by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -307,7 +306,7 @@ def _changes_request(captured: CapturedChanges, size: str, command: str) -> Perm
 def _ignored_request(descriptions: Sequence[str], command: str) -> PermissionRequest:
     return PermissionRequest(
         "ignored",
-        f"Write what git ignores? {join_first_with_semicolons(descriptions)}",
+        f"Write what git ignores? {join_first(descriptions, separator='; ')}",
         "\n".join([f"$ {command}", *descriptions]),
         ".",
         ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),
@@ -355,8 +354,7 @@ def format_paths(label: str, names: Sequence[str]) -> str:
     """Return a line for the model about these paths; empty if there are none."""
     if not names:
         return ""
-    more = f" and {len(names) - _MAX_NAMED_PATHS:,} more" if len(names) > _MAX_NAMED_PATHS else ""
-    return f"[{label}: {', '.join(names[:_MAX_NAMED_PATHS])}{more}]"
+    return f"[{label}: {join_first(names, _MAX_NAMED_PATHS)}]"
 
 
 PLATFORM: str = sys.platform
