@@ -199,7 +199,7 @@ class CheckRunner:
         trees: VersionsToCheck,
         report: ReportResult = lambda result: None,
         *,
-        patience: float | None = None,
+        max_wait_seconds: float | None = None,
     ) -> CheckResult:
         """Run a check; if it fails or passes quickly, run it on the workspace without the proposal as well.
 
@@ -209,13 +209,13 @@ class CheckRunner:
         Args:
             trees: The workspace with and without the proposal.
             report: Receives the progress.
-            patience: Seconds to wait for earlier checks; None waits without limit.
+            max_wait_seconds: Seconds to wait for earlier checks; None waits without limit.
 
         Raises:
             OSError: The workspace can't be read.
-            TimeoutError: Earlier checks took longer than `patience`.
+            TimeoutError: Earlier checks took longer than `max_wait_seconds`.
         """
-        async with self._hold_turn(patience):
+        async with self._hold_turn(max_wait_seconds):
             read = await self.read_trees(trees)
             if known := self.cached_result(check, trees, read):
                 return known
@@ -280,10 +280,10 @@ class CheckRunner:
                 return task.result()
 
     @asynccontextmanager
-    async def _hold_turn(self, patience: float | None) -> AsyncIterator[None]:
+    async def _hold_turn(self, max_wait_seconds: float | None) -> AsyncIterator[None]:
         if self._low_priority_work is not None:
             self._low_priority_work.cancel()
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(max_wait_seconds):
             await self._turn_lock.acquire()
         try:
             yield

@@ -6,6 +6,7 @@ They only inform the model. The gate closes whether they fail or pass, and the u
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.config.settings import CheckTable
@@ -16,40 +17,30 @@ if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
 
 
+@dataclass(frozen=True, slots=True)
 class DraftCheckRunner:
-    """Runs the checks of a draft and returns the failures as text for the model.
+    """Runs the checks of a draft and returns the failures as text for the model."""
 
-    Args:
-        runner: Returns the runner of the workspace's checks.
-        configured: Returns the configured checks.
-        trees: Returns the contents to check for a draft; called on a thread.
-    """
-
-    def __init__(
-        self,
-        runner: "Callable[[], CheckRunner]",
-        configured: Callable[[], tuple[CheckTable, ...]],
-        trees: "Callable[[Draft], VersionsToCheck]",
-    ) -> None:
-        self._runner = runner
-        self._configured = configured
-        self._trees = trees
+    runner: "Callable[[], CheckRunner]"
+    configured: Callable[[], tuple[CheckTable, ...]]
+    trees: "Callable[[Draft], VersionsToCheck]"
+    """Returns the contents to check for a draft; called on a thread."""
 
     async def __call__(self, draft: "Draft") -> str:
         """Return the text to add to the result of the step; empty if no check fails."""
-        checks = [check for check in self._configured() if check.feed and check.when == "staged"]
+        checks = [check for check in self.configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""
         from app.automation.check_results import format_failures_for_model
         from app.automation.check_runner import files_for_check
 
-        trees = await asyncio.to_thread(self._trees, draft)
+        trees = await asyncio.to_thread(self.trees, draft)
         checks = [check for check in checks if files_for_check(check, trees.files) is not None]
-        if not checks or await self._runner().unavailable_reason():
+        if not checks or await self.runner().unavailable_reason():
             return ""
         results = []
         for check in checks:
             # Don't wait longer for an earlier check, which may hang, than this check may run itself.
             with suppress(TimeoutError):
-                results.append(await self._runner().run_check(check, trees, patience=check.seconds))
+                results.append(await self.runner().run_check(check, trees, max_wait_seconds=check.seconds))
         return format_failures_for_model(results)

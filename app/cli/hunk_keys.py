@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 from app.agent.decision_service import DecisionService
 from app.cli.plain_terminal import PlainTerminal
@@ -20,27 +21,17 @@ from app.runtime.user_editor import edit_in_user_editor, editor_command
 _LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
+@dataclass(frozen=True, slots=True)
 class NonDecidingKeys:
-    """Carries out keys that don't decide; the review asks its question again afterwards.
+    """Carries out keys that don't decide; the review asks its question again afterwards."""
 
-    Args:
-        service: Returns the service that records the user's edits.
-        ask_aside: Asks the model a side question.
-    """
-
-    def __init__(
-        self,
-        terminal: PlainTerminal,
-        runtime: OpenWorkspace,
-        state: ReviewState,
-        service: Callable[[], DecisionService],
-        ask_aside: Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]],
-    ) -> None:
-        self._terminal = terminal
-        self._runtime = runtime
-        self._state = state
-        self._service = service
-        self._ask_aside = ask_aside
+    terminal: PlainTerminal
+    runtime: OpenWorkspace
+    state: ReviewState
+    service: Callable[[], DecisionService]
+    """Returns the service that records the user's edits."""
+    ask_aside: Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
+    """Asks the model a side question."""
 
     async def run_command(
         self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], current_hunk: tuple[FileDiff, Hunk] | None
@@ -61,64 +52,62 @@ class NonDecidingKeys:
                 await self._ask_about_hunk(proposal, ThreadAnchor(proposal.id, diff.change.path, hunk.id))
 
     async def _split_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
-        answer = await self._terminal.read_line(f"Which lines apart? {_describe_line_ranges(hunk)} Lines: ")
+        answer = await self.terminal.read_line(f"Which lines apart? {_describe_line_ranges(hunk)} Lines: ")
         picked = _parse_picked_lines(answer or "", hunk)
         if picked is None:
-            self._terminal.print_lines(
+            self.terminal.print_lines(
                 "Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one."
             )
             return
         numbers = SelectedLines(diff.change.path, frozenset(picked["old"]), frozenset(picked["new"]))
-        parts = await asyncio.to_thread(self._runtime.service.split_hunks, proposal.id, numbers, proposal.revision)
+        parts = await asyncio.to_thread(self.runtime.service.split_hunks, proposal.id, numbers, proposal.revision)
         if not parts:
-            self._terminal.print_lines("Not split: these are all of its lines.")
-        self._state.select_split_parts(proposal, parts, ())
-        self._state.hunk_exclusions.left_out.pop(proposal.id, None)
+            self.terminal.print_lines("Not split: these are all of its lines.")
+        self.state.select_split_parts(proposal, parts, ())
+        self.state.hunk_exclusions.left_out.pop(proposal.id, None)
 
     async def _edit_file(self, proposal: Proposal, diff: FileDiff) -> None:
         path, text = diff.change.path, diff_side_text(diff, "new")
         if diff.change.result is None:
-            self._terminal.print_lines(f"{path} has no text to edit.")
+            self.terminal.print_lines(f"{path} has no text to edit.")
             return
-        command = editor_command(self._runtime.settings.editor, os.environ)
-        folder = self._runtime.workspace.root
+        command = editor_command(self.runtime.settings.editor, os.environ)
+        folder = self.runtime.workspace.root
         edited = await edit_in_user_editor(command, text, name=path, folder=folder, suspend=nullcontext)
         if edited == text:
-            self._terminal.print_lines("Nothing was changed.")
+            self.terminal.print_lines("Nothing was changed.")
             return
-        await self._service().edit_proposal(proposal.id, path, edited, proposal.revision)
-        self._terminal.print_lines(f"{path} in {proposal.id} is yours now.")
+        await self.service().edit_proposal(proposal.id, path, edited, proposal.revision)
+        self.terminal.print_lines(f"{path} in {proposal.id} is yours now.")
 
     async def _comment_on_line(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         last = hunk.new_start + hunk.new_count if hunk.new_count else -(hunk.old_start + hunk.old_count)
-        answer = await self._terminal.read_line(f"On which line? {_describe_line_ranges(hunk)} Line ({last}): ")
+        answer = await self.terminal.read_line(f"On which line? {_describe_line_ranges(hunk)} Line ({last}): ")
         picked = _parse_picked_lines(answer or str(last), hunk)
         places: list[tuple[Side, int]] = [(side, line) for side, lines in (picked or {}).items() for line in lines]
         if len(places) != 1:
-            self._terminal.print_lines(
-                "No comment. Name one line of this hunk, such as 14, or -12 for a removed one."
-            )
+            self.terminal.print_lines("No comment. Name one line of this hunk, such as 14, or -12 for a removed one.")
             return
-        text = (await self._terminal.read_line("Comment: ") or "").strip()
+        text = (await self.terminal.read_line("Comment: ") or "").strip()
         if not text:
-            self._terminal.print_lines("No comment.")
+            self.terminal.print_lines("No comment.")
             return
         side, line = places[0]
-        self._state.feedback_drafts.set_comment(
+        self.state.feedback_drafts.set_comment(
             proposal, add_quoted_lines(DraftComment(diff.change.path, side, line, text), [diff])
         )
-        self._terminal.print_lines("Kept. It goes to the model with the decision.")
+        self.terminal.print_lines("Kept. It goes to the model with the decision.")
 
     async def _ask_about_hunk(self, proposal: Proposal, place: ThreadAnchor) -> None:
-        question = (await self._terminal.read_line("Your question: ") or "").strip()
+        question = (await self.terminal.read_line("Your question: ") or "").strip()
         if not question:
-            self._terminal.print_lines("Nothing was asked.")
+            self.terminal.print_lines("Nothing was asked.")
             return
-        answer = (await self._ask_aside(proposal, place, question)).answer
+        answer = (await self.ask_aside(proposal, place, question)).answer
         if answer is not None and answer.text.strip():
-            self._terminal.print_lines(answer.text.strip("\n"))
+            self.terminal.print_lines(answer.text.strip("\n"))
         if answer is not None and answer.note:
-            self._terminal.print_lines(answer.note)
+            self.terminal.print_lines(answer.note)
 
 
 def _describe_line_ranges(hunk: Hunk) -> str:

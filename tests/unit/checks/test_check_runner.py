@@ -137,11 +137,11 @@ async def test_a_check_that_times_out_while_waiting_stops_only_itself(runtime: O
     )
     await under_way.wait()
     with pytest.raises(TimeoutError):
-        await runtime.checks.run_check(quick, trees, patience=0)
+        await runtime.checks.run_check(quick, trees, max_wait_seconds=0)
     assert not first.done()
     first.cancel()
     await asyncio.wait({first})
-    assert (await runtime.checks.run_check(quick, trees, patience=60)).state is CheckState.PASSED
+    assert (await runtime.checks.run_check(quick, trees, max_wait_seconds=60)).state is CheckState.PASSED
 
 
 @pytest.mark.layer

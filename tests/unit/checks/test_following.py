@@ -198,7 +198,7 @@ class Runner:
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run_check(self, check: CheckTable, trees: VersionsToCheck, *, patience: float) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: VersionsToCheck, *, max_wait_seconds: float) -> CheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":
             raise TimeoutError
