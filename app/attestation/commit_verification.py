@@ -128,7 +128,7 @@ class _ReviewSearch:
 
     def step(self, accepted: Iterable[AcceptedReview]) -> None:
         """Follow the accepted reviews of the reached blobs."""
-        files = [one.file for one in accepted]
+        files = [review.file for review in accepted]
         links = [(file.result, file.base) if self.pair.after else (file.base, file.result) for file in files]
         self.reached = {to for start, to in links if start in self.reached} - self._seen
         self._seen |= self.reached
@@ -214,7 +214,7 @@ class CommitVerifier:
             [(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry]
         )
         wanted = _version_node(pair.before), _version_node(pair.after)
-        return [one for one in self._accepted_reviews(pair.path, "") if _base_and_result(one.file) == wanted]
+        return [review for review in self._accepted_reviews(pair.path, "") if _base_and_result(review.file) == wanted]
 
     def count_valid_statements(self) -> int:
         """Check all signed statements; return the number of valid ones, and add the others to `refused`."""
@@ -267,11 +267,11 @@ class CommitVerifier:
         for search, hunks in found:
             accepted = list(self._accepted_reviews(search.pair.path, search.author))
             by_digest: dict[str, list[AcceptedReview]] = {}
-            for one in accepted:
-                for digest in {digest for hunk in one.file.hunks for digest in hunk}:
-                    by_digest.setdefault(digest, []).append(one)
+            for review in accepted:
+                for digest in {digest for hunk in review.file.hunks for digest in hunk}:
+                    by_digest.setdefault(digest, []).append(review)
             for line, hunk in hunks:
-                fitting = list(dict.fromkeys(one for digest in hunk for one in by_digest.get(digest, ())))
+                fitting = list(dict.fromkeys(review for digest in hunk for review in by_digest.get(digest, ())))
                 search.found.hunks.append(HunkVerification(line, _count_people(fitting) >= search.people, fitting))
             if not hunks:
                 search.found.problem = "binary content"
@@ -369,8 +369,8 @@ def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
 def _find_review_chain(accepted: Iterable[AcceptedReview], pair: TreeDiffEntry, people: int) -> list[AcceptedReview]:
     """Return reviews that lead from the old version to the new one, each step by enough people; else none."""
     edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
-    for one in accepted:
-        edges.setdefault(_base_and_result(one.file), []).append(one)
+    for review in accepted:
+        edges.setdefault(_base_and_result(review.file), []).append(review)
     into: dict[_Node, list[tuple[_Node, list[AcceptedReview]]]] = {}
     for (before, after), reviews in edges.items():
         if _count_people(reviews) >= people:
@@ -410,7 +410,7 @@ def _is_edit(pair: TreeDiffEntry) -> bool:
 
 def _count_people(reviews: Sequence[AcceptedReview]) -> int:
     """Count the reviewers: neither the same key nor the same person counts twice."""
-    return min(len({one.signer for one in reviews}), len({one.key for one in reviews}))
+    return min(len({review.signer for review in reviews}), len({review.key for review in reviews}))
 
 
 def _describe_change(pair: TreeDiffEntry) -> str:
@@ -446,9 +446,9 @@ def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) ->
             reviews = verifier.accepted_reviews_of(TreeDiffEntry(lead + change.path, before, after))
             # Own keys may have another principal.
             others = {
-                one.signer
-                for one in reviews
-                if one.signer.casefold() != own and not one.review.reviewer.casefold().endswith(f"<{own}>")
+                review.signer
+                for review in reviews
+                if review.signer.casefold() != own and not review.review.reviewer.casefold().endswith(f"<{own}>")
             }
             if len(others) < people - 1:
                 missing = format_count(people - 1 - len(others), "other person").replace("persons", "people")

@@ -62,12 +62,12 @@ def parse_findings(output: str, root: Path) -> tuple[CheckFinding, ...]:
 
 def mark_new_findings(findings: Sequence[CheckFinding], before: Iterable[CheckFinding]) -> tuple[CheckFinding, ...]:
     """Return the findings with `new` set, unless the same text was reported before on any line of the file."""
-    old = Counter((each.path, each.text) for each in before)
+    old = Counter((finding.path, finding.text) for finding in before)
     marked = []
-    for each in findings:
-        is_old = old[each.path, each.text] > 0
-        old[each.path, each.text] -= is_old
-        marked.append(replace(each, new=not is_old))
+    for finding in findings:
+        is_old = old[finding.path, finding.text] > 0
+        old[finding.path, finding.text] -= is_old
+        marked.append(replace(finding, new=not is_old))
     return tuple(marked)
 
 
@@ -198,7 +198,7 @@ class CheckResult:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
-        if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
+        if missed := [f"{line.path}:{line.line}" for line in self.changed_lines(is_run=False)]:
             words += f"; not run: {join_first(missed, _MAX_NAMED_LINES)}"
         return RecordedCheckResult(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
@@ -311,10 +311,12 @@ class ProposalChecks:
         return next(self._find_uncovered(), None) is not None
 
     def _find_uncovered(self) -> Iterator[CoverageReportLine]:
-        measured = [one for one in self.results if one.outcome is not None and one.outcome.coverage is not None]
+        measured = [
+            result for result in self.results if result.outcome is not None and result.outcome.coverage is not None
+        ]
         # A single check reports each line once, so nothing needs to be subtracted.
-        ran = {line for one in measured for line in one.changed_lines(is_run=True)} if len(measured) > 1 else ()
-        yield from (line for one in measured for line in one.changed_lines(is_run=False) if line not in ran)
+        ran = {line for result in measured for line in result.changed_lines(is_run=True)} if len(measured) > 1 else ()
+        yield from (line for result in measured for line in result.changed_lines(is_run=False) if line not in ran)
 
     @property
     def findings(self) -> tuple[tuple[str, CheckFinding], ...]:
@@ -334,7 +336,7 @@ _MAX_FINDINGS = 30
 
 def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
     """Return the changed lines that no test runs, as feedback from the user; empty if there are none."""
-    lines = [f"{one.path}:{one.line}" for one in checks.uncovered_lines]
+    lines = [f"{line.path}:{line.line}" for line in checks.uncovered_lines]
     if not lines:
         return ""
     more = [f"and {len(lines) - _MAX_FINDINGS} more"] if len(lines) > _MAX_FINDINGS else []
@@ -365,7 +367,7 @@ def _finding_text(result: CheckResult) -> str:
     """Return the failure of a check: its summary, the new findings, and its output in a fenced block."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.verdict}."
-    places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
+    places = [f"{finding.path}:{finding.line}: {finding.text}" for finding in result.outcome.findings if finding.new]
     lines = places[:_MAX_FINDINGS]
     if len(places) > _MAX_FINDINGS:
         lines.append(f"and {len(places) - _MAX_FINDINGS} more")

@@ -167,13 +167,15 @@ class CheckScheduler:
             shown: The id of the proposal that the user looks at; empty for none.
         """
         proposals = tuple(proposals)
-        waiting = {one.id: one for one in proposals if one.state in _UNDECIDED_STATES}
+        waiting = {proposal.id: proposal for proposal in proposals if proposal.state in _UNDECIDED_STATES}
         self._shown = shown
         checks = self._configured()
         for proposal_id, followed in list(self._followed.items()):
             proposal = waiting.get(proposal_id)
             if proposal is None or followed.checks != checks:
-                if proposal is None and any(one.id == proposal_id and one.state.is_pending for one in proposals):
+                if proposal is None and any(
+                    proposal.id == proposal_id and proposal.state.is_pending for proposal in proposals
+                ):
                     self._mark_outdated(proposal_id, followed, f"before {proposal_id} turned stale")
                 self.stop((proposal_id,))
             else:
@@ -298,7 +300,9 @@ class CheckScheduler:
             return followed.missing_check()
         results = [one for name, one in followed.results.items() if name in ran]
         return tuple(
-            each for each in results if each.has_new_failure or each.state is CheckState.BROKEN or not each.is_current
+            result
+            for result in results
+            if result.has_new_failure or result.state is CheckState.BROKEN or not result.is_current
         )
 
     async def _run_for_approval(self, proposal_id: str, followed: _CheckedProposal) -> set[str]:

@@ -60,7 +60,7 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
 
 def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
     """Return the text of the workspace's configuration file with these tables appended."""
-    tables = "\n".join(_render_table(each) for each in suggested)
+    tables = "\n".join(_render_table(suggestion) for suggestion in suggested)
     return f"{before.rstrip()}\n\n{_HEAD_COMMENT}{tables}".lstrip()
 
 
@@ -68,8 +68,12 @@ def unconfigured_suggestions(
     suggested: Sequence[SuggestedCheck], configured: Sequence[CheckTable]
 ) -> list[SuggestedCheck]:
     """Return the suggestions whose name and command are not configured yet."""
-    names, commands = {each.name for each in configured}, {each.run for each in configured}
-    return [each for each in suggested if each.check.name not in names and each.check.run not in commands]
+    names, commands = {check.name for check in configured}, {check.run for check in configured}
+    return [
+        suggestion
+        for suggestion in suggested
+        if suggestion.check.name not in names and suggestion.check.run not in commands
+    ]
 
 
 def parse_checks(text: str) -> list[CheckTable]:

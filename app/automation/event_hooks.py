@@ -106,7 +106,7 @@ def event_document(event: Event, session: str, workspace: str, now: float) -> Ho
 
 
 def _make_event_files(stats: Sequence[FileStat]) -> list[HookEventFile]:
-    return [HookEventFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
+    return [HookEventFile(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in stats]
 
 
 _IN_HOOK_VARIABLE = "SIGNOFF_IN_HOOK"

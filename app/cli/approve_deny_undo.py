@@ -212,13 +212,13 @@ def _decide_on_each(
             code = exit_code_for(error)
             if code is None or not done:
                 raise
-            raise CommandError(str(error), code, [each.result.proposal.id for each in done]) from error
+            raise CommandError(str(error), code, [decision.result.proposal.id for decision in done]) from error
         if not arguments.json:
             _print_decision(done[-1])
         elif done[-1].warning:
             print_error(done[-1].warning)
     if arguments.json:
-        documents = [_make_decision_document(each) for each in done]
+        documents = [_make_decision_document(decision) for decision in done]
         print_json(documents if len(ids) > 1 else documents[0])
     return ExitCode.DONE
 
@@ -262,7 +262,10 @@ def _require_one_proposal_for_hunks(arguments: argparse.Namespace) -> None:
 
 
 def _related_proposal_states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
-    return {each.id: each.state for each in related_pending_proposals(runtime.proposals, proposal_paths(proposal))}
+    return {
+        related.id: related.state
+        for related in related_pending_proposals(runtime.proposals, proposal_paths(proposal))
+    }
 
 
 def _record_decision(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:

@@ -48,7 +48,9 @@ def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     proposal = require_checkable_proposal(runtime, arguments.id)
     trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
-        each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
+        check
+        for check in configured_checks(runtime, arguments.only)
+        if files_for_check(check, trees.files) is not None
     ]
     results = asyncio.run(_run_and_print_checks(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED_STATES for result in results)
@@ -82,13 +84,15 @@ def run_required_checks(
     Raises:
         CommandError: A check failed because of the proposal, could not run, or the files changed meanwhile.
     """
-    wanted = [each for each in runtime.settings.check if each.when == "approve"]
+    wanted = [check for check in runtime.settings.check if check.when == "approve"]
     if not wanted:
         return ()
     trees = runtime.service.versions_to_check(proposal.id, hunks)
-    wanted = [each for each in wanted if files_for_check(each, trees.files) is not None]
+    wanted = [check for check in wanted if files_for_check(check, trees.files) is not None]
     results = asyncio.run(_run_and_print_checks(runtime, wanted, trees, quiet=quiet))
-    if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
+    if against := [
+        result for result in results if result.has_new_failure or result.state is CheckState.BROKEN or result.stale
+    ]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
     return tuple(result.as_record for result in results)
@@ -106,7 +110,7 @@ def propose_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     if not found:
         raise CommandError("Nothing was found here to make a check of that is not one already.")
     draft.write(WORKSPACE_FILE, append_check_tables(found, text))
-    names = ", ".join(each.check.name for each in found)
+    names = ", ".join(suggestion.check.name for suggestion in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
     if arguments.json:
         print_json(ProposalJson.model_validate(proposal))
@@ -142,10 +146,10 @@ def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[Chec
             f"There is no check: add a [[check]] table to {WORKSPACE_FILE}; `signoff checks suggest` proposes some.",
             ExitCode.USAGE,
         )
-    if unknown := set(names) - {each.name for each in checks}:
-        known = ", ".join(each.name for each in checks)
+    if unknown := set(names) - {check.name for check in checks}:
+        known = ", ".join(check.name for check in checks)
         raise CommandError(f"There is no check {min(unknown)}; there are {known}.", ExitCode.USAGE)
-    return [each for each in checks if not names or each.name in names]
+    return [check for check in checks if not names or check.name in names]
 
 
 async def _run_and_print_checks(
@@ -154,10 +158,10 @@ async def _run_and_print_checks(
     if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
     results = []
-    for each in checks:
+    for check in checks:
         if not quiet and sys.stderr.isatty():
-            print_error(f"{each.name} runs …")
-        results.append(await runtime.checks.run_check(each, trees))
+            print_error(f"{check.name} runs …")
+        results.append(await runtime.checks.run_check(check, trees))
         if not quiet:
             _print_check_result(results[-1])
     if results:
@@ -179,7 +183,7 @@ def _print_check_result(result: CheckResult) -> None:
 def _make_coverage_json(result: CheckResult) -> CheckCoverageJson | None:
     if result.outcome is None or (coverage := result.outcome.coverage) is None:
         return None
-    missed = [UncoveredLineJson(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
+    missed = [UncoveredLineJson(path=line.path, line=line.line) for line in result.changed_lines(is_run=False)]
     ran = sum(map(len, coverage.ran.values()))
     return CheckCoverageJson(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
 
@@ -199,7 +203,7 @@ def _make_check_result_json(result: CheckResult) -> CheckResultJson:
         failures_before=None if before is None else before.failure_count,
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
-        findings=[CheckFindingJson.model_validate(each) for each in outcome.findings],
+        findings=[CheckFindingJson.model_validate(finding) for finding in outcome.findings],
         coverage=_make_coverage_json(result),
         output=outcome.output,
     )

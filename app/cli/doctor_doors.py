@@ -132,7 +132,7 @@ def _examine_workspace(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
 
 
 def _make_check_documents(checks: Iterable[EndpointFinding]) -> list[DoctorCheckJson]:
-    return [DoctorCheckJson.model_validate(one) for one in checks]
+    return [DoctorCheckJson.model_validate(check) for check in checks]
 
 
 async def _missing_model_message(runtime: OpenWorkspace) -> str:
@@ -337,7 +337,9 @@ def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version:
             continue
         except (OSError, ValueError) as error:
             unreadable[name] = str(error)
-    waiting = [one.id for one in runtime.service.pending() if agent.settings in (each.path for each in one.files)]
+    waiting = [
+        pending.id for pending in runtime.service.pending() if agent.settings in (file.path for file in pending.files)
+    ]
     return AgentHookJson(
         agent=agent.name,
         program=agent.program,

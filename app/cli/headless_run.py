@@ -272,7 +272,7 @@ def _make_run_document(
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
         spent=TokenUsageJson.model_validate(spending.total),
-        servers=[UnavailableServerJson.model_validate(each) for each in unavailable],
+        servers=[UnavailableServerJson.model_validate(server) for server in unavailable],
     )
 
 
@@ -535,7 +535,9 @@ async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, q
     """Ask a side question in a session; return it with its answer. Raises CommandError."""
     uid = await session.side_questions.ask(anchor, question)
     await session.side_questions.wait_until_idle()
-    exchange = next(one for one in collect_side_exchanges(session.log.events) if one.question.uid == uid)
+    exchange = next(
+        exchange for exchange in collect_side_exchanges(session.log.events) if exchange.question.uid == uid
+    )
     if exchange.answer is None:
         raise CommandError("The answer could not be kept.")
     return exchange

@@ -107,12 +107,12 @@ def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     switched = runtime.sessions.settings(SWITCH_KEY_PREFIX)
     lines = [
         ConfiguredServerJson(
-            name=each.name,
-            on=switched.get(f"{SWITCH_KEY_PREFIX}{each.name}", "on" if each.table.enabled else "off") == "on",
-            origin=each.origin,
-            source=each.source,
+            name=server.name,
+            on=switched.get(f"{SWITCH_KEY_PREFIX}{server.name}", "on" if server.table.enabled else "off") == "on",
+            origin=server.origin,
+            source=server.source,
         )
-        for each in known.definitions
+        for server in known.definitions
     ]
     for problem in known.problems:
         print_error(problem)

@@ -59,22 +59,22 @@ def print_or_verify_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -
         what = "An entry" if unread == 1 else f"{unread:,} entries"
         print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
     if arguments.json:
-        print_json([_make_decision_json(one) for one in decisions])
+        print_json([_make_decision_json(decision) for decision in decisions])
         return ExitCode.DONE
     if not decisions and not unread:
         print_line("Nothing has been decided here yet.")
-    for one in decisions:
-        feedback = one.words.feedback
+    for decision in decisions:
+        feedback = decision.words.feedback
         said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
-        said += "  (the stored feedback is missing or was changed)" if one.words_lost else ""
-        verb = one.decision.replace("_", " ")
-        by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.description})" if (caller := _caller_of(one)) else ""
-        besides = (
-            f"  {words}" if (words := describe_written_ignored_paths(one.entry.ignored if one.entry else ())) else ""
-        )
-        besides += f"  ({words})" if one.entry and (words := one.entry.recipe_description) else ""
-        line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
+        said += "  (the stored feedback is missing or was changed)" if decision.words_lost else ""
+        verb = decision.decision.replace("_", " ")
+        by = f"  {decision.origin.name}" if decision.origin else ""
+        called = f"  ({caller.description})" if (caller := _caller_of(decision)) else ""
+        words = describe_written_ignored_paths(decision.entry.ignored if decision.entry else ())
+        besides = f"  {words}" if words else ""
+        besides += f"  ({words})" if decision.entry and (words := decision.entry.recipe_description) else ""
+        files = ", ".join(decision.files)
+        line = f"{format_time(decision.time)}  {decision.proposal}  {verb}{by}  [{files}]{besides}{called}{said}"
         print_line(line)
     return ExitCode.DONE
 
@@ -92,7 +92,7 @@ def _make_decision_json(one: RecordedDecision) -> LoggedDecisionJson:
         origin=ProposalOriginJson.model_validate(one.origin) if one.origin else None,
         caller=CommandCallerJson.model_validate(caller) if caller else None,
         recipe=CommandRecipeJson.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
-        ignored=[WrittenIgnoredFilesJson.model_validate(each) for each in one.entry.ignored] if one.entry else [],
+        ignored=[WrittenIgnoredFilesJson.model_validate(path) for path in one.entry.ignored] if one.entry else [],
     )
 
 
@@ -122,7 +122,7 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             RecordVerificationDocument(
                 entries=len(verified.entries) + len(verified.broken),
                 head=verified.head,
-                broken=[BrokenRecordEntryJson.model_validate(one) for one in verified.broken],
+                broken=[BrokenRecordEntryJson.model_validate(entry) for entry in verified.broken],
                 differences=differences,
                 unknown=unknown,
                 files=len(signed),
@@ -176,8 +176,8 @@ def _print_verification(
     files: int,
     moved: Sequence[FileChangedSinceApprovalJson],
 ) -> None:
-    for one in verified.broken:
-        print_error(f"Entry {one.number} {one.why}.")
+    for entry in verified.broken:
+        print_error(f"Entry {entry.number} {entry.why}.")
     for line in differences:
         print_error(line)
     count = format_count(len(verified.entries), "decision")
@@ -203,8 +203,8 @@ def _print_verification(
     if files:
         same = files - len(moved)
         print_line(f"{same} of {format_count(files, 'file')} on disk hold the bytes that were signed last.")
-    for each in moved[:_MAX_LISTED]:
-        print_line(f"  {each.path} has changed since {each.proposal}")
+    for file in moved[:_MAX_LISTED]:
+        print_line(f"  {file.path} has changed since {file.proposal}")
     if len(moved) > _MAX_LISTED:
         print_line(f"  and {len(moved) - _MAX_LISTED} more")
 

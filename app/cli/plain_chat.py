@@ -113,7 +113,7 @@ class _ChatPrinter(TurnPrinter):
 
     def forget(self, key: str) -> None:
         """Remove a permission request that was answered or withdrawn."""
-        self.requests = deque(one for one in self.requests if one.key != key)
+        self.requests = deque(request for request in self.requests if request.key != key)
         if not self.requests:
             self.asked.clear()
 
@@ -262,11 +262,11 @@ class PlainChat:
     async def _offer_review(self) -> bool:
         """Offer a review of proposals that were not offered before; return whether it took place."""
         waiting = await asyncio.to_thread(self._runtime.service.pending)
-        new = [one for one in waiting if (one.id, one.revision) not in self._offered_revisions]
-        self._offered_revisions |= {(one.id, one.revision) for one in new}
+        new = [proposal for proposal in waiting if (proposal.id, proposal.revision) not in self._offered_revisions]
+        self._offered_revisions |= {(proposal.id, proposal.revision) for proposal in new}
         if not new:
             return False
-        names = ", ".join(one.id for one in waiting)
+        names = ", ".join(proposal.id for proposal in waiting)
         verb = "waits" if len(waiting) == 1 else "wait"
         if not await self._terminal.confirm(f"{names} {verb}: review now?"):
             self._terminal.print_lines(f"{names} {verb} on; /review shows what waits.")
@@ -282,7 +282,7 @@ class PlainChat:
         finally:
             self._printer.release()
             waiting = await asyncio.to_thread(self._runtime.service.pending)
-            self._offered_revisions |= {(one.id, one.revision) for one in waiting}
+            self._offered_revisions |= {(proposal.id, proposal.revision) for proposal in waiting}
         wanted, self._review.goes_on = self._review.goes_on, False
         if wanted or (self._review.approved and self._host.settings.continue_after_approval and not waiting):
             await self.session.resume()
@@ -310,7 +310,7 @@ class PlainChat:
             case "/continue":
                 await self.session.resume()
             case "/review":
-                await self._run_review([self._runtime.service.get(one).id for one in argument.split()])
+                await self._run_review([self._runtime.service.get(name).id for name in argument.split()])
             case _:
                 message = await asyncio.to_thread(make_user_message, self._runtime, text)
                 wire = self.session.ports.model.profile.wire

@@ -137,7 +137,7 @@ class PlainReview:
         await self._refresh_proposals()
         for key, begun in (await asyncio.to_thread(self._draft_store.load)).items():
             self.state.restore_notes(key, replace(begun, left_out=()))
-        queue = list(dict.fromkeys(ids)) or [one.id for one in self.state.waiting]
+        queue = list(dict.fromkeys(ids)) or [proposal.id for proposal in self.state.waiting]
         try:
             while queue:
                 name = queue.pop(0)
@@ -146,7 +146,7 @@ class PlainReview:
         except EOFError:
             pass
         await self._refresh_proposals()
-        left = ", ".join(one.id for one in self.state.waiting)
+        left = ", ".join(proposal.id for proposal in self.state.waiting)
         self._terminal.print_lines(f"Still waiting: {left}." if left else "Nothing else waits for you.")
 
     async def close(self) -> None:
@@ -257,7 +257,7 @@ class PlainReview:
             return None
         match key:
             case "?":
-                self._print_lines(f"{one}  {_KEY_HELP[one]}" for one in keys)
+                self._print_lines(f"{key}  {_KEY_HELP[key]}" for key in keys)
             case "x":
                 raise EOFError
             case "u":
@@ -310,7 +310,7 @@ class PlainReview:
                 decided = self.approved = True
             if no or (not walk.hunks and whole == "no"):
                 waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-                bare = any(not one.hunks and one.state is HunkState.PENDING for one in proposal.files)
+                bare = any(not file.hunks and file.state is HunkState.PENDING for file in proposal.files)
                 hunks = None if waiting == set(no) and (not bare or not decided) else no
                 if (
                     hunks is None

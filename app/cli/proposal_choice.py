@@ -38,7 +38,7 @@ def _short(text: str) -> str:
 
 def refresh_proposals(runtime: OpenWorkspace) -> None:
     """Re-base pending proposals onto the disk, and record the changed ones as unseen."""
-    seen = {each.id: each.revision for each in runtime.service.pending()}
+    seen = {pending.id: pending.revision for pending in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:
             record_proposal_as_unseen(runtime, changed)

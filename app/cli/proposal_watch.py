@@ -81,17 +81,17 @@ class _ChangeFinder:
         """Yield a line for each change. Raises StorageError."""
         for problem in stage_captured_edits(self._runtime):
             print_error(problem)
-        found = {one.id: one for one in self._runtime.proposals.recent_proposals()}
+        found = {proposal.id: proposal for proposal in self._runtime.proposals.recent_proposals()}
         for key in self._proposals.keys() - found.keys():
             # It is no longer recent, because it was decided.
             if self._proposals[key].state.is_pending and (one := self._runtime.proposals.proposal(key)) is not None:
                 found[key] = one
-        pending = [one.id for one in found.values() if one.state.is_pending]
+        pending = [proposal.id for proposal in found.values() if proposal.state.is_pending]
         yield from self._proposal_changes(found, len(pending))
         checks = self._check_store.load(pending)
         for key, facts in checks.items():
             if facts != self._checks.get(key):
-                lines = [FinishedCheckJson.model_validate(one) for one in facts]
+                lines = [FinishedCheckJson.model_validate(check) for check in facts]
                 yield ProposalWatchJson(change="checks", waiting=len(pending), id=key, checks=lines)
         yield from self._question_changes(self._runtime.sessions.all()[:_MAX_WATCHED_SESSIONS], len(pending))
         self._proposals, self._checks, self._is_first_call = found, checks, False

@@ -107,10 +107,10 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
     """Print the places where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
-        print_json([SearchHitJson.model_validate(one) for one in found])
-    for one in () if arguments.json else found:
-        text = " ".join(one.text.split())
-        print_line(f"{one.session}  {format_time(one.time)}  {one.kind:8}  {text[:_MAX_HIT_CHARACTERS]}")
+        print_json([SearchHitJson.model_validate(hit) for hit in found])
+    for hit in () if arguments.json else found:
+        text = " ".join(hit.text.split())
+        print_line(f"{hit.session}  {format_time(hit.time)}  {hit.kind:8}  {text[:_MAX_HIT_CHARACTERS]}")
     if not found and not arguments.json:
         print_line("Nowhere.")
     return ExitCode.DONE
@@ -155,7 +155,7 @@ def _require_session(runtime: OpenWorkspace, name: str) -> SessionRecord:
 
 def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path) -> None:
     """Write the images of the user and of tools, named by their hashes: their file names may contain any text."""
-    images = [one for event in events for one in event_images(event)]
+    images = [image for event in events for image in event_images(event)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for image in images:

@@ -161,7 +161,7 @@ def _describe_file(file: FileVerification) -> str:
 
 
 def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:
-    return ", ".join(dict.fromkeys(_describe_review(one) for one in reviews))
+    return ", ".join(dict.fromkeys(_describe_review(review) for review in reviews))
 
 
 def _describe_review(one: AcceptedReview) -> str:

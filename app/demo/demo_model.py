@@ -46,7 +46,9 @@ _MAX_USES = 6
 
 def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
     """Return the answer to a side question; None if the last message is not one."""
-    notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
+    notes = [
+        content_text(message.get("content")) for message in messages if message["role"] in ("system", "developer")
+    ]
     note = next((note for note in reversed(notes) if _ASIDE_WORDING["begins"] in note), "")
     question = content_text(messages[-1].get("content"))
     if not note or messages[-1]["role"] != "user":
@@ -303,7 +305,7 @@ def _follow_up_reply(task: DemoTask) -> DemoReply | None:
         return None
     if turn.has_note("approved"):
         names = join_with_and([f"**{name}**" for name in find_proposal_ids(turn.notes)]) or "The proposal"
-        files = _list_staged_files(next((one for one in reversed(earlier) if one.staged_edits), turn))
+        files = _list_staged_files(next((past for past in reversed(earlier) if past.staged_edits), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged_edits:
         return DemoReply(f"I have proposed what I had in mind. {WORDING['how_to_decide']}")

@@ -47,7 +47,8 @@ class DemoAgents:
             staged[agent["title"]] = "".join(_STAGED.findall(answer)[:1])
         # In parallel, because each process has to import signoff.
         ends = [
-            self._start_hook(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDING["agents"]
+            self._start_hook(agent, "Stop", "1", {"last_assistant_message": agent["says"]})
+            for agent in WORDING["agents"]
         ]
         for end in ends:
             self._read_hook_answer(end)
@@ -55,7 +56,9 @@ class DemoAgents:
 
     def read_decisions(self) -> dict[str, str]:
         """Return the decisions that each agent gets with its next prompt, by its title; only agents with any."""
-        prompts = [(one["title"], self._start_hook(one, "UserPromptSubmit", "2", {})) for one in WORDING["agents"]]
+        prompts = [
+            (agent["title"], self._start_hook(agent, "UserPromptSubmit", "2", {})) for agent in WORDING["agents"]
+        ]
         answers = {title: self._read_hook_answer(prompt) for title, prompt in prompts}
         return {
             title: json.loads(answer)["hookSpecificOutput"]["additionalContext"]

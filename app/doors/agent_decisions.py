@@ -196,8 +196,8 @@ def read_decision_report(runtime: OpenWorkspace, proposal_id: str, reported_coun
         if name == proposal.id
     ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
-    known = {each.number for each in decisions}
-    decisions += [each for each in not_yet if each.number not in known]
+    known = {decision.number for decision in decisions}
+    decisions += [decision for decision in not_yet if decision.number not in known]
     return format_decision_report(proposal, decisions, reported_count), proposal.last.number if proposal.last else 0
 
 
@@ -211,13 +211,17 @@ def format_decision_report(proposal: Proposal, decisions: Sequence[ProposalDecid
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_EDITED_BY_USER_NOTE.format(names=", ".join(names)))
-    parts += [each.stale for each in decisions if each.stale and (each.number > reported_count or each.number == 0)]
+    parts += [
+        decision.stale
+        for decision in decisions
+        if decision.stale and (decision.number > reported_count or decision.number == 0)
+    ]
     # The feedback comes before the excerpts, because long texts are cut at the end.
     said = [
         words
-        for each in decisions
-        if each.number > reported_count or each.number == 0
-        if (words := format_feedback(each))
+        for decision in decisions
+        if decision.number > reported_count or decision.number == 0
+        if (words := format_feedback(decision))
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
@@ -280,10 +284,10 @@ def _displayed_path(change: FileChange) -> str:
 def _latest_hunk_states(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
     """Return the last state of each hunk; empty if the last decision was about the whole proposal."""
     facts: dict[str, HunkOutcome] = {}
-    for each in decisions:
-        if each.decision is DecisionKind.EDITED:
+    for decision in decisions:
+        if decision.decision is DecisionKind.EDITED:
             continue
-        if not each.hunks:
+        if not decision.hunks:
             facts.clear()
-        facts |= {fact.hunk: fact for fact in each.hunks}
+        facts |= {fact.hunk: fact for fact in decision.hunks}
     return list(facts.values())

@@ -63,7 +63,7 @@ class CapturedChanges:
     @property
     def size(self) -> int:
         """Return the total size of all touched paths in bytes."""
-        return sum(each.size for each in self.touched)
+        return sum(path.size for path in self.touched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ IGNORED_FILES_LABEL = "also written, ignored by git"
 
 def describe_written_ignored_paths(ignored: Sequence[WrittenIgnoredPath], limit: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
-    return f"{IGNORED_FILES_LABEL}: {join_first([each.summary for each in ignored], limit, '; ')}" if ignored else ""
+    return f"{IGNORED_FILES_LABEL}: {join_first([path.summary for path in ignored], limit, '; ')}" if ignored else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def user_program_environment(environment: Mapping[str, str], marker: str) -> dic
 def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
     if name in OWN_KEYS:
         return False
-    if any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in named):
+    if any(name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])) for pattern in named):
         return True
     known = name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
     return known and name not in _CODE_STARTING_NAMES and not is_secret_variable(name, value)

@@ -119,7 +119,7 @@ class FileLease:
 def _is_open_in_other_process(facts: os.stat_result) -> bool:
     """Return whether another process of this user has a file open; for file systems without leases."""
     own = str(os.getpid())
-    for process in filter(str.isdigit, (each.name for each in Path("/proc").iterdir())):
+    for process in filter(str.isdigit, (folder.name for folder in Path("/proc").iterdir())):
         if process == own:
             continue
         with suppress(OSError):

@@ -201,7 +201,7 @@ class IgnoredFileWriter:
     def _database_files(self, at: _FolderPair, name: str, ours: set[str], theirs: set[str]) -> list[str]:
         """Return the files of the SQLite database that `name` belongs to; empty if it belongs to none."""
         base = next((name.removesuffix(end) for end in SQLITE_SUFFIXES if name.endswith(end)), name)
-        names = [each for each in (base, *(base + end for end in SQLITE_SUFFIXES)) if each in ours or each in theirs]
+        names = [path for path in (base, *(base + end for end in SQLITE_SUFFIXES)) if path in ours or path in theirs]
         if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.fd_path(base)))):
             return []
         places = [place / each for each in names for place in (at.layer, at.fd_path("."))]
@@ -532,8 +532,8 @@ def _copy_entry(source: Path, target: Path) -> bool:
         return True
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()
-        for each in list_folder(source, unlock=True):
-            _copy_entry(Path(each.path), target / each.name)
+        for entry in list_folder(source, unlock=True):
+            _copy_entry(Path(entry.path), target / entry.name)
     elif stat.S_ISREG(facts.st_mode):
         # signoff owns the files of the layer, so it can make files readable that a command has made unreadable.
         source.chmod(facts.st_mode | stat.S_IRUSR)

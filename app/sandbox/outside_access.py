@@ -85,7 +85,7 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
     for name in opened:
         if service := SOCKET_SERVICES.get(name):
             # XDG_RUNTIME_DIR holds the sockets of all services, so it is not opened for a single one.
-            named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
+            named = (name for name in service.variables if name != "XDG_RUNTIME_DIR")
             found += [*_paths_in_variables(environment, named), *_expand_places(service.places)]
         else:
             found += _expand_places((name,))
@@ -100,7 +100,7 @@ def variables_of_services(services: Iterable[str]) -> frozenset[str]:
 
 
 def _expand_places(places: Iterable[str]) -> list[Path]:
-    return [Path(each.format(user=os.getuid()) if "{user}" in each else each).expanduser() for each in places]
+    return [Path(place.format(user=os.getuid()) if "{user}" in place else place).expanduser() for place in places]
 
 
 def _paths_in_variables(environment: Mapping[str, str], variables: Iterable[str]) -> list[Path]:
@@ -181,13 +181,13 @@ def find_outside_access(
         environment: signoff's own environment, whose variables name caches and sockets.
         files: Files of a configured program (`files_in_command`), which stay visible in temporary folders.
     """
-    named = {_resolve(Path(each).expanduser()) for each in permissions.writable}
+    named = {_resolve(Path(path).expanduser()) for path in permissions.writable}
     # lexists returns False for a path in a folder that this user can't enter; Path.exists() raises.
     writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
-    usual = {_resolve(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
+    usual = {_resolve(Path(path)) for path in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
     kept = {Path("/"), _resolve(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
-    programs = {_resolve(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
+    programs = {_resolve(Path(folder)) for folder in environment.get("PATH", "").split(os.pathsep) if folder}
     # For a virtual environment, show all of it, not only its programs.
     programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
     programs.add(_resolve(Path(sys.prefix)))
@@ -241,7 +241,7 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
 
 def is_in_any_folder(path: Path, folders: Iterable[Path]) -> bool:
     """Return whether a path is one of the folders or lies in one of them."""
-    return any(path.is_relative_to(each) for each in folders)
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _resolve(path: Path) -> Path:

@@ -99,14 +99,14 @@ def _list_mounts(
             yield _show_mount(path, "writable")
     for path in (
         *access.shown,
-        *(each for each in repositories if is_in_any_folder(each, (*covered, *access.writable))),
+        *(repository for repository in repositories if is_in_any_folder(repository, (*covered, *access.writable))),
     ):
         if path != root:
             yield _show_mount(path, "read-only")
     for protected in (root, *repositories, *access.hidden):
         for above in protected.parents:
             # A command could move a parent folder away with everything in it, unless it is a mount point.
-            if any(above != each and above.is_relative_to(each) for each in access.writable):
+            if any(above != path and above.is_relative_to(path) for path in access.writable):
                 yield _show_mount(above, "writable")
     for inside in _git_folders_inside(root):
         yield _show_lower_mount(root, inside, "read-only")
@@ -279,11 +279,11 @@ class PersistentOverlay(OverlayLayer):
 
     def replace_contents(self, pending: PendingFiles) -> None:
         """Replace the contents of the layer by these changes; the caller must remount the program. Raises OSError."""
-        for each in list(self._layer.iterdir()):
-            if each.is_dir() and not each.is_symlink():
-                remove_tree(each)
+        for entry in list(self._layer.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                remove_tree(entry)
             else:
-                each.unlink()
+                entry.unlink()
         self._set_pending(pending)
         self.write_pending()
         self._seen = {}
@@ -298,7 +298,7 @@ class PersistentOverlay(OverlayLayer):
 
     def _written_stats(self) -> dict[str, PathStat]:
         found = self._upper.find_changes(self._policy)
-        return {each.path: _path_stat(self._layer / each.path) for each in found.touched}
+        return {change.path: _path_stat(self._layer / change.path) for change in found.touched}
 
 
 def _path_stat(path: Path) -> PathStat:

@@ -111,9 +111,9 @@ class KeptFileVersions:
         """Return the time (Unix), size in bytes and path of each folder, the newest first."""
         found = []
         with suppress(OSError):
-            for each in self.folder.iterdir():
+            for folder in self.folder.iterdir():
                 with suppress(OSError):
-                    found.append((each.lstat().st_mtime, sum(_file_sizes(each)), each))
+                    found.append((folder.lstat().st_mtime, sum(_file_sizes(folder)), folder))
         return sorted(found, reverse=True)
 
     def prune(self, before: float) -> int:
@@ -220,10 +220,10 @@ def cache_folders(environment: Mapping[str, str]) -> list[Path]:
     found = set()
     for cache in _TOOL_CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
-        for each in cache.inner:
+        for name in cache.inner:
             # Path.is_dir() raises if this user can't enter a parent folder; os.path.isdir() doesn't.
-            if os.path.isdir(place / each):  # noqa: PTH112
-                found.add(Path(os.path.realpath(place / each)))
+            if os.path.isdir(place / name):  # noqa: PTH112
+                found.add(Path(os.path.realpath(place / name)))
     existing = sorted(found - {Path("/"), Path.home()})
     return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
@@ -241,7 +241,7 @@ def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Co
         if not cache.variable:
             continue
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
-        inner = [Path(os.path.realpath(place / each)) for each in cache.inner]
+        inner = [Path(os.path.realpath(place / name)) for name in cache.inner]
         if not all(any(path.is_relative_to(each) for each in layered) for path in inner):
             moved[cache.variable] = f"{new_caches}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
     return moved
@@ -273,8 +273,8 @@ class CacheLayers:
 
     def clear_work(self) -> None:
         """Remove the work folders of overlays that are no longer mounted."""
-        for each in self.folder.glob("work-*"):
-            remove_tree(each)
+        for folder in self.folder.glob("work-*"):
+            remove_tree(folder)
 
 
 def make_cache_layers(folder: Path) -> CacheLayers:
@@ -362,10 +362,10 @@ def _disk_usage(folder: Path) -> int:
 
 
 def _clear_folder(folder: Path) -> None:
-    for each in folder.iterdir():
-        if each.name == _LOCK_NAME:
+    for entry in folder.iterdir():
+        if entry.name == _LOCK_NAME:
             continue
-        if each.is_dir() and not each.is_symlink():
-            remove_tree(each)
+        if entry.is_dir() and not entry.is_symlink():
+            remove_tree(entry)
         else:
-            each.unlink()
+            entry.unlink()

@@ -402,7 +402,7 @@ class Sandbox:
             return _REASON_BY_STEP.get(failed.step, str(failed))
         except (OSError, StartFailed) as error:
             return str(error)
-        if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
+        if ended.code or [change.path for change in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
             return "a layer over this file system does not hold what is written"
         return ""
 

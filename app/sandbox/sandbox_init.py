@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     """Execute the steps, run the program and report how it ended; return the exit code."""
     report, parent = int(arguments[0]), int(arguments[1])
     split = arguments.index("--")
-    steps, program = [os.fsencode(each) for each in arguments[2:split]], arguments[split + 1 :]
+    steps, program = [os.fsencode(word) for word in arguments[2:split]], arguments[split + 1 :]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -598,7 +598,7 @@ def _descendants() -> list[int]:
         for thread in threads:
             try:
                 with open(f"/proc/{parent}/task/{thread}/children", encoding="ascii") as file:
-                    children = [int(each) for each in file.read().split()]
+                    children = [int(child) for child in file.read().split()]
             except OSError:
                 children = []
             found += children
@@ -634,7 +634,7 @@ def _set_limits(processes: int) -> None:
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(_LAST))
     # RLIMIT_NPROC counts all processes of the user. In a user namespace the others don't count, and can't be seen.
-    there = sum(_threads(each) for each in _all_others() if _is_own(each))
+    there = sum(_threads(process) for process in _all_others() if _is_own(process))
     for limit, most in (
         (resource.RLIMIT_NPROC, there + processes + _MARGIN),
         (resource.RLIMIT_FSIZE, _LARGEST_FILE),
@@ -809,7 +809,7 @@ def _around_hidden(place: bytes, hidden: list[bytes]) -> "Iterator[bytes]":
 
     Landlock's rules have no exceptions.
     """
-    inside = [each for each in hidden if each == place or each.startswith(place.rstrip(b"/") + b"/")]
+    inside = [path for path in hidden if path == place or path.startswith(place.rstrip(b"/") + b"/")]
     if not inside:
         yield place
     elif place not in inside:

@@ -336,7 +336,7 @@ def _check_descends(target: int) -> None:
     members = [target]
     if target < 0:
         numbers = map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208
-        members = [each for each in numbers if _process_group(each) == -target]
+        members = [number for number in numbers if _process_group(number) == -target]
     if not members:
         raise ProcessLookupError(errno.ESRCH, "no such group")
     for member in members:
@@ -377,7 +377,7 @@ def _descriptor_path(descriptor: int) -> bytes:
 
 
 def _is_below(path: bytes, places: "Sequence[bytes]") -> bool:
-    return any(path == each or path.startswith(each + b"/") for each in places)
+    return any(path == place or path.startswith(place + b"/") for place in places)
 
 
 def _raise_errno_if(result: int) -> None:

@@ -106,7 +106,7 @@ class UpperLayer:
         for above in Path(path).parents[:-1]:
             place = self._folder / above
             there = list(place.iterdir())
-            if not all(map(is_whiteout, (*there, *(place / each.name for each in (self._root / above).iterdir())))):
+            if not all(map(is_whiteout, (*there, *(place / entry.name for entry in (self._root / above).iterdir())))):
                 return
             for each in there:
                 each.unlink()

@@ -81,7 +81,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
             continue
         marked = {place.hunk for reason in diff.reasons for place in reason.places}
         for group in _group_hunks(diff, hunks):
-            weight = sum(hunk.id in marked for hunk in group), sum(each.old_count + each.new_count for each in group)
+            weight = sum(hunk.id in marked for hunk in group), sum(hunk.old_count + hunk.new_count for hunk in group)
             groups.append(HunkGroup(path, tuple(group), weight))
     groups.sort(key=lambda group: group.weight, reverse=True)
     return AblationPlan(tuple(groups), tuple(tests))
@@ -189,5 +189,5 @@ def _python_tests(path: str, text: str) -> Iterator[tuple[str, range]]:
             if isinstance(child, ast.ClassDef):
                 waiting.append((f"{name}::{child.name}", child))
             elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and child.name.startswith("test"):
-                first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+                first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
                 yield f"{name}::{child.name}", range(first - 1, child.end_lineno or child.lineno)

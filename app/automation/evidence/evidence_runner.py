@@ -183,7 +183,7 @@ class EvidenceRunner:
             pass
         self._mark_untested(search, NO_TIME_LEFT)
         search.publish(is_running=False)
-        waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
+        waiting = [proposal.id for proposal in await asyncio.to_thread(self._service.pending)]
         await asyncio.to_thread(self._kept.save, search.found, waiting)
         return search.found
 
@@ -247,8 +247,8 @@ class EvidenceRunner:
         selections = [*search.selections.values()]
         changed = _test_files(search.plan.tests)
         whole = selections[0] if selections else _changed_files(search.check, changed)
-        for each in selections[1:]:
-            whole = whole.union(each)
+        for selection in selections[1:]:
+            whole = whole.union(selection)
         if changed and whole.names is not None:
             whole = replace(whole.union(_changed_files(search.check, changed)), words=whole.words)
         tree = await asyncio.to_thread(
@@ -292,7 +292,7 @@ class EvidenceRunner:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason="no code changes with it")
             return
         selection = _changed_files(search.check, _test_files(changed))
-        tests = {hunk.id for each in search.diffs for hunk in each.change.hunks if hunk.id in search.hunks - code}
+        tests = {hunk.id for diff in search.diffs for hunk in diff.change.hunks if hunk.id in search.hunks - code}
         tests |= {path for path in search.whole if is_test(path)}
         tree = await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, tests)
         outcome = await self._run_tests(search, selection, tree)
@@ -304,7 +304,7 @@ class EvidenceRunner:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason=outcome.problem)
             elif each.path in outcome.broken or (outcome.broken and not ids):
                 search.mark(each.path, [each.hunk], HunkTestVerdict.RED, reason="it does not load")
-            elif red := [one for one in ids if one in again]:
+            elif red := [test for test in ids if test in again]:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.RED, red)
             elif ids:
                 search.mark(each.path, [each.hunk], HunkTestVerdict.FLAKY, ids)
@@ -364,9 +364,9 @@ class EvidenceRunner:
         for group in search.plan.groups:
             if not group.hunk_ids & search.found.marks.keys():
                 search.mark(group.path, group.hunks, HunkTestVerdict.NOT_RUN, reason=reason)
-        for each in search.plan.tests:
-            if each.hunk.id not in search.found.marks:
-                search.mark(each.path, [each.hunk], HunkTestVerdict.NOT_RUN, reason=reason)
+        for test in search.plan.tests:
+            if test.hunk.id not in search.found.marks:
+                search.mark(test.path, [test.hunk], HunkTestVerdict.NOT_RUN, reason=reason)
 
     # Runs
 
@@ -444,7 +444,7 @@ def _lines_on_disk(hunk: Hunk) -> range:
 
 
 def _test_files(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
-    return tuple(sorted({each.path for each in tests}))
+    return tuple(sorted({test.path for test in tests}))
 
 
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:

@@ -57,7 +57,8 @@ class EvidenceScheduler:
 
     def update_proposals(self, proposals: Iterable[Proposal]) -> None:
         """Load stored evidence of new proposals; drop evidence of decided ones and for another choice of hunks."""
-        before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _UNDECIDED_STATES}
+        before = self._waiting
+        self._waiting = {proposal.id: proposal for proposal in proposals if proposal.state in _UNDECIDED_STATES}
         for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
             self._start_task(self._load_stored(self._waiting[proposal_id]))
         for proposal_id, followed in list(self._followed.items()):

@@ -64,7 +64,7 @@ class RecipeRunner:
         changes = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
             raise CommandNotRepeatable("files changed while the command ran; run it again")
-        got = {each.path: _content_after(each) for each in changes}
+        got = {change.path: _content_after(change) for change in changes}
         wanted = _proposed_content(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
         found = ReproductionResult(

@@ -349,7 +349,7 @@ class TestSelection:
         names = tuple(dict.fromkeys((*self.names, *other.names)))
         words = self.words
         if words != other.words:
-            ways = {each.rpartition(", ")[2] for each in (words, other.words)}
+            ways = {word.rpartition(", ")[2] for word in (words, other.words)}
             words = f"for each hunk those that could notice it, {' or '.join(sorted(ways))}"
         return TestSelection(names, words).shorten_for_command_line()
 
@@ -414,7 +414,7 @@ class TestSelector:
 
     def _import_graph(self) -> ImportGraph:
         if self._graph is None:
-            paths = {*self.texts, *(each for each in self.workspace.walk_files() if each.endswith(".py"))}
+            paths = {*self.texts, *(path for path in self.workspace.walk_files() if path.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
             read = self._read()
             self._graph = build_import_graph(there[:_MAX_FILES], read)

@@ -92,7 +92,7 @@ class SuiteOutcome:
             before: The outcome with the whole proposal.
         """
         new = self.new_failures(before)
-        if not all(_LOAD_ERROR.match(self.failed[each]) for each in new):
+        if not all(_LOAD_ERROR.match(self.failed[test]) for test in new):
             return False
         return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 

@@ -121,7 +121,7 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
 
 def _encode_sse(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
     text = "".join(
-        (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n" for one in each
+        (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n" for event in each
     )
     return text.encode(), "text/event-stream"
 
@@ -499,4 +499,4 @@ def _staged_paths(scratch: AgentScratchFolders) -> list[str]:
         capture_output=True,
         check=False,
     )
-    return [file["path"] for one in json.loads(done.stdout or "[]") for file in one["files"]]
+    return [file["path"] for proposal in json.loads(done.stdout or "[]") for file in proposal["files"]]

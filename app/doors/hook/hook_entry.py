@@ -212,7 +212,7 @@ def find_project_root(call: HookCall) -> str:
     if named and Path(call.folder).is_relative_to(named):
         return named
     folder = Path(call.folder)
-    return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
+    return str(next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder))
 
 
 def _is_no_tool_call(text: bytes) -> bool:

@@ -50,7 +50,7 @@ def json_node_value(text: str, node: JsonNode) -> object:
     if node.members is not None:
         return {key: json_node_value(text, each) for key, each in node.members.items()}
     if node.items is not None:
-        return [json_node_value(text, each) for each in node.items]
+        return [json_node_value(text, item) for item in node.items]
     return json.loads(text[node.start : node.end])
 
 
@@ -68,7 +68,7 @@ def remove_json_child(text: str, parent: JsonNode, child: JsonNode) -> str:
     """Return the text without one member or item of `parent`, and without its comma."""
     every = list(parent.members.values()) if parent.members is not None else list(parent.items or ())
     at = every.index(child)
-    begins = [each.key_start if each.key_start >= 0 else each.start for each in every]
+    begins = [item.key_start if item.key_start >= 0 else item.start for item in every]
     if len(every) == 1:
         return text[: parent.start + 1] + text[parent.end - 1 :]
     if at + 1 < len(every):

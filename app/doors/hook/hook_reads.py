@@ -132,7 +132,7 @@ def _matches_in_result(result: object, searched: str) -> dict[str, list[str]]:
         case {"returnDisplay": {"matches": [dict(), *_] as matches}, "llmContent": str(text)}:
             # The text also has the context lines.
             shown = [one[3] or "" for line in text.splitlines() if (one := _SEARCH_RESULT_LINE.fullmatch(line))]
-            return {str(one.get("absolutePath")): shown for one in matches}
+            return {str(match.get("absolutePath")): shown for match in matches}
         case {"llmContent": str(text)} if "\n" in text:
             return _matches_in_text(text.splitlines()[1:], searched)
         case _:

@@ -108,16 +108,16 @@ class ReplacementTool(NamedTuple):
     def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
         """Write the file with the text replaced. Raises EditNotStaged."""
         path = string_argument(arguments, self.path)
-        each = arguments[self.edits] if self.edits else [arguments]
+        edits = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
         raw = files.decode_file(path) if data is not None else ""
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
-        for one in each:
+        for edit in edits:
             old, new = (
-                self._convert_line_endings(string_argument(one, key), crlf=crlf) for key in (self.old, self.new)
+                self._convert_line_endings(string_argument(edit, key), crlf=crlf) for key in (self.old, self.new)
             )
-            text = self._replace_text(path, data is not None, text, old, new, one)
+            text = self._replace_text(path, data is not None, text, old, new, edit)
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
         files.write(path, (text.removeprefix(_BYTE_ORDER_MARK) if self.drops_mark else text).encode())
@@ -217,7 +217,7 @@ def _change_cell_as_qwen(
     if mode == "insert":
         at += 1
         beside = [*cells[max(at - 1, 0) : at], *cells[at : at + 1], *cells]
-        like: object = next((each["source"] for each in beside if "source" in each), [])
+        like: object = next((cell["source"] for cell in beside if "source" in cell), [])
         cell: dict[str, Any] = {"cell_type": kind or "code", "metadata": {}, "source": like}
         if (notebook.get("nbformat", 0), notebook.get("nbformat_minor", 0)) >= (4, 5):
             cell["id"] = next(

@@ -40,7 +40,9 @@ def find_claude_response(path: str, call: str) -> ResponseIds:
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
             blocks = message.get("content")
-            if isinstance(blocks, list) and any(isinstance(each, dict) and each.get("id") == call for each in blocks):
+            if isinstance(blocks, list) and any(
+                isinstance(block, dict) and block.get("id") == call for block in blocks
+            ):
                 return ResponseIds(_text_field(message, "id"), _text_field(message, "model"))
     return ResponseIds()
 
@@ -109,7 +111,9 @@ def find_droid_response(path: str, call: str) -> ResponseIds:
         if line.get("type") != "message" or not isinstance(message, dict):
             continue
         blocks = message.get("content")
-        kinds = {each.get("type") for each in blocks if isinstance(each, dict)} if isinstance(blocks, list) else set()
+        kinds = (
+            {block.get("type") for block in blocks if isinstance(block, dict)} if isinstance(blocks, list) else set()
+        )
         if message.get("role") == "assistant":
             found = found._replace(id=_text_field(line, "id"), model=_text_field(message, "modelId"))
         elif "text" in kinds and "tool_result" not in kinds and not _text_field(line, "id").startswith("context-"):

@@ -226,7 +226,7 @@ def _change_file(
         yield draft.delete(path)
         return
     if file.content is not None:
-        pending = [each for each in draft.read(path).pending if each not in own]
+        pending = [name for name in draft.read(path).pending if name not in own]
         if pending:
             raise ToolError(
                 f"Nothing was staged: {path} has pending changes of {format_proposal_ids(pending)}, "
@@ -442,7 +442,7 @@ class ProposalTools:
                 status = read_decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := staging_refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
-            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
+            count = sum(proposal.origin.kind is OriginKind.AGENT for proposal in runtime.service.pending())
             if count >= MAX_WAITING_PROPOSALS:
                 return _ToolAnswer(_MANY_DENIALS_MESSAGE.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
@@ -551,7 +551,7 @@ class ProposalTools:
 
     def _count_denials_in_row(self, runtime: OpenWorkspace, turn: CapturedAgentTurn | None) -> int:
         turns = runtime.captured_edits.turns_of_session(turn.agent, turn.session) if turn is not None else []
-        states = (runtime.service.get(each.proposal).state for each in reversed(turns))
+        states = (runtime.service.get(turn.proposal).state for turn in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
     def _report_status(
