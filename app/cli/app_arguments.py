@@ -27,7 +27,7 @@ COMMANDS = {
     "review": CliCommand("plain_review", "review_proposals"),
     "check": CliCommand("check_evidence_reproduce", "run_checks"),
     "checks": CliCommand("check_evidence_reproduce", "propose_check_tables"),
-    "evidence": CliCommand("check_evidence_reproduce", "collect_evidence"),
+    "evidence": CliCommand("check_evidence_reproduce", "collect_hunk_evidence"),
     "reproduce": CliCommand("check_evidence_reproduce", "reproduce_command_proposal"),
     "undo": CliCommand("approve_deny_undo", "undo_proposals"),
     "redo": CliCommand("approve_deny_undo", "redo_proposals"),

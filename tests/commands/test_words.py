@@ -12,6 +12,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def test_help_lists_every_command() -> None:
     listed = re.findall(r"^  ([a-z]\S+)", make_app_parser().format_help().partition("commands:")[2], re.MULTILINE)
     [commands] = [each for each in make_command_parser()._actions if each.dest == "command"]
     assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"hook"}))
+def test_every_command_names_a_function_that_exists(name: str) -> None:
+    assert callable(getattr(import_module(f"app.cli.{COMMANDS[name].module}"), COMMANDS[name].function))
 
 
 def test_wrong_arguments_are_reported_in_one_line(signoff: Run) -> None:
