@@ -28,7 +28,7 @@ _loop_is_idle = threading.Event()
 _loop_is_idle.set()
 
 
-def yield_to_event_loop() -> None:
+def wait_while_event_loop_busy() -> None:
     """Wait while the event loop is busy; for threads, between pieces of work of a millisecond or less."""
     _wait_for_loop(_MAX_WAIT_SECONDS)
 
@@ -38,10 +38,10 @@ def _wait_for_loop(max_seconds: float) -> None:
         _loop_is_idle.wait(max_seconds)
 
 
-def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+def iterate_when_event_loop_idle(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
     """Yield the items; before each, wait while the event loop is busy."""
     for piece in pieces:
-        yield_to_event_loop()
+        wait_while_event_loop_busy()
         yield piece
 
 
@@ -53,7 +53,7 @@ class _ImportDelay:
         _wait_for_loop(_MAX_IMPORT_WAIT_SECONDS)
 
 
-def make_imports_cooperative() -> None:
+def delay_thread_imports_while_loop_busy() -> None:
     """Make imports on threads wait before each module while the loop is busy.
 
     The loop must not import modules that a thread may be importing: it would wait for the thread.

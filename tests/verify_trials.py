@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from app.cli.main import main as signoff
-from app.runtime.git_proposals import stage_commits
+from app.runtime.git_proposals import stage_commits_or_pull_request
 from app.runtime.open_workspace import open_workspace
 
 DISTANCES = (5, 3, 2, 1)
@@ -110,7 +110,7 @@ def review(trials: Trials, commit: str) -> None:
     """Stage a commit, approve it, commit it and sign it."""
     runtime = open_workspace(trials.root, {}, {})
     try:
-        proposal, left_out = stage_commits(runtime, [commit])
+        proposal, left_out = stage_commits_or_pull_request(runtime, [commit])
         assert not left_out, left_out
         runtime.service.approve(proposal.id)
     finally:

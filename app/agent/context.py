@@ -20,7 +20,7 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
-    TokenMeter,
+    TokenEstimateCalibrator,
     TruncateStep,
     estimate_event_tokens,
     make_context_budget,
@@ -36,7 +36,7 @@ from app.llm.values.requests_and_updates import Payload, ResponseCompleted, Toke
 class ContextTokenCount:
     """Fold over the estimated tokens of the next payload, at constant cost per event."""
 
-    def __init__(self, meter: TokenMeter) -> None:
+    def __init__(self, meter: TokenEstimateCalibrator) -> None:
         self._meter = meter
         self._tokens_at_last_count = 0
         self._tokens_since = 0
@@ -63,7 +63,7 @@ class ContextCompactor:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._meter = log.attach(TokenMeter())
+        self._meter = log.attach(TokenEstimateCalibrator())
         self._token_count = log.attach(ContextTokenCount(self._meter))
         self.project = CachedProjection().project
         """Return the payload of the next request; pass it the events of this session's log only."""

@@ -11,7 +11,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, LineComment
 from app.proposals.values.models import DecisionResult, FileVersion, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import NotRecorded, ProposalError
+from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, ProposalError
 
 if TYPE_CHECKING:
     from app.agent.ports import OtherSession
@@ -74,7 +74,7 @@ def decision_event(
     )
 
 
-def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRecorded:
+def unrecorded_decision_error(result: DecisionResult, error: Exception) -> DecisionMadeButNotRecorded:
     """Return the error for a decision that was carried out but could not be recorded."""
     proposal = result.proposal
     files = {
@@ -85,7 +85,7 @@ def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRe
     if proposal.on_disk:
         files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
-    return NotRecorded(
+    return DecisionMadeButNotRecorded(
         f"{proposal.id} is {describe_state(proposal.state)}{files}; this could not be recorded ({why}). "
         "Don't repeat it: signoff records it as soon as that works."
     )
@@ -137,8 +137,8 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> UserNotice
 class DecisionService(ABC):
     """Carries out and records the user's decisions on proposals.
 
-    Each method raises `ProposalError` if it fails, and then nothing has changed. Exception: after `NotRecorded` the
-    decision stays in effect, but could not be recorded.
+    Each method raises `ProposalError` if it fails, and then nothing has changed. Exception: after
+    `DecisionMadeButNotRecorded` the decision stays in effect, but could not be recorded.
     """
 
     @property
@@ -153,7 +153,7 @@ class DecisionService(ABC):
 
     @abstractmethod
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
-        """Record a decision that was carried out; raises NotRecorded."""
+        """Record a decision that was carried out; raises DecisionMadeButNotRecorded."""
 
     @abstractmethod
     async def _notify_commit(self, text: str, *, failed: bool) -> None:

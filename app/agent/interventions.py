@@ -20,7 +20,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.log import EventLog
-from app.conversation.proposal_reports import PendingProposals
+from app.conversation.proposal_reports import PendingAndDeniedProposals
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import Proposal, ProposalState
@@ -179,7 +179,7 @@ def limit_near_note(use: LimitUse) -> Intervention:
     )
 
 
-def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:
+def pending_proposals_note(proposals: Iterable[Proposal]) -> Intervention | None:
     """Return a note that lists the pending proposals when the gate opens again; None if there are none."""
     lines = [_describe_pending(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
@@ -208,7 +208,7 @@ def planning_instruction() -> Intervention:
 
 
 def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
-    """Return advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold.
+    """Return advice after denials in a row (`PendingAndDeniedProposals.denials_in_row`); None below the threshold.
 
     Args:
         asks_by_tool: the model has the tool `ask_user`; agents from outside do not have it.
@@ -244,7 +244,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     )
 
 
-def command_rerun_note(proposal: str, paths: Iterable[str]) -> Intervention:
+def rerun_replaced_proposal_note(proposal: str, paths: Iterable[str]) -> Intervention:
     """Return a note that a command was run again and its result replaces that of the proposal."""
     return Intervention(
         kind=InterventionKind.FACT,
@@ -428,7 +428,7 @@ class TurnStartInterventions:
         log: EventLog,
         service: ProposalService,
         session_id: str,
-        pending: PendingProposals,
+        pending: PendingAndDeniedProposals,
         planning: Callable[[], bool] = lambda: False,
     ) -> None:
         self._service = service
@@ -447,7 +447,7 @@ class TurnStartInterventions:
         changed = await asyncio.to_thread(self._find_changed_files, self._seen.after_events(opening).versions)
         found = (
             planning_instruction() if self._planning() else None,
-            pending_note(waiting),
+            pending_proposals_note(waiting),
             repeated_denials_note(self._pending.count_denials_after(opening)),
             files_changed_note(changed),
         )

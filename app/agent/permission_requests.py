@@ -16,7 +16,7 @@ from app.tools.base.contract import PermissionAnswer, PermissionDuration, Permis
 Form = CommandForm | McpToolForm
 
 
-class AllowedFormStore(Protocol):
+class PermanentPermissionStore(Protocol):
     """Store of the permanently allowed forms; its methods block."""
 
     def forms(self) -> Sequence[str]:
@@ -33,7 +33,7 @@ class GrantedPermissions:
         store: Stores permanent permissions; without it none are stored.
     """
 
-    def __init__(self, store: AllowedFormStore | None = None) -> None:
+    def __init__(self, store: PermanentPermissionStore | None = None) -> None:
         self._store = store
         self._allowed_requests: set[PermissionRequest] = set()
         self._forms: list[Form] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
 from app.agent.limits import SessionLimits
-from app.agent.permission_requests import AllowedFormStore
+from app.agent.permission_requests import PermanentPermissionStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
 from app.conversation.log import EventSink
@@ -106,7 +106,7 @@ class SessionPorts:
     """Returns the bytes of an image by SHA-256; raises KeyError."""
     save_images: Callable[[Sequence[bytes]], object] = lambda contents: None
     """Stores the bytes of images; raises StorageError."""
-    allowed_forms: AllowedFormStore | None = None
+    allowed_forms: PermanentPermissionStore | None = None
     """Permanently allowed commands; None if no user is present who could have allowed any."""
     side_questions: Callable[[str], Sequence[Event]] = lambda proposal: ()
     """Returns the side questions on a proposal and their answers from all sessions."""

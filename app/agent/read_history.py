@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
 from app.proposals.risk.read_reasons import FileReadHistory, ReadHistory
 
@@ -47,7 +47,7 @@ def find_reads_before_message(
     searches: dict[str, tuple[str, ...]] = {}
     user_lines: set[str] = set()
     request = ""
-    for event in iterate_cooperatively(events):
+    for event in iterate_when_event_loop_idle(events):
         if event.id >= message.id:
             break
         match event:

@@ -89,7 +89,7 @@ def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
     return UserNotice(text=text, level="warning")
 
 
-class PreparedRequest:
+class RequestPayloadBuilder:
     """Builds the payload of a request and caches the last one; not safe for use on several threads at a time.
 
     Args:
@@ -137,9 +137,9 @@ class RequestFactory:
             prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.options, images=images
         )
 
-    def prepare(self, make: Callable[[EndpointProfile], Payload], model: str) -> PreparedRequest:
+    def prepare(self, make: Callable[[EndpointProfile], Payload], model: str) -> RequestPayloadBuilder:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
-        return PreparedRequest(make, model, self._remember_request)
+        return RequestPayloadBuilder(make, model, self._remember_request)
 
     def _remember_request(self, request: SentRequest) -> None:
         self.last_sent = request

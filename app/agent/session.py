@@ -51,7 +51,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from app.conversation.log import EventLog
-from app.conversation.proposal_reports import PendingProposals
+from app.conversation.proposal_reports import PendingAndDeniedProposals
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
@@ -106,7 +106,7 @@ class Session(DecisionService):
         self.settings = settings
         self.log = EventLog(ports.sink, events)
         self.gate = self.log.attach(Gate(settings.policy))
-        self.pending = self.log.attach(PendingProposals())
+        self.pending = self.log.attach(PendingAndDeniedProposals())
         self.context = ContextCompactor(self.log)
         self.token_totals = self.log.attach(SessionTokenTotals())
         self._usage = self.log.attach(UsageMeter())

@@ -29,13 +29,13 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
     PruneStep,
-    TokenMeter,
+    TokenEstimateCalibrator,
     clip_middle,
     is_nearly_full,
     make_context_budget,
     plan_compaction,
 )
-from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.projection import PayloadInputs, SideQuestionInputs, project
 from app.conversation.proposal_reports import format_file_stats
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import EndpointProfile
@@ -63,7 +63,7 @@ def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
     return clip_middle("\n".join([*removed, *added]), characters)
 
 
-def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
+def format_lines_around_hunk(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
     """Return the numbered lines around a hunk, with the proposal applied; of a deleted file, the old lines.
 
     Args:
@@ -100,7 +100,7 @@ def _line_cost(line: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SideQuestionRequest:
+class SideQuestionPayloadBuilder:
     """A side question that can be built as a payload for any profile."""
 
     events: Sequence[Event]
@@ -109,7 +109,7 @@ class SideQuestionRequest:
     """The same as for other requests of the session."""
     project: Callable[[Sequence[Event], EndpointProfile, PayloadInputs], Payload]
     """Builds payloads of the log; caches the part that the next request of the conversation shares."""
-    meter: TokenMeter
+    meter: TokenEstimateCalibrator
     contexts: Sequence[str]
     """Descriptions of the subject for the model, the longest first."""
     question: str
@@ -131,18 +131,18 @@ class SideQuestionRequest:
                 return payload
         return self._project(events, profile, self._smallest_inputs)
 
-    def _inputs_by_size(self) -> list[SideRequestInputs]:
+    def _inputs_by_size(self) -> list[SideQuestionInputs]:
         """Return the inputs to try, from the most context to the least."""
         return [
-            *(SideRequestInputs(brief, self.question, self.earlier) for brief in self.contexts),
+            *(SideQuestionInputs(brief, self.question, self.earlier) for brief in self.contexts),
             self._smallest_inputs,
         ]
 
     @property
-    def _smallest_inputs(self) -> SideRequestInputs:
-        return SideRequestInputs(self.contexts[-1], self.question)
+    def _smallest_inputs(self) -> SideQuestionInputs:
+        return SideQuestionInputs(self.contexts[-1], self.question)
 
-    def _project(self, events: Sequence[Event], profile: EndpointProfile, aside: SideRequestInputs) -> Payload:
+    def _project(self, events: Sequence[Event], profile: EndpointProfile, aside: SideQuestionInputs) -> Payload:
         return project(events, profile, replace(self.inputs, side_request=aside))
 
     def _events_without_oldest(self, profile: EndpointProfile) -> Sequence[Event]:
@@ -203,7 +203,7 @@ def make_question_contexts(
             for rows, text in picked
             if rows
         ]
-        if lines and (surroundings := format_surroundings(subject.diff, subject.hunk, lines, characters)):
+        if lines and (surroundings := format_lines_around_hunk(subject.diff, subject.hunk, lines, characters)):
             state = "with the proposal in it" if subject.diff.new else "which the proposal deletes"
             surroundings = _fenced(surroundings, characters * 2)
             parts.append(f"{subject.diff.change.path}, {state}, with its line numbers:\n{surroundings}")
@@ -294,7 +294,7 @@ class SideQuestionService:
         self._publish = publish
         self._requests = requests
         self._project = project
-        self._meter = log.attach(TokenMeter())
+        self._meter = log.attach(TokenEstimateCalibrator())
         self._open_questions: dict[str, _OpenQuestion] = {}
         """The open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -382,7 +382,7 @@ class SideQuestionService:
             inputs = await self._requests.payload_inputs(self._ports().model)
             contexts = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
             unfinished = self._find_unfinished_response()
-            request = SideQuestionRequest(
+            request = SideQuestionPayloadBuilder(
                 tuple(event for event in self._log.events_with_audience() if event is not unfinished),
                 inputs,
                 self._project,
@@ -402,7 +402,7 @@ class SideQuestionService:
             del self._open_questions[question.uid]
 
     async def _request_answer(
-        self, question: SideQuestion, request: SideQuestionRequest, open_question: _OpenQuestion
+        self, question: SideQuestion, request: SideQuestionPayloadBuilder, open_question: _OpenQuestion
     ) -> SideAnswer:
         """Send the question and return the answer; on a full context, retry once with the smallest payload."""
         model = self._ports().model
@@ -442,7 +442,7 @@ class SideQuestionService:
     async def _receive(
         self,
         question: SideQuestion,
-        request: SideQuestionRequest,
+        request: SideQuestionPayloadBuilder,
         open_question: _OpenQuestion,
         model: ModelPort,
         *,

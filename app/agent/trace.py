@@ -20,7 +20,7 @@ from app.agent.ladder import (
     SendRequest,
     WaitForUser,
 )
-from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TemplateCheckFinished, Update
+from app.agent.updates import ChatTemplateCheckFinished, EventRecorded, PhaseChanged, SessionPhase, Update
 from app.conversation.events import (
     AssistantMessage,
     ContentPruned,
@@ -39,7 +39,7 @@ _MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
-def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
+def make_ladder_move_event(state: LadderState, move: LadderDecision) -> LadderMove:
     """Return the log record of a move; it is written together with the events that follow from the move."""
     match move.action:
         case EndTurn(stopped=stopped):
@@ -62,7 +62,7 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
     return LadderMove(rung=move.rung, move=move_text, facts=facts)
 
 
-class TraceFile:
+class TraceFileWriter:
     """Subscriber that appends JSON lines to a file; raises OSError if it cannot be opened."""
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class TraceFile:
                 self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent_at, 3)})
             case PhaseChanged(phase=SessionPhase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
-            case TemplateCheckFinished():
+            case ChatTemplateCheckFinished():
                 self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})
         if isinstance(update, EventRecorded) and (facts := self._facts(update.event)) is not None:
             self._write(update.event.type, update.event.time, facts)

@@ -27,16 +27,16 @@ from app.agent.ladder import (
 )
 from app.agent.limits import TurnBudget, UsageMeter
 from app.agent.ports import ModelPort, TurnSettings
-from app.agent.request_payload import PreparedRequest, RequestFactory
-from app.agent.trace import make_move_record
+from app.agent.request_payload import RequestFactory, RequestPayloadBuilder
+from app.agent.trace import make_ladder_move_event
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
+    ChatTemplateCheckFinished,
     PhaseChanged,
     ReasoningStreamed,
     SessionPhase,
     StreamDiscarded,
-    TemplateCheckFinished,
     TextStreamed,
     Update,
 )
@@ -151,7 +151,7 @@ class Turn:
                 limit=reached,
             )
             move = decide(state)
-            self._log.append_deferred(make_move_record(state, move))
+            self._log.append_deferred(make_ladder_move_event(state, move))
             match move.action:
                 case EndTurn(stopped=stopped, message=message, limit=limit):
                     await self._end(stopped, message, limit)
@@ -317,7 +317,7 @@ class Turn:
         cut = message.calls if message.state == "truncated" and not closing else ()
         await self._record_message(message, received, *self._executor.truncated_call_results(cut))
 
-    async def _record_request(self, *, closing: bool) -> PreparedRequest:
+    async def _record_request(self, *, closing: bool) -> RequestPayloadBuilder:
         """Record the next request as sent and return it; its payload has all events before that record."""
         inputs = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
@@ -381,7 +381,7 @@ class Turn:
                 case AttemptDiscarded():
                     self._discard_attempt(update, received)
                 case ChatTemplateChecked():
-                    self._publish(TemplateCheckFinished(update.server, update.placement or ""))
+                    self._publish(ChatTemplateCheckFinished(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(UserNotice(text=update.notice))
                 case ResponseCompleted():

@@ -143,7 +143,7 @@ class SideAnswerDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateCheckFinished:
+class ChatTemplateCheckFinished:
     """The chat template of the server was checked: the server rendered test conversations."""
 
     server: str
@@ -174,7 +174,7 @@ Update = (
     | PermissionResolved
     | SideAnswerStreamed
     | SideAnswerDiscarded
-    | TemplateCheckFinished
+    | ChatTemplateCheckFinished
     | SessionFailed
 )
 

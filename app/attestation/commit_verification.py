@@ -27,7 +27,7 @@ from app.attestation.signed_statement import (
     StatementError,
     hunk_digests,
 )
-from app.git.blobs import TreeDiffEntry, TreeEntry, convert_to_git_blob, to_git_mode
+from app.git.blobs import TreeDiffEntry, TreeEntry, convert_to_git_blob_id_and_bytes, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitWithChanges, diff_trees, read_commits
 from app.git.run_git import GitFailed
@@ -422,7 +422,7 @@ def _describe_change(pair: TreeDiffEntry) -> str:
     return f"its mode {before.mode} → {after.mode}" if before.mode != after.mode else "its change"
 
 
-def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) -> None:
+def require_approvals_by_other_people(root: Path, changes: Iterable[PathChange]) -> None:
     """Check that enough other people have approved the same changes, if the policy of HEAD requires several people.
 
     Raises:
@@ -459,7 +459,9 @@ def require_enough_other_reviewers(root: Path, changes: Iterable[PathChange]) ->
 
 
 def _make_tree_entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
-    return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), convert_to_git_blob(borrowed, path, leaf)[0])
+    return TreeEntry(
+        path, to_git_mode(leaf.mode, link=leaf.is_link), convert_to_git_blob_id_and_bytes(borrowed, path, leaf)[0]
+    )
 
 
 _ID_DIGITS = 7

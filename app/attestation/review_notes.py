@@ -19,8 +19,8 @@ from app.attestation.signed_statement import (
     ReviewPredicate,
     SignedReview,
     StatementError,
+    file_version_note_id,
     read_envelope,
-    version_digest,
 )
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import remote_names
@@ -69,7 +69,7 @@ class ReviewNoteReader:
     def read_envelopes_of_versions(self, versions: Iterable[tuple[str, str]]) -> None:
         """Read the envelopes about file versions, each a path and a blob. Raises like `read_envelopes_of_digests`."""
         self.read_envelopes_of_digests(
-            version_digest(path, blob, self._borrowed.object_format) for path, blob in versions if blob
+            file_version_note_id(path, blob, self._borrowed.object_format) for path, blob in versions if blob
         )
 
     def read_envelopes_of_digests(self, keys: Iterable[str]) -> None:
@@ -164,13 +164,13 @@ def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
         borrowed.merge_notes(REVIEWS, fetched)
 
 
-def add_envelope_to_notes(borrowed: BorrowedRepository, envelope: bytes) -> str:
+def merge_notes_and_add_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
     """Merge fetched notes, and write an envelope to our own; return its id. Raises GitFailed."""
     _, predicate = read_envelope(envelope)
     name = git_blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
-    keys = {version_digest(path, blob, borrowed.object_format) for path, blob in versions}
+    keys = {file_version_note_id(path, blob, borrowed.object_format) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
     merge_fetched_notes(borrowed)
     notes = ReviewNoteReader(borrowed)

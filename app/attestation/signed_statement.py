@@ -73,7 +73,7 @@ class ReviewOrigin(_StrictModel):
     model: str = ""
 
 
-class ReviewCheck(_StrictModel):
+class ReviewCheckResult(_StrictModel):
     """The result of a check when the user decided."""
 
     name: str
@@ -83,7 +83,7 @@ class ReviewCheck(_StrictModel):
     """Why the result was not for the reviewed content; empty if it was."""
 
 
-class ReviewEvidence(_StrictModel):
+class ReviewHunkEvidence(_StrictModel):
     """The evidence of a hunk, if tests ran before the decision."""
 
     path: str
@@ -117,8 +117,8 @@ class SignedReview(_StrictModel):
     """Files in which the reviewer had changed the proposed text."""
     unseen_lines: int | None = Field(default=None, ge=0)
     """Changed lines that were never on the screen; None if this was not recorded."""
-    checks: tuple[ReviewCheck, ...] = ()
-    evidence: tuple[ReviewEvidence, ...] = ()
+    checks: tuple[ReviewCheckResult, ...] = ()
+    evidence: tuple[ReviewHunkEvidence, ...] = ()
     entry: int
     """The number of the entry in the reviewer's record; 0 for an approved change that was not written to disk."""
     previous: str
@@ -208,7 +208,7 @@ def pre_authentication_encoding(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
-def version_digest(path: str, blob: str, algorithm: str) -> str:
+def file_version_note_id(path: str, blob: str, algorithm: str) -> str:
     """Return the id of the note with the reviews of a file version, in the form of a git blob id."""
     return git_blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from app.automation.tool_reports import ChangedLineCoverage
 from app.automation.workspace_tree import WorkspaceTree
-from app.proposals.decide.workspace_versions import HunkLineRange
+from app.proposals.decide.workspace_versions import CheckedHunkLineRange
 from app.proposals.values.decision_facts import RecordedCheckResult
 from app.text.quantities import format_count, join_first
 
@@ -176,7 +176,7 @@ class CheckResult:
     """The exact content of the workspace that was checked; None until the check has ended."""
     stale: str = ""
     """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
-    hunks: Mapping[str, tuple[HunkLineRange, ...]] = field(default_factory=dict, compare=False, repr=False)
+    hunks: Mapping[str, tuple[CheckedHunkLineRange, ...]] = field(default_factory=dict, compare=False, repr=False)
     """`VersionsToCheck.hunks` of the versions that were checked."""
 
     @property

@@ -60,7 +60,7 @@ async def checks_unavailable_reason(sandbox: Sandbox) -> str:
 _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
-def all_tests_argument(command: str) -> tuple[str, ...]:
+def tests_placeholder_for_all_tests(command: str) -> tuple[str, ...]:
     """Return the value of `{tests}` for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
@@ -96,7 +96,7 @@ async def run_check(
             progress(line[:200])
 
     command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
-    command = command.replace(TESTS, shlex.join(all_tests_argument(command)))
+    command = command.replace(TESTS, shlex.join(tests_placeholder_for_all_tests(command)))
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
@@ -147,7 +147,7 @@ ReportResult = Callable[[CheckResult], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedTrees:
+class TreesWithAndWithoutProposal:
     """The exact contents of the workspace that a check compares."""
 
     after: WorkspaceTree
@@ -182,12 +182,14 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, versions: VersionsToCheck) -> ComparedTrees:
+    async def read_trees(self, versions: VersionsToCheck) -> TreesWithAndWithoutProposal:
         """Return the trees that a check would compare now. Raises OSError."""
-        return ComparedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
+        return TreesWithAndWithoutProposal(
+            *await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before)
+        )
 
     def cached_result(
-        self, check: CheckTable, trees: VersionsToCheck, checked_trees: ComparedTrees
+        self, check: CheckTable, trees: VersionsToCheck, checked_trees: TreesWithAndWithoutProposal
     ) -> CheckResult | None:
         """Return the cached result for these exact contents; None if there is none."""
         known = self._cached_results.get((check, trees.files, checked_trees.ids))

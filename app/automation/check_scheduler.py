@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import CheckRunner, ComparedTrees, files_for_check
+from app.automation.check_runner import CheckRunner, TreesWithAndWithoutProposal, files_for_check
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.models import Proposal, ProposalState
@@ -157,7 +157,7 @@ class CheckScheduler:
         self._shown = ""
         self._tasks: set[asyncio.Task[None]] = set()
         """All unfinished tasks, also those of proposals that are no longer followed."""
-        self._base: ComparedTrees | None = None
+        self._base: TreesWithAndWithoutProposal | None = None
         """The workspace without any proposal, as it was last read."""
 
     def update_proposals(self, proposals: Iterable[Proposal], shown: str = "") -> None:

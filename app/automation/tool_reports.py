@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.pending_paths import parent_folders
-from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
+from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxRun
 from app.text.quantities import format_count
 
 MAX_REPORT_BYTES = 32 << 20
@@ -125,7 +125,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: VersionsToCheck, root: P
             data = _read_written_file(run, name, trees)
             if data is not None:
                 return _drop_changed_files(run, trees, _parse_coverage(name, data, trees, root))
-        except ChangedMeanwhile:
+        except ChangedByCommandAndOtherProgram:
             return ChangedLineCoverage(name, problem="it changed on disk while the check ran")
         except (OSError, ToolReportError) as error:
             problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -139,7 +139,7 @@ def _read_written_file(run: SandboxRun, name: str, trees: VersionsToCheck) -> by
     Raises:
         ToolReportError: It lies behind a symbolic link.
         OSError: It can't be read.
-        ChangedMeanwhile: Another program has changed it on disk.
+        ChangedByCommandAndOtherProgram: Another program has changed it on disk.
     """
     for path in (*parent_folders(name), name):
         leaf = run.read_change(path, MAX_REPORT_BYTES).after
@@ -163,7 +163,7 @@ def _drop_changed_files(run: SandboxRun, trees: VersionsToCheck, found: ChangedL
 def _is_unchanged(run: SandboxRun, trees: VersionsToCheck, path: str) -> bool:
     try:
         after = run.read_change(path, MAX_REPORT_BYTES).after
-    except (OSError, ChangedMeanwhile):
+    except (OSError, ChangedByCommandAndOtherProgram):
         return False
     before = trees.after.get(path)
     return after is None if before is None else after is not None and after.data == before.data
@@ -244,7 +244,7 @@ class _CoverageCollector:
 
 def _parse_lcov(data: bytes, found: _CoverageCollector) -> Iterator[tuple[str, int, bool]]:
     path, named = "", False
-    for line in iterate_cooperatively(io.BytesIO(data)):
+    for line in iterate_when_event_loop_idle(io.BytesIO(data)):
         if line.startswith(b"SF:"):
             path, named = found.locate(os.fsdecode(line[3:].strip()), found.folders), True
         elif path and line.startswith(b"DA:"):
@@ -257,7 +257,7 @@ def _parse_lcov(data: bytes, found: _CoverageCollector) -> Iterator[tuple[str, i
 def _parse_xml(data: bytes, found: _CoverageCollector) -> Iterator[tuple[str, int, bool]]:
     root = path = package = ""
     sources: list[str] = []
-    for element, attributes in iterate_cooperatively(iterate_xml_elements(data, texts=("source",))):
+    for element, attributes in iterate_when_event_loop_idle(iterate_xml_elements(data, texts=("source",))):
         root = root or element
         if root not in ("coverage", "report"):
             raise ToolReportError("no coverage report, or damaged")

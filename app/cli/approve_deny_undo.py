@@ -23,7 +23,7 @@ from app.cli.command_output import (
     print_error,
     print_json,
     print_line,
-    read_piped_text,
+    read_stdin_text,
 )
 from app.cli.json_documents import DecisionDocument, FileJson
 from app.cli.proposal_choice import (
@@ -36,7 +36,7 @@ from app.conversation.events import DecisionKind, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
 from app.proposals.values.decision_facts import (
-    CommandCaller,
+    DecisionCommandCaller,
     DecisionContext,
     RecordedCheckResult,
     RecordedTestEvidence,
@@ -62,10 +62,10 @@ _MAX_VARIABLE_NAMES = 20
 _STDIN, _STDOUT = 0, 1
 
 
-def find_command_caller() -> CommandCaller:
+def find_command_caller() -> DecisionCommandCaller:
     """Return how this process was called; of environment variables only the names."""
     markers = sorted(name for name in os.environ if _AGENT_VARIABLE.fullmatch(name))
-    return CommandCaller(
+    return DecisionCommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),
         stdout_is_terminal=_is_terminal(_STDOUT),
         parent=_process_name(os.getppid()),
@@ -136,7 +136,7 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     _require_one_proposal_for_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
-        feedback = read_piped_text("your feedback")
+        feedback = read_stdin_text("your feedback")
     images = _load_images_in_feedback(runtime, feedback)
 
     def one(proposal: Proposal) -> _CarriedOutDecision:

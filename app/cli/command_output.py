@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from app.agent.trace import TraceFile
+    from app.agent.trace import TraceFileWriter
     from app.cli.app_arguments import AppArguments
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
@@ -67,15 +67,15 @@ def exit_code_for(error: Exception) -> int | None:
 
 
 @contextmanager
-def open_debug_file(path: str | None) -> "Iterator[TraceFile | None]":
+def open_debug_file(path: str | None) -> "Iterator[TraceFileWriter | None]":
     """Open the file of `--debug`, if it is given, for the `with` block. Raises CommandError."""
     if path is None:
         yield None
         return
-    from app.agent.trace import TraceFile
+    from app.agent.trace import TraceFileWriter
 
     try:
-        opened = TraceFile(Path(path))
+        opened = TraceFileWriter(Path(path))
     except OSError as error:
         raise CommandError(
             f"--debug {path}: it can't be written: {error.strerror or error}.", ExitCode.USAGE
@@ -123,12 +123,12 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
         print_error(broad_folder_warning(what))
 
 
-def read_piped_text(expected: str) -> str:
+def read_stdin_text(expected: str) -> str:
     """Return standard input as text; on a terminal, first print which input is expected."""
-    return read_piped_bytes(expected).decode("utf-8", "replace")
+    return read_stdin_bytes(expected).decode("utf-8", "replace")
 
 
-def read_piped_bytes(expected: str) -> bytes:
+def read_stdin_bytes(expected: str) -> bytes:
     """Return all of standard input; on a terminal, first print which input is expected."""
     if sys.stdin.isatty():
         sys.stderr.write(f"signoff: Type {expected}, then Ctrl-D.\n")

@@ -19,11 +19,11 @@ from app.doors.hook.hook_installation import (
     find_hook,
     known_release_weaknesses,
     read_agent_version,
+    reasons_why_settings_disable_hooks,
     remove_hook,
     render_toml_hooks,
-    settings_weaknesses,
 )
-from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
+from app.llm.capabilities.profiles import ProfileError, replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
@@ -38,7 +38,7 @@ from app.runtime.model_connection import (
     settings_with_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.prompt_sources import check_prompt_sources
+from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
 from app.text.quantities import join_first
 from app.tools.command.command_result import describe_sandbox
@@ -60,7 +60,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     found = _diagnose_endpoint(runtime, quiet=arguments.json)
     rest = [
         asyncio.run(_describe_command_sandbox(runtime)),
-        *check_prompt_sources(runtime),
+        *check_commands_skills_and_hooks(runtime),
         *_examine_workspace(runtime),
     ]
     if isinstance(found, CommandError):
@@ -171,7 +171,7 @@ async def _examine_and_store(
     # The user's overrides stay in the configuration; don't store them as learned values.
     without = resolve_profile(endpoint.base_url, endpoint.model, cache=cache)
     learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
-    store_diagnosis(cache, endpoint, learned)
+    replace_learned_by_diagnosis(cache, endpoint, learned)
     return diagnosis
 
 
@@ -187,7 +187,7 @@ _TRIAL_NOTE = (
 )
 
 
-def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def list_try_or_propose_agent_hooks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the agents with the state of their hooks, try the hooks, or propose changes of an agent's settings."""
     if arguments.trial is not None:
         return _try_doors(runtime, arguments)
@@ -332,7 +332,7 @@ def _make_agent_hook_json(runtime: OpenWorkspace, agent: ExternalAgent, version:
                         f"{name}: no hook at {', '.join(how.missing_events)}, so that signoff knows less of what "
                         f"{agent.title} reads and says; `signoff doors install {agent.name}` adds it"
                     )
-            opened += settings_weaknesses(agent, name, text)
+            opened += reasons_why_settings_disable_hooks(agent, name, text)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

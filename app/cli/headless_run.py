@@ -34,7 +34,7 @@ from app.cli.command_output import (
     print_error,
     print_json,
     print_line,
-    read_piped_text,
+    read_stdin_text,
     require_workspace_folder,
     session_from_arguments,
 )
@@ -58,7 +58,7 @@ from app.conversation.events import (
 )
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.images.image_files import ImageCandidate, ImageNotAttached, load_and_store_images
+from app.images.image_files import ImageNotAttached, MentionedImage, load_and_store_images
 from app.images.mentions import find_mentions
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
@@ -94,7 +94,7 @@ async def load_and_store_named_images(
         hint: The end of the line about an image that is only named: how to send it.
     """
 
-    async def is_meant(candidate: ImageCandidate) -> bool:
+    async def is_meant(candidate: MentionedImage) -> bool:
         print_error(f"{candidate.path} is only named, since {candidate.confirmation_reason}{hint}.")
         return False
 
@@ -110,7 +110,7 @@ async def load_and_store_named_images(
 def run_headless_turn(arguments: argparse.Namespace) -> int:
     """Run one turn; print the answer on standard output and the progress on standard error."""
     require_workspace_folder(arguments.workspace, refuse_broad=not arguments.demo)
-    prompt = read_piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
+    prompt = read_stdin_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing tests".', ExitCode.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
@@ -156,7 +156,7 @@ async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Nam
         stack.push_async_callback(model.aclose)
         if settings.max_cost is not None and await model.find_price() is None:
             raise CommandError(NO_PRICE.format(model=settings.model), ExitCode.USAGE)
-        message = await asyncio.to_thread(make_user_message, runtime, prompt)
+        message = await asyncio.to_thread(make_message_from_prompt_or_command, runtime, prompt)
         try:
             images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
         except ImageNotAttached as error:
@@ -197,7 +197,7 @@ async def _run_turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Nam
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
-def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+def make_message_from_prompt_or_command(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """Return the message to send: the prompt, or the text of a custom command."""
     if (called := parse_slash_command(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
@@ -225,7 +225,7 @@ def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
 async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
     """Load and store the given images and those that the prompt names. Raises ImageNotAttached for a given one."""
 
-    async def given_is_meant(candidate: ImageCandidate) -> bool:
+    async def given_is_meant(candidate: MentionedImage) -> bool:
         return True
 
     images = await load_and_store_images(
@@ -488,13 +488,13 @@ async def _ask_and_print(arguments: argparse.Namespace) -> int:
         recover_interrupted_work_and_notify(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _find_hunk_anchor(proposal, arguments.hunk)
-        exchange = await ask_side_question(runtime, proposal, place, arguments.question)
+        exchange = await ask_side_question_in_proposing_session(runtime, proposal, place, arguments.question)
         return _print_answer(exchange, json=arguments.json)
     finally:
         runtime.close()
 
 
-async def ask_side_question(
+async def ask_side_question_in_proposing_session(
     runtime: OpenWorkspace, proposal: Proposal, anchor: ThreadAnchor, question: str
 ) -> SideExchange:
     """Ask in the session that proposed, or the latest; return the question and answer. Raises CommandError."""

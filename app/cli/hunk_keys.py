@@ -14,7 +14,7 @@ from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.review.hunk_lines import Side, diff_side_text, hunk_line_numbers
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, add_quoted_lines
+from app.review.unfinished_review import UnsentComment, add_quoted_lines
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_in_user_editor, editor_command
 
@@ -22,7 +22,7 @@ _LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class NonDecidingKeys:
+class NonDecidingKeyHandler:
     """Carries out keys that don't decide; the review asks its question again afterwards."""
 
     terminal: PlainTerminal
@@ -94,7 +94,7 @@ class NonDecidingKeys:
             return
         side, line = places[0]
         self.state.feedback_drafts.set_comment(
-            proposal, add_quoted_lines(DraftComment(diff.change.path, side, line, text), [diff])
+            proposal, add_quoted_lines(UnsentComment(diff.change.path, side, line, text), [diff])
         )
         self.terminal.print_lines("Kept. It goes to the model with the decision.")
 

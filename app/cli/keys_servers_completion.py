@@ -96,7 +96,7 @@ def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     return ExitCode.DONE
 
 
-def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_mcp_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print the configured MCP servers in order of precedence."""
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}

@@ -26,12 +26,12 @@ from app.cli.json_documents import (
 )
 from app.proposals.decide.commit_trailers import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
-from app.proposals.values.decision_facts import CommandCaller
+from app.proposals.values.decision_facts import DecisionCommandCaller
 from app.proposals.values.record_entries import DecisionRecordEntry, git_blob_id, has_anything_on_disk_after
-from app.runtime.commit_records import find_reviewed_commits
+from app.runtime.commit_records import find_commits_with_review_trailers
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_written_ignored_paths
-from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableChecker
+from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore, RecordTableComparer
 from app.text.quantities import format_count, format_time
 from app.workspace.git_repository import find_repository
 
@@ -96,7 +96,7 @@ def _make_decision_json(one: RecordedDecision) -> LoggedDecisionJson:
     )
 
 
-def _caller_of(one: RecordedDecision) -> CommandCaller | None:
+def _caller_of(one: RecordedDecision) -> DecisionCommandCaller | None:
     return one.entry.circumstances.caller if one.entry else None
 
 
@@ -108,9 +108,9 @@ def _verify_record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         if the record is empty although commits name reviews.
     """
     verified = RecordStore(runtime.database, runtime.name).verify_chain()
-    differences = list(RecordTableChecker(runtime.database, runtime.name, verified).find_differences())
+    differences = list(RecordTableComparer(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
-    unknown = find_reviewed_commits(runtime.workspace.root, _MAX_LISTED) if is_empty else []
+    unknown = find_commits_with_review_trailers(runtime.workspace.root, _MAX_LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
     signed = _last_approved_versions(verified.entries)
     moved = [
@@ -262,7 +262,7 @@ def print_or_add_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace)
     return ExitCode.DONE
 
 
-def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a git note on a commit that says which of its changes were reviewed."""
     from app.attestation.review_notes import REVIEWS
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_and_sign_commit_notes

@@ -169,10 +169,10 @@ def _open_app(arguments: AppArguments) -> int:
 
 
 def _open_screen(arguments: AppArguments) -> int:
-    from app.runtime.terminal_at_start import hold_terminal
+    from app.runtime.terminal_at_start import hold_terminal_and_show_first_picture
     from app.storage.app_dirs import find_app_dirs
 
-    with hold_terminal(find_app_dirs().first_pictures, arguments.theme):
+    with hold_terminal_and_show_first_picture(find_app_dirs().first_pictures, arguments.theme):
         from app.ui.terminal import garbage_collection
 
         # Before the other imports, which create hardly any garbage.

@@ -80,12 +80,12 @@ async def serve_demo_endpoint(
     tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """Serve the demo model for the `with` block; yield the settings that select it. Raises CommandError."""
-    from app.demo.demo_server import DemoServerFailed, demo_server
+    from app.demo.demo_server import DemoServerCannotListen, demo_server
 
     try:
         async with demo_server(tokens_per_second, port, sample) as settings:
             yield settings
-    except DemoServerFailed as error:
+    except DemoServerCannotListen as error:
         raise CommandError(str(error)) from error
 
 

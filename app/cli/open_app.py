@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.app_arguments import AppArguments, settings_from_flags
 from app.cli.command_output import CommandError, open_debug_file, print_error, print_line, session_from_arguments
-from app.concurrency import IdleTrackingSelector, make_imports_cooperative
+from app.concurrency import IdleTrackingSelector, delay_thread_imports_while_loop_busy
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import WorkspaceWithOptions
 
@@ -32,7 +32,7 @@ def open_app(arguments: AppArguments) -> int:
         CommandError, ConfigError, StorageError: The workspace, the session or the demo cannot be opened.
     """
     sys.setswitchinterval(_THREAD_SWITCH_SECONDS)
-    make_imports_cooperative()
+    delay_thread_imports_while_loop_busy()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(IdleTrackingSelector())) as runner:
         return runner.run(_run_app(arguments))
 

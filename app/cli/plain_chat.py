@@ -15,7 +15,7 @@ from app.cli.headless_run import (
     TurnPrinter,
     ask_side_question_in_session,
     load_and_store_named_images,
-    make_user_message,
+    make_message_from_prompt_or_command,
 )
 from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
@@ -24,7 +24,7 @@ from app.conversation.events import Event, SideExchange, ThreadAnchor, TurnEnded
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
-from app.review.review_state import permission_scopes
+from app.review.review_state import find_lasting_permission_forms
 from app.runtime.model_connection import ModelNotConfigured, settings_with_picked_model
 from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
@@ -222,7 +222,7 @@ class PlainChat:
         """Ask the user for a permission."""
         self._printer.end_line()
         asked = request.permission_request
-        forms = permission_scopes(asked).forms
+        forms = find_lasting_permission_forms(asked).forms
         self._print_permission_request(asked)
         if forms:
             self._terminal.print_lines(f"a allows for this session: {forms[0]}")
@@ -312,7 +312,7 @@ class PlainChat:
             case "/review":
                 await self._run_review([self._runtime.service.get(name).id for name in argument.split()])
             case _:
-                message = await asyncio.to_thread(make_user_message, self._runtime, text)
+                message = await asyncio.to_thread(make_message_from_prompt_or_command, self._runtime, text)
                 wire = self.session.ports.model.profile.wire
                 images = await load_and_store_named_images(
                     self._runtime, message.text, wire, "It is sent without them."

@@ -13,14 +13,14 @@ from app.agent.decision_service import DecisionService
 from app.cli.app_arguments import environment_wants_plain_mode
 from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
-from app.cli.hunk_keys import NonDecidingKeys
+from app.cli.hunk_keys import NonDecidingKeyHandler
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.cli.proposal_choice import record_proposal_as_seen, refresh_proposals
+from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import NotRecorded, ProposalError
+from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded, ProposalError
 from app.review import line_review
 from app.review.hunk_lines import changed_line_count
 from app.review.line_review import Answer, HunkByHunkReview
@@ -32,12 +32,12 @@ from app.review.verdicts import (
     ActionNeedsConfirmation,
     ActionRefused,
     Verdict,
-    can_ask_model_again,
+    can_ask_model_to_redo_stale_proposal,
     can_be_approved,
     find_bulk_approval_caveats,
     judge_approval,
     judge_denial,
-    judge_feedback,
+    judge_denial_with_feedback,
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.session_host import SessionlessDecisionService
@@ -78,7 +78,7 @@ def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> i
 
 
 async def _run_review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
-    from app.cli.headless_run import ask_side_question
+    from app.cli.headless_run import ask_side_question_in_proposing_session
     from app.runtime.model_connection import make_commit_function
 
     terminal = PlainTerminal()
@@ -86,7 +86,9 @@ async def _run_review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
     decisions = SessionlessDecisionService(
         runtime, lambda: make_commit_function(runtime, runtime.settings), lambda ids: None, print_error
     )
-    reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_side_question, runtime))
+    reviewed = PlainReview(
+        terminal, runtime, lambda: decisions, partial(ask_side_question_in_proposing_session, runtime)
+    )
     try:
         await reviewed.review(ids)
     except LineInterrupted:
@@ -119,7 +121,7 @@ class PlainReview:
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()
         self._decisions = ReviewDecisionService(self.state, service, lambda: self._checks, "plain review", caller)
-        self._commands = NonDecidingKeys(terminal, runtime, self.state, service, ask_aside)
+        self._commands = NonDecidingKeyHandler(terminal, runtime, self.state, service, ask_aside)
         self._decided_proposals: list[str] = []
         """Ids of the proposals that were decided here, in the order of the decisions."""
         self.goes_on = False
@@ -159,7 +161,7 @@ class PlainReview:
     async def _refresh_proposals(self) -> None:
         """Read the pending proposals, re-based onto the disk, and the lines that other windows have shown."""
         await self._store_seen_lines()
-        await asyncio.to_thread(refresh_proposals, self._runtime)
+        await asyncio.to_thread(rebase_proposals_and_record_unseen, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
         self.state.seen_tracker.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
 
@@ -371,7 +373,7 @@ class PlainReview:
             result = await decide(words, () if agent else await self._load_feedback_images(words))
         except BaseException as error:
             # If only the record failed, the decision has its feedback, which is delivered after it is recorded.
-            if not isinstance(error, NotRecorded):
+            if not isinstance(error, DecisionMadeButNotRecorded):
                 self.state.feedback_drafts.restore(proposal.id, words)
             raise
         self._terminal.print_lines(outcome(result))
@@ -398,12 +400,12 @@ class PlainReview:
         before = self.state.feedback_drafts.drafts.get(proposal.id, "")
         self.state.feedback_drafts.set_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
         if not self.state.feedback_drafts.feedback_for(proposal):
-            if not can_ask_model_again(proposal):
+            if not can_ask_model_to_redo_stale_proposal(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
             self._terminal.print_lines("Why it is stale goes to the model.")
             self.goes_on = True
-        if await self._confirm_if_needed(judge_feedback(self.state, proposal)):
+        if await self._confirm_if_needed(judge_denial_with_feedback(self.state, proposal)):
             await self._deny(proposal, None)
 
     async def _undo(self, walk: HunkByHunkReview) -> str | None:

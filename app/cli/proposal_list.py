@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
 
 
-def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
+def print_or_watch_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Print the pending proposals, or all with `--all`; with `--watch`, print each change after that."""
     if arguments.watch:
         if not arguments.json or arguments.all or arguments.origin is not None:
@@ -51,11 +51,11 @@ def format_proposal(proposal: "Proposal") -> str:
 def _find_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.has_nothing_pending and not arguments.all:
         return []
-    from app.cli.proposal_choice import refresh_proposals
+    from app.cli.proposal_choice import rebase_proposals_and_record_unseen
     from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 
     recover_interrupted_work_and_notify(runtime, print_error)
-    refresh_proposals(runtime)
+    rebase_proposals_and_record_unseen(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin
     return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]

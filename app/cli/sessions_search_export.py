@@ -36,7 +36,7 @@ from app.storage.session_store import SessionRecord
 from app.text.quantities import format_count, format_time
 
 if TYPE_CHECKING:
-    from app.runtime.review_report import ReviewReport
+    from app.runtime.review_report import ProposalReviewReport
 
 _FOREIGN_SESSION_NOTE = (
     "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
@@ -167,7 +167,7 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
 
 
 def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    from app.runtime.review_report import make_review_report, render_review_report
+    from app.runtime.review_report import make_proposal_review_report, render_review_report_as_markdown
 
     name, form = arguments.session, arguments.format
     if form == "json":
@@ -175,7 +175,7 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
         )
     try:
-        found = make_review_report(runtime, name)
+        found = make_proposal_review_report(runtime, name)
         if form in ("github", "gitlab"):
             print_text(_forge_review(runtime, found, arguments))
             return ExitCode.DONE
@@ -188,11 +188,11 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
         print_text(render_report_html(found))
     else:
-        print_text(render_review_report(found))
+        print_text(render_review_report_as_markdown(found))
     return ExitCode.DONE
 
 
-def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: argparse.Namespace) -> str:
+def _forge_review(runtime: OpenWorkspace, report: "ProposalReviewReport", arguments: argparse.Namespace) -> str:
     """Return the review of a proposal as JSON for the API of GitHub or GitLab."""
     import json
 

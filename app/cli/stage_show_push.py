@@ -12,10 +12,10 @@ from app.cli.command_output import (
     print_json,
     print_line,
     print_text,
-    read_piped_bytes,
+    read_stdin_bytes,
 )
 from app.cli.json_documents import ProposalJson, ProposalWithHunksJson, PushDocument
-from app.cli.proposal_choice import record_proposal_as_seen, refresh_proposals
+from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
 from app.cli.proposal_list import format_proposal
 from app.proposals.text.file_warnings import describe_proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
@@ -40,18 +40,18 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         raise CommandError("--against goes with --worktree.", ExitCode.USAGE)
     left_out: Sequence[str] = ()
     if arguments.worktree is not None:
-        from app.runtime.git_proposals import stage_worktree
+        from app.runtime.git_proposals import stage_worktree_changes
 
         # argparse puts paths after another option into `file`.
         paths = [*arguments.worktree, *arguments.file]
-        proposal, left_out = stage_worktree(runtime, paths, arguments.against or "", everything=arguments.all)
+        proposal, left_out = stage_worktree_changes(runtime, paths, arguments.against or "", everything=arguments.all)
     elif arguments.source is not None:
-        from app.runtime.git_proposals import stage_commits
+        from app.runtime.git_proposals import stage_commits_or_pull_request
 
         words = [*arguments.source, *arguments.file]
         if len(words) > 2:
             raise CommandError("--from takes a reference, or a remote and a reference.", ExitCode.USAGE)
-        proposal, left_out = stage_commits(runtime, words, everything=arguments.all)
+        proposal, left_out = stage_commits_or_pull_request(runtime, words, everything=arguments.all)
     else:
         if len(arguments.file) > 1:
             raise CommandError("Give one diff; `cat` joins several.", ExitCode.USAGE)
@@ -62,14 +62,14 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_error(f"Left out {len(left_out) - _MAX_NAMED_FILES} more.")
     _print_staged_proposal(proposal, as_json=arguments.json)
     if arguments.source is not None and not arguments.json:
-        from app.runtime.git_proposals import describe_commit_approvals
+        from app.runtime.git_proposals import describe_who_approved_commits
 
-        for line in describe_commit_approvals(runtime, words):
+        for line in describe_who_approved_commits(runtime, words):
             print_line(f"Approved before: {line}")
     return ExitCode.DONE
 
 
-def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def push_proposal_as_commit(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
     from app.cli.check_evidence_reproduce import run_required_checks
     from app.runtime.git_proposals import push_proposal
@@ -104,7 +104,7 @@ def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 
 def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) -> Proposal:
     try:
-        data = read_piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
+        data = read_stdin_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", ExitCode.USAGE) from error
     return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), include_approved=everything)
@@ -129,9 +129,9 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
         print_error(trouble)
 
 
-def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
-    refresh_proposals(runtime)
+    rebase_proposals_and_record_unseen(runtime)
     proposal = runtime.service.get(arguments.id)
     record_proposal_as_seen(runtime, proposal.id)
     if arguments.json:

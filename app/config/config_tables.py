@@ -73,7 +73,7 @@ _HERE_DOCUMENT = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def validate_placeholders(command: str) -> str:
+def require_unquoted_placeholders(command: str) -> str:
     """Return the command; `{files}` and `{tests}` must be outside quotes, backquotes and here-documents, and not
     escaped.
 

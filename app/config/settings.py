@@ -25,7 +25,7 @@ from app.config.config_tables import (
     RequestFields,
     merge_model_tables,
     merge_nested_tables,
-    validate_placeholders,
+    require_unquoted_placeholders,
 )
 from app.config.toml_files import parse_toml
 from app.text.quantities import parse_duration
@@ -106,7 +106,7 @@ class CheckTable(BaseModel):
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """Name of the check in the review."""
-    run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholders)]
+    run: Annotated[str, Field(min_length=1), AfterValidator(require_unquoted_placeholders)]
     """The command, for `sh`. `{files}` inserts the files that the proposal changes; it is quoted already, so write it
     outside quotes. `{tests}` inserts the tests that evidence needs; otherwise it means all tests."""
     when: Literal["staged", "asked", "approve"] = "staged"
@@ -417,8 +417,10 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
         document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
         new_values = document.unwrap()
         for path, value in changes.items():
-            set_nested_value(new_values, path, value)
-            set_nested_value(document, path, _to_inline_table(value) if isinstance(value, Mapping) else value)
+            set_or_remove_nested_value(new_values, path, value)
+            set_or_remove_nested_value(
+                document, path, _to_inline_table(value) if isinstance(value, Mapping) else value
+            )
         content = tomlkit.dumps(document).encode()
         if parse_configuration(content, str(user_file)) != new_values:
             raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
@@ -429,7 +431,7 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 
 
-def set_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
+def set_or_remove_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
     """Set a value in nested tables, and create missing ones; None removes the value, and tables that become empty."""
     key, *rest = path
     if not rest and value is not None:
@@ -437,7 +439,7 @@ def set_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value
     elif not rest:
         table.pop(key, None)
     elif isinstance(inner := table.setdefault(key, {}), MutableMapping):
-        set_nested_value(inner, rest, value)
+        set_or_remove_nested_value(inner, rest, value)
         if not inner:
             table.pop(key)
 

@@ -132,7 +132,7 @@ class SideExchange:
         return self.answer.text.strip() if self.answer is not None else ""
 
 
-def find_side_thread(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
+def find_thread_of_side_event(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
     """Return the thread of the side question or answer with this id; None for other events."""
     threads: dict[str, ThreadAnchor] = {}
     for event in events:

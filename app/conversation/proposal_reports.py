@@ -130,7 +130,7 @@ class PendingProposal:
         return f"{self.id}{note}: {self.summary or 'no summary'} [{format_file_stats(self.files)}]"
 
 
-class PendingProposals:
+class PendingAndDeniedProposals:
     """Fold over the pending proposals, oldest first, and the denials since the last approval."""
 
     def __init__(self) -> None:

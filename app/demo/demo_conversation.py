@@ -125,7 +125,7 @@ class DemoTurn:
         return [call.result for call in self.calls if call.name == "ask_user" and call.result]
 
 
-def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
+def parse_turns_from_messages(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
     """Return the turns of a conversation; the last one needs an answer.
 
     Raises:

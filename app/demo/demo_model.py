@@ -26,10 +26,10 @@ from app.demo.demo_conversation import (
     format_code_list,
     is_decision_note,
     make_code_block_of_last_lines,
-    read_history,
+    parse_turns_from_messages,
     read_intent,
 )
-from app.demo.editing_skills import DemoAgents, make_question_instead_of_fix
+from app.demo.editing_skills import ScriptedDemoAgents, make_question_instead_of_fix
 from app.text.quantities import format_count, join_with_and
 
 _ASIDE_WORDING: dict[str, str] = WORDING["aside"]
@@ -236,7 +236,7 @@ _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """The file that the model writes, unasked, unless it is stopped."""
 
 
-def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoReply:
+def reply_to_request(request: dict[str, Any], agents: ScriptedDemoAgents | None = None) -> DemoReply:
     """Return the response to the body of a chat request.
 
     Args:
@@ -245,7 +245,7 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
     Raises:
         LookupError, TypeError, ValueError: The body is not in the form of the Chat Completions API.
     """
-    turns = read_history(request["messages"])
+    turns = parse_turns_from_messages(request["messages"])
     turn, choice = turns[-1], request.get("tool_choice")
     functions = [tool["function"] for tool in request.get("tools") or ()]
     offered = {function["name"]: function.get("parameters") or {} for function in functions}
@@ -276,7 +276,7 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
     return reply
 
 
-def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoReply:
+def _next_step(turns: Sequence[DemoTurn], agents: ScriptedDemoAgents | None) -> DemoReply:
     """Return the next step of a task while tools may be called."""
     task, turn = find_current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.is_staged]:
@@ -294,7 +294,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
         case "agents":
             return editing_skills.propose_with_other_agents(task, agents)
         case "heard":
-            return editing_skills.make_decision_report(agents)
+            return editing_skills.make_reply_quoting_agents_decisions(agents)
     return _SKILLS.get(task.intent.kind, make_help_reply)(task)
 
 
@@ -325,7 +325,7 @@ def _make_bad_extra_edit(turn: DemoTurn) -> DemoReply:
     return DemoReply("While I am at it, I polish this a little more.", [PlannedCall("write_file", arguments)])
 
 
-def _reply_without_tools(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
+def _reply_without_tools(turns: Sequence[DemoTurn], agents: ScriptedDemoAgents | None) -> str:
     """Return the answer if no tool may be called."""
     if turns[-1].staged_edits:
         return _summarise_staged_edits(turns, agents)
@@ -336,7 +336,7 @@ def _reply_without_tools(turns: Sequence[DemoTurn], agents: DemoAgents | None) -
     return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
 
 
-def _summarise_staged_edits(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
+def _summarise_staged_edits(turns: Sequence[DemoTurn], agents: ScriptedDemoAgents | None) -> str:
     """Return a short summary of the staged edits that names the proposals and ends the turn."""
     turn = turns[-1]
     ids = dict.fromkeys(name for call in turn.staged_edits for name in find_proposal_ids([call.result])[:1])

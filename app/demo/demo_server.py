@@ -28,7 +28,7 @@ from uuid import uuid4
 from app.config.settings import CheckTable
 from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
 from app.demo.demo_model import reply_to_request
-from app.demo.editing_skills import DemoAgents
+from app.demo.editing_skills import ScriptedDemoAgents
 
 _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE = re.compile(r"\s*\S{1,12}|\s+")
@@ -94,7 +94,7 @@ _MODEL_LISTS: dict[str, dict[str, Any]] = {
 }
 
 
-class DemoServerFailed(Exception):
+class DemoServerCannotListen(Exception):
     """The demo server cannot listen; the message says why."""
 
 
@@ -110,10 +110,10 @@ async def demo_server(
         sample: The workspace, if it was made by `create_sample_workspace`; then it has the other agents.
 
     Raises:
-        DemoServerFailed: It can't listen on the port.
+        DemoServerCannotListen: It can't listen on the port.
     """
 
-    agents = DemoAgents(sample) if sample is not None else None
+    agents = ScriptedDemoAgents(sample) if sample is not None else None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Ignore clients that disconnect early or send incomplete requests.
@@ -124,7 +124,7 @@ async def demo_server(
     try:
         server = await asyncio.start_server(serve, "127.0.0.1", port)
     except (OSError, OverflowError) as error:
-        raise DemoServerFailed(f"The demo server cannot listen on port {port}: {error}") from error
+        raise DemoServerCannotListen(f"The demo server cannot listen on port {port}: {error}") from error
     try:
         bound = server.sockets[0].getsockname()[1]
         yield {"base_url": f"http://127.0.0.1:{bound}/v1", "model": MODEL_ID, "api_key": "demo"}
@@ -138,7 +138,7 @@ class _Connection:
     writer: asyncio.StreamWriter
     pause: float
     """Seconds for a token."""
-    agents: DemoAgents | None
+    agents: ScriptedDemoAgents | None
 
     async def serve(self) -> None:
         """Answer one request."""

@@ -26,7 +26,7 @@ from app.text.quantities import join_with_and
 _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
 
-class DemoAgents:
+class ScriptedDemoAgents:
     """The agents of one sample workspace."""
 
     def __init__(self, folder: Path) -> None:
@@ -328,7 +328,7 @@ def _next_reads(task: DemoTask, paths: list[str]) -> DemoReply | None:
 _READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tides.py")
 
 
-def propose_with_other_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
+def propose_with_other_agents(task: DemoTask, agents: ScriptedDemoAgents | None) -> DemoReply:
     """Let two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
@@ -354,7 +354,7 @@ def propose_with_other_agents(task: DemoTask, agents: DemoAgents | None) -> Demo
     return DemoReply(f"{told} {words['added']}" if calls else f"{told}\n\n{words['waits']}", calls)
 
 
-def make_decision_report(agents: DemoAgents | None) -> DemoReply:
+def make_reply_quoting_agents_decisions(agents: ScriptedDemoAgents | None) -> DemoReply:
     """Return a reply with the user's decisions as the other agents get them."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:

@@ -97,7 +97,7 @@ def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE_MODE else mode & ~0o111
 
 
-def convert_to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
+def convert_to_git_blob_id_and_bytes(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
     """Return the id and the bytes of the blob that git stores for a file on disk: line endings converted.
 
     Args:

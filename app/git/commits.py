@@ -18,7 +18,9 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int) -> str:
+def create_commit_on_head(
+    borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int
+) -> str:
     """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
 
     Args:

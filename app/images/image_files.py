@@ -33,7 +33,7 @@ class ImageNotAttached(WorkspaceError):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageCandidate:
+class MentionedImage:
     """An image that a message mentions and that is not read yet."""
 
     path: str
@@ -48,9 +48,9 @@ class ImageFiles:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def find_mentioned(self, mentions: Iterable[Mention]) -> list[ImageCandidate]:
+    def find_mentioned(self, mentions: Iterable[Mention]) -> list[MentionedImage]:
         """Return the mentioned images. Raises `ImageNotAttached` if a file with the name of an image is none."""
-        candidates: dict[str, ImageCandidate] = {}
+        candidates: dict[str, MentionedImage] = {}
         for mention in mentions:
             if (candidate := self._find_candidate(mention)) is not None:
                 candidates.setdefault(candidate.path, candidate)
@@ -80,7 +80,7 @@ class ImageFiles:
                 continue
         return []
 
-    def load(self, candidate: ImageCandidate, wire: str) -> tuple[Image, bytes]:
+    def load(self, candidate: MentionedImage, wire: str) -> tuple[Image, bytes]:
         """Return an image that this wire accepts, and its bytes. Raises `ImageNotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
@@ -97,7 +97,7 @@ class ImageFiles:
             raise ImageNotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
-    def _find_candidate(self, mention: Mention) -> ImageCandidate | None:
+    def _find_candidate(self, mention: Mention) -> MentionedImage | None:
         is_named_as_image = has_image_name(mention.path)
         try:
             path, head = self._resolve_and_read(mention.path, IMAGE_HEAD_BYTES, head=True)
@@ -109,7 +109,7 @@ class ImageFiles:
             if not is_named_as_image:
                 return None
             raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
-        return ImageCandidate(path, self._find_confirmation_reason(path, mention))
+        return MentionedImage(path, self._find_confirmation_reason(path, mention))
 
     def _find_confirmation_reason(self, path: str, mention: Mention) -> str:
         if reason := secret_reason(path):
@@ -161,7 +161,7 @@ class ImageFiles:
         return ImageNotAttached(f"{reason}.")
 
 
-ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
+ConfirmAttachment = Callable[[MentionedImage], Awaitable[bool]]
 """Asks the user whether to send a file with a `confirmation_reason`."""
 
 

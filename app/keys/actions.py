@@ -422,13 +422,13 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_scope_bindings"]
+__all__ = ["ACTIONS", "Scope", "UserAction", "actions_of_scopes", "make_key_bindings_of_scopes"]
 
 ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """All actions, in the order of the help screen."""
 
 
-def make_scope_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
+def make_key_bindings_of_scopes(*scopes: Scope, delegate: str = "") -> list["Binding"]:
     """Return the bindings of these scopes, with ids, so that a keymap can change their keys.
 
     Args:

@@ -59,7 +59,7 @@ class KeymapError(Exception):
     """The keymap cannot be used; the message says why."""
 
 
-def validate_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
+def validate_and_convert_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
     """Return the keymap in Textual's form: comma-separated keys by action id.
 
     Raises:

@@ -15,7 +15,11 @@ from typing import Any
 from app.config.config_tables import PriceTable
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, profile_fields_from_list
 from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, find_default_profile
-from app.llm.capabilities.template_check import ChatTemplateFinding, TrialBuilder, check_chat_template
+from app.llm.capabilities.template_check import (
+    ChatTemplateFinding,
+    TrialBuilder,
+    find_placement_kept_by_chat_template,
+)
 from app.llm.failures.failures import FailureDescriber, parse_json_or_text
 from app.llm.failures.request_errors import (
     NO_RETRY,
@@ -27,7 +31,7 @@ from app.llm.failures.request_errors import (
     RetryPolicy,
 )
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
-from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
+from app.llm.response.response_assembly import Delta, DeltaMerger, ResponseAssembly
 from app.llm.sdk import LoadedSdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, tool_name
@@ -44,14 +48,16 @@ from app.llm.values.requests_and_updates import (
     StreamUpdate,
     TextDelta,
 )
-from app.llm.wires.wire import ResponseDecoder, Wire, mapping_or_empty
+from app.llm.wires.wire import ResponseToChatDecoder, Wire, mapping_or_empty
 from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
     """Reads the events of one response into a `ResponseAssembly`."""
 
-    def __init__(self, assembly: ResponseAssembly, decoder: ResponseDecoder, describer: FailureDescriber) -> None:
+    def __init__(
+        self, assembly: ResponseAssembly, decoder: ResponseToChatDecoder, describer: FailureDescriber
+    ) -> None:
         self._assembly = assembly
         self._decoder = decoder
         self._describer = describer
@@ -70,7 +76,7 @@ class ResponseReader:
         return self._feed_chunks(self._read_document(text))
 
     def _feed_chunks(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
-        deltas = DeltaCollector()
+        deltas = DeltaMerger()
         failed: AttemptFailed | None = None
         try:
             for chunk in chunks:
@@ -347,7 +353,7 @@ class ModelClient:
         # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_TEMPLATE_CHECK_SECONDS):
-                finding = await check_chat_template(
+                finding = await find_placement_kept_by_chat_template(
                     self.endpoint,
                     self.profile,
                     trials,

@@ -38,7 +38,7 @@ class RpcError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RpcRequest:
+class RpcRequestOrNotification:
     """A request, or a notification if it has no id."""
 
     method: str
@@ -66,7 +66,7 @@ def parse_json_line(line: bytes | None) -> Any:
         raise RpcError(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
 
 
-def parse_request(message: object) -> RpcRequest | None:
+def parse_request_or_notification(message: object) -> RpcRequestOrNotification | None:
     """Return the request or notification in a message; None for a response. Raises RpcError."""
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "A message is a JSON object.")
@@ -87,7 +87,7 @@ def parse_request(message: object) -> RpcRequest | None:
         if request_id is None:
             return None
         raise RpcError(INVALID_PARAMS, "The params of a request are an object.", id=request_id)
-    return RpcRequest(method, params, request_id)
+    return RpcRequestOrNotification(method, params, request_id)
 
 
 def _reject_constant(name: str) -> NoReturn:

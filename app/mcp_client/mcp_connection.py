@@ -18,9 +18,9 @@ from app.mcp_client.json_rpc import (
     METHOD_NOT_FOUND,
     Message,
     RpcError,
-    RpcRequest,
+    RpcRequestOrNotification,
     parse_json_line,
-    parse_request,
+    parse_request_or_notification,
 )
 
 MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -155,7 +155,7 @@ class McpConnection(ABC):
     def _handle_unrequested(self, message: object) -> list[Message]:
         """Handle a message that is not an awaited answer; return the messages to send."""
         try:
-            call = parse_request(message)
+            call = parse_request_or_notification(message)
         except RpcError as refusal:
             return [refusal.to_response()] if refusal.id is not None else []
         if call is None:
@@ -165,7 +165,7 @@ class McpConnection(ABC):
             return []
         return [self._answer_request(call)]
 
-    def _answer_request(self, call: RpcRequest) -> Message:
+    def _answer_request(self, call: RpcRequestOrNotification) -> Message:
         """Return the answer to a request of the server: ping or root folder; all others are refused."""
         answer: Message = {"jsonrpc": "2.0", "id": call.id}
         match call.method:

@@ -250,7 +250,7 @@ class McpServer:
         Raises:
             McpServerError: The server responded with an error.
             ConnectionLost: The server cannot be reached, or did not answer and was ended.
-            ToolWithdrawn: The server does not offer exactly this tool any more; it was not called.
+            ToolWithdrawnOrChanged: The server does not offer exactly this tool any more; it was not called.
         """
         params: Message = {"name": tool.tool, "arguments": dict(arguments)}
         for is_second_attempt in (False, True):

@@ -13,7 +13,7 @@ from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpServerError
 from app.mcp_client.mcp_server import McpServer, McpServerState
-from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
+from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawnOrChanged
 from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive_characters
@@ -44,7 +44,7 @@ _MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ResultContent:
+class ToolResultContent:
     """The text of a result, with its images."""
 
     text: str
@@ -54,7 +54,7 @@ class ResultContent:
     images: tuple[tuple[Image, bytes], ...] = ()
 
 
-def format_result(result: Message, tool: str = "") -> ResultContent:
+def format_tool_result(result: Message, tool: str = "") -> ToolResultContent:
     """Return the text of a result, shortened in the middle, and its images, named after the tool."""
     buffer = HeadAndTailBuffer()
     content = result.get("content")
@@ -74,7 +74,7 @@ def format_result(result: Message, tool: str = "") -> ResultContent:
     if images.collected:
         summary = f"{summary}, {format_count(len(images.collected), 'image')}"
     summary = f"failed, {summary}" if failed else summary
-    return ResultContent(text or "[no content]", summary, failed, tuple(images.collected))
+    return ToolResultContent(text or "[no content]", summary, failed, tuple(images.collected))
 
 
 class _ImageCollector:
@@ -193,7 +193,7 @@ class McpTool(Tool):
         try:
             discarded_paths = await self._start_with_pending_files(context)
             output = await self._call_server(values, context)
-        except ToolWithdrawn as error:
+        except ToolWithdrawnOrChanged as error:
             raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
             raise ToolError(unavailable_message(server.name, str(error))) from error
@@ -227,7 +227,7 @@ class McpTool(Tool):
         """Return the output of a call; an error is an output too, so that files written before it are staged."""
         try:
             result = await asyncio.to_thread(
-                format_result, await self.server.call_tool(self.definition, values), self.name
+                format_tool_result, await self.server.call_tool(self.definition, values), self.name
             )
         except McpServerError as error:
             text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"

@@ -269,7 +269,7 @@ _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 60.0
 """First and longest pause in seconds before the list is fetched again: some servers report changes constantly."""
 
 
-class ToolWithdrawn(Exception):
+class ToolWithdrawnOrChanged(Exception):
     """A listed tool is gone or has changed; the message says which."""
 
 
@@ -299,12 +299,12 @@ class ToolListing:
         self._refetch_task: asyncio.Task[None] | None = None
 
     def require_offered(self, tool: ToolDefinition) -> None:
-        """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
+        """Raise ToolWithdrawnOrChanged unless the server still offers a tool exactly as it was listed."""
         if tool in self.tools:
             return
         if any(offered.tool == tool.tool for offered in self.tools):
-            raise ToolWithdrawn(f"has changed its tool {tool.tool}; the next turn has the new one")
-        raise ToolWithdrawn(f"has no tool {tool.tool} any more")
+            raise ToolWithdrawnOrChanged(f"has changed its tool {tool.tool}; the next turn has the new one")
+        raise ToolWithdrawnOrChanged(f"has no tool {tool.tool} any more")
 
     async def fetch_tools(self, connection: McpConnection) -> None:
         """Fetch the whole list. Raises the errors of `McpConnection.request`."""

@@ -70,7 +70,7 @@ class CustomCommand:
         """Return the message for the model, with the argument inserted. Raises `CommandUnusable`."""
         if self.problem:
             raise CommandUnusable(f"/{self.name} cannot be used: {self.path}: {self.problem}.")
-        text = expand_arguments(self.body, argument)
+        text = insert_or_append_arguments(self.body, argument)
         if not text.strip():
             raise CommandUnusable(f"/{self.name} says nothing: {self.path} is empty.")
         return text
@@ -117,7 +117,7 @@ def parse_custom_command(name: str, path: str, content: bytes, *, takes_model: b
     )
 
 
-def expand_arguments(body: str, argument: str) -> str:
+def insert_or_append_arguments(body: str, argument: str) -> str:
     """Return the body with `$ARGUMENTS` and `$1` to `$9` replaced; without a placeholder, the argument is appended.
 
     Inserted text is not searched for placeholders. The argument is split like in a shell; if its quotes do not match,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
@@ -25,7 +25,7 @@ from app.proposals.values.models import (
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind, ProposalOrigin
-from app.proposals.values.pending_paths import PendingPaths, is_undecided
+from app.proposals.values.pending_paths import PendingPaths, has_undecided_part
 from app.proposals.values.proposal_errors import ChangedSinceShown, NothingToStage, ProposalError
 from app.workspace.git_repository import folder_path_in_repository
 from app.workspace.paths import Workspace
@@ -97,7 +97,7 @@ class ProposalService:
         proposal = self.get(proposal_id)
         return [
             make_file_diff(self._contents, change, proposal.reasons)
-            for change in iterate_cooperatively(proposal.files)
+            for change in iterate_when_event_loop_idle(proposal.files)
         ]
 
     def unified_diff(self, proposal_id: str) -> str:
@@ -486,7 +486,7 @@ class ProposalService:
 
     def watched_paths(self) -> set[str]:
         """Return the paths that pending proposals depend on."""
-        changes = (change for proposal in self.pending() for change in proposal.files if is_undecided(change))
+        changes = (change for proposal in self.pending() for change in proposal.files if has_undecided_part(change))
         return {path for change in changes for path in change.paths}
 
     def recover(self) -> list[str]:

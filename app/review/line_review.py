@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.proposals.risk.change_summary import computed_summary, format_attention_reason, format_author_summary
+from app.proposals.risk.change_summary import (
+    attribute_summary_to_author,
+    format_attention_reason,
+    summarize_size_and_risks,
+)
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.file_warnings import describe_file_cautions, describe_file_facts
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
@@ -29,7 +33,7 @@ _NO_NEWLINE = "\\ No newline at the end"
 
 def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
-    author_summary = format_author_summary(proposal)
+    author_summary = attribute_summary_to_author(proposal)
     place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if author_summary else f"{proposal.id}, {place}: {proposal.summary}"
     yield f"From {proposal.origin.description}."
@@ -38,7 +42,7 @@ def format_proposal_head(state: ReviewState, proposal: Proposal) -> Iterator[str
     if author_summary:
         yield author_summary
     counts = f"+{proposal.added:,} -{proposal.removed:,} in {format_count(len(proposal.counted_changes), 'file')}"
-    yield f"Changes: {computed_summary(proposal) or counts}."
+    yield f"Changes: {summarize_size_and_risks(proposal) or counts}."
     if proposal.on_disk:
         yield "It is on disk already: yes keeps it, no takes it back off the disk."
     if proposal.ignored:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.proposals.values.decision_facts import CommandCaller, DecisionContext
+from app.proposals.values.decision_facts import DecisionCommandCaller, DecisionContext
 from app.proposals.values.models import DecisionResult, ProposalState
-from app.proposals.values.proposal_errors import CheckFailed
+from app.proposals.values.proposal_errors import RequiredCheckFailed
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
 from app.text.quantities import format_count
@@ -33,7 +33,7 @@ class ReviewDecisionService:
         service: "Callable[[], DecisionService]",
         checks: "Callable[[], CheckScheduler | None]",
         through: str,
-        caller: CommandCaller | None = None,
+        caller: DecisionCommandCaller | None = None,
     ) -> None:
         self._state = state
         self._service = service
@@ -42,7 +42,7 @@ class ReviewDecisionService:
         self._caller = caller
 
     async def run_required_checks(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
-        """Run the checks that are required before a write; raise CheckFailed if one prevents it."""
+        """Run the checks that are required before a write; raise RequiredCheckFailed if one prevents it."""
         scheduler = self._checks()
         if scheduler is None:
             return
@@ -54,7 +54,7 @@ class ReviewDecisionService:
                 if any(check.has_new_failure for check in failed)
                 else "; approve it again to write it all the same"
             )
-            raise CheckFailed(f"{proposal_id} was not written ({failures}){hint}.")
+            raise RequiredCheckFailed(f"{proposal_id} was not written ({failures}){hint}.")
 
     async def approve(
         self,

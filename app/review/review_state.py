@@ -13,10 +13,10 @@ from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
-    DraftComment,
     HunkExclusions,
     ReviewFeedback,
     UnfinishedReview,
+    UnsentComment,
     filter_pending_hunks,
     move_comment_to_revision,
 )
@@ -25,7 +25,7 @@ from app.tools.base.contract import PermissionRequest
 
 
 @dataclass(frozen=True, slots=True)
-class PermissionScopes:
+class LastingPermissionForms:
     """The forms of a command or tool call that a lasting permission can cover."""
 
     forms: tuple[CommandForm | McpToolForm, ...] = ()
@@ -35,16 +35,16 @@ class PermissionScopes:
 
 
 @lru_cache(maxsize=64)
-def permission_scopes(permission_request: PermissionRequest) -> PermissionScopes:
+def find_lasting_permission_forms(permission_request: PermissionRequest) -> LastingPermissionForms:
     """Return the forms in which the requested action can be allowed."""
     if permission_request.form is not None:
-        return PermissionScopes((permission_request.form,))
+        return LastingPermissionForms((permission_request.form,))
     if permission_request.kind != "command":
-        return PermissionScopes()
+        return LastingPermissionForms()
     try:
-        return PermissionScopes(allowable_forms(permission_request.detail))
+        return LastingPermissionForms(allowable_forms(permission_request.detail))
     except NotSimpleCommand as error:
-        return PermissionScopes(reason=f"it has {error}")
+        return LastingPermissionForms(reason=f"it has {error}")
 
 
 class OpenPermissionRequests:
@@ -62,13 +62,13 @@ class OpenPermissionRequests:
 
     def selected_form(self, key: str) -> CommandForm | McpToolForm | None:
         """Return the form that a lasting permission would cover; None for only this call."""
-        forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
+        forms = find_lasting_permission_forms(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowing_steps.get(key, 0), len(forms) - 1))] if forms else None
 
     def narrow_form(self, key: str, step: int) -> None:
         """Make the form of a command narrower, or wider with a negative step, as far as possible."""
         if key in self.asked:
-            max_steps = len(permission_scopes(self.asked[key]).forms) - 1
+            max_steps = len(find_lasting_permission_forms(self.asked[key]).forms) - 1
             self._narrowing_steps[key] = max(0, min(self._narrowing_steps.get(key, 0) + step, max_steps))
 
 
@@ -78,7 +78,7 @@ class FeedbackDrafts:
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
         """Unsent feedback."""
-        self.remarks: dict[str, list[DraftComment]] = {}
+        self.remarks: dict[str, list[UnsentComment]] = {}
         self.sent: dict[str, tuple[LineComment, ...]] = {}
         """Comments that were sent to the model with a denial, by the id of the denied proposal."""
         self.answered: set[str] = set()
@@ -98,7 +98,7 @@ class FeedbackDrafts:
         else:
             self.drafts.pop(key, None)
 
-    def set_comment(self, proposal: Proposal, comment: DraftComment) -> None:
+    def set_comment(self, proposal: Proposal, comment: UnsentComment) -> None:
         """Set the comment on a line; an empty text removes it.
 
         A draft does not replace a saved comment. Saving removes the draft.
@@ -137,7 +137,7 @@ class FeedbackDrafts:
         feedback, remarks = self._feedback_to_send(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
-    def _feedback_to_send(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
+    def _feedback_to_send(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[UnsentComment]]:
         """Return the feedback and the comments that are sent with a decision."""
         comments = self.remarks.get(proposal.id, [])
         places_with_draft = {remark.place for remark in comments if remark.draft}
@@ -152,7 +152,7 @@ class FeedbackDrafts:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
         if words.comments:
             comments = self.remarks.setdefault(key, [])
-            restored = [DraftComment.from_comment(comment) for comment in words.comments]
+            restored = [UnsentComment.from_comment(comment) for comment in words.comments]
             comments[:] = sorted({*comments, *restored}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
@@ -167,7 +167,7 @@ def _leaves_nothing_pending(proposal: Proposal, hunks: Collection[str]) -> bool:
     return not has_files_without_hunks and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
 
 
-def _is_comment_on_hunks(comment: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
+def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Collection[str]) -> bool:
     """Return whether a comment is on a line of one of these hunks."""
     file_hunks = (hunk for change in proposal.files if change.path == comment.path for hunk in change.hunks)
     return any(hunk.id in hunks and comment.line in hunk_line_numbers(hunk, comment.side) for hunk in file_hunks)

@@ -124,7 +124,7 @@ def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftComment:
+class UnsentComment:
     """A comment on a line; it names the file by path and survives a new diff."""
 
     path: str
@@ -148,7 +148,7 @@ class DraftComment:
         return LineComment(path=self.path, line=self.line + 1, side=self.side, quote=self.quote, text=self.text)
 
     @classmethod
-    def from_comment(cls, comment: LineComment) -> "DraftComment":
+    def from_comment(cls, comment: LineComment) -> "UnsentComment":
         """Return a sent comment as one that the user can edit."""
         return cls(comment.path, comment.side, comment.line - 1, comment.text, comment.quote)
 
@@ -159,7 +159,7 @@ class UnfinishedReview:
 
     draft: str = ""
     """Unsent feedback."""
-    remarks: tuple[DraftComment, ...] = ()
+    remarks: tuple[UnsentComment, ...] = ()
     left_out: tuple[str, ...] = ()
     """Ids of the hunks that an approval leaves out."""
     answered: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def move_comment_to_revision(comment: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
+def move_comment_to_revision(comment: UnsentComment, before: Proposal, after: Proposal) -> UnsentComment:
     """Return the comment at its line in the present proposal; unchanged if the line is not found."""
     old = next((change for change in before.files if change.path == comment.path), None)
     new = next((change for change in after.files if change.path == comment.path), None)
@@ -222,7 +222,7 @@ def _touch_in_base(first: Hunk, second: Hunk) -> bool:
     return first_lines.start <= second_lines.stop and second_lines.start <= first_lines.stop
 
 
-def _move_with_hunk(comment: DraftComment, hunk: Hunk, new_hunk: Hunk) -> DraftComment:
+def _move_with_hunk(comment: UnsentComment, hunk: Hunk, new_hunk: Hunk) -> UnsentComment:
     """Return a comment at the new place of its hunk, which may be decided and have no lines any more."""
     offset = comment.line - hunk_line_numbers(hunk, comment.side).start
     if lines := hunk_line_numbers(new_hunk, comment.side):
@@ -245,13 +245,13 @@ QUOTED_LINES = 3
 """Number of quoted lines above and below the commented one."""
 
 
-def add_quoted_lines(comment: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
+def add_quoted_lines(comment: UnsentComment, diffs: Iterable[FileDiff]) -> UnsentComment:
     """Return the comment with the lines around it as a quote, as the diff shows them."""
     diff = next((diff for diff in diffs if diff.change.path == comment.path), None)
     return comment if diff is None else replace(comment, quote=quote_lines(diff, comment))
 
 
-def quote_lines(diff: FileDiff, comment: DraftComment) -> str:
+def quote_lines(diff: FileDiff, comment: UnsentComment) -> str:
     """Return the lines around a comment as the diff shows them, with `+`, `-` or space; undecodable bytes are
     escaped.
     """

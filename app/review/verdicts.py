@@ -15,7 +15,7 @@ from app.proposals.values.models import (
     ProposalState,
     add_in_part_suffix,
 )
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.review.review_state import ReviewState, UnseenParts
 from app.text.quantities import format_count
 
@@ -184,7 +184,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     return _judge_denial(state, proposal, state.feedback_drafts.describe_unsent(proposal))
 
 
-def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
+def judge_denial_with_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of denying a proposal with feedback that the user sends now."""
     return _judge_denial(state, proposal, ())
 
@@ -217,7 +217,7 @@ def _describe_losses(state: ReviewState, proposal: Proposal) -> list[str]:
     if unseen := state.unseen_parts(proposal):
         reasons.append(describe_unseen_parts(proposal.id, unseen))
     if created := [
-        change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
+        change.path for change in proposal.files if change.op is FileOperation.CREATE and has_undecided_part(change)
     ]:
         reasons.append(f"that removes {_join_items(created)}, which git does not have")
     return reasons
@@ -324,10 +324,12 @@ def _join_items(items: Sequence[str]) -> str:
 
 def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    return list(dict.fromkeys(caveat for change in proposal.files for caveat in find_file_caveats(change)))
+    return list(
+        dict.fromkeys(caveat for change in proposal.files for caveat in find_file_bulk_approval_caveats(change))
+    )
 
 
-def find_file_caveats(change: FileChange) -> list[str]:
+def find_file_bulk_approval_caveats(change: FileChange) -> list[str]:
     """Return why a file must be named before its proposal is approved with others."""
     caveats = []
     if change.op is FileOperation.DELETE:
@@ -350,6 +352,6 @@ def can_be_approved(proposal: Proposal) -> bool:
     return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
-def can_ask_model_again(proposal: Proposal) -> bool:
+def can_ask_model_to_redo_stale_proposal(proposal: Proposal) -> bool:
     """Return whether it is stale and not on disk: then the model can be asked again without feedback of the user."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from app.attestation.commit_verification import find_root_commits
-from app.attestation.review_notes import add_envelope_to_notes, merge_fetched_notes
+from app.attestation.review_notes import merge_fetched_notes, merge_notes_and_add_envelope
 from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
-    ReviewCheck,
+    ReviewCheckResult,
     ReviewedFile,
-    ReviewEvidence,
+    ReviewHunkEvidence,
     ReviewOrigin,
     SignedReview,
     find_signing_key,
@@ -26,7 +26,13 @@ from app.attestation.signed_statement import (
     pre_authentication_encoding,
     sign,
 )
-from app.git.blobs import TreeDiffEntry, convert_to_git_blob, parse_raw_diff, read_checkout_contents, to_git_mode
+from app.git.blobs import (
+    TreeDiffEntry,
+    convert_to_git_blob_id_and_bytes,
+    parse_raw_diff,
+    read_checkout_contents,
+    to_git_mode,
+)
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, read_git_author_identity
 from app.proposals.decide.commit_trailers import (
@@ -102,7 +108,7 @@ def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
     return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
 
-def find_reviewed_commits(root: Path, limit: int) -> list[str]:
+def find_commits_with_review_trailers(root: Path, limit: int) -> list[str]:
     """Return the latest commits with a trailer that names a review, newest first; [] outside a repository."""
     arguments = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
@@ -156,7 +162,7 @@ def write_and_sign_commit_notes(
             merge_fetched_notes(borrowed)
             return None
         reviews = [to_signed_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
-        statement = sign_reviews(borrowed, reviews)
+        statement = sign_reviews_into_git_notes(borrowed, reviews)
     return WrittenCommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
 
 
@@ -173,7 +179,7 @@ def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
     return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
+def sign_reviews_into_git_notes(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
     """Sign decisions with git's signing key; return the id of the statement, empty without a key.
 
     The statement identifies the repository by the policy in HEAD and by root commits.
@@ -189,7 +195,9 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
     if not (name and borrowed.shallow_commits):
         repository += find_root_commits(borrowed, head)
     payload = make_statement(repository, reviews)
-    return add_envelope_to_notes(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
+    return merge_notes_and_add_envelope(
+        borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key))
+    )
 
 
 def to_signed_review(
@@ -214,12 +222,12 @@ def to_signed_review(
     )
 
 
-def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewEvidence, ...]:
+def _signed_evidence(fact: RecordedTestEvidence | None) -> tuple[ReviewHunkEvidence, ...]:
     """Return the evidence in the signed form."""
     if fact is None:
         return ()
     return tuple(
-        ReviewEvidence(path=hunk.path, hunk=hunk.hunk, verdict=hunk.verdict, tests=hunk.tests, check=fact.check)
+        ReviewHunkEvidence(path=hunk.path, hunk=hunk.hunk, verdict=hunk.verdict, tests=hunk.tests, check=fact.check)
         for hunk in fact.hunks
     )
 
@@ -263,9 +271,10 @@ def _count_unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | Non
     return seen.count_unseen_of_hunks(proposal.hunks, ())[0]
 
 
-def _signed_checks(checks: Iterable[RecordedCheckResult]) -> tuple[ReviewCheck, ...]:
+def _signed_checks(checks: Iterable[RecordedCheckResult]) -> tuple[ReviewCheckResult, ...]:
     return tuple(
-        ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale) for check in checks
+        ReviewCheckResult(name=check.name, state=check.state, words=check.words, stale=check.stale)
+        for check in checks
     )
 
 
@@ -297,7 +306,7 @@ def _make_signed_file(
 ) -> ReviewedFile:
     """Return a file in the signed form; `before` or `after` is None if the file does not exist then."""
     sides = [
-        (*convert_to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link))
+        (*convert_to_git_blob_id_and_bytes(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link))
         if leaf
         else ("", b"", "")
         for leaf in (before, after)

@@ -8,7 +8,7 @@ from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import read_committed_policy
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRangeChanges, create_commit, read_range_changes, read_worktree_changes
+from app.git.commits import CommitRangeChanges, create_commit_on_head, read_range_changes, read_worktree_changes
 from app.git.remotes import (
     PROPOSAL_REFERENCES,
     default_remote,
@@ -24,7 +24,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.record_entries import has_anything_on_disk_after
-from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
+from app.runtime.commit_records import sign_reviews_into_git_notes, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
 from app.text.quantities import format_count
@@ -44,7 +44,7 @@ class PushedProposal:
     """Whether the user's signed review was pushed with it."""
 
 
-def stage_worktree(
+def stage_worktree_changes(
     runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
     """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
@@ -69,7 +69,7 @@ def stage_worktree(
     return proposal, worktree.left_out
 
 
-def stage_commits(
+def stage_commits_or_pull_request(
     runtime: OpenWorkspace, arguments: Sequence[str], *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
     """Stage a commit, a range or a pull request as a proposal; return it with the files left out and the reasons.
@@ -124,7 +124,7 @@ def push_proposal(
         remote = remote or default_remote(borrowed)
         remote_url(borrowed, remote, pushing=True)
         message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
-        commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
+        commit = create_commit_on_head(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSAL_REFERENCES}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
@@ -136,7 +136,7 @@ def push_proposal(
         reviews = [to_signed_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
             reviews = [to_signed_approval(runtime, borrowed, proposal, checks)]
-        signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
+        signed = bool(reviews) and bool(sign_reviews_into_git_notes(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(
                 f"{proposal.id} is pushed, but git has no key to sign with: set gpg.format and user.signingkey."
@@ -146,11 +146,11 @@ def push_proposal(
     return PushedProposal(proposal.id, remote, reference, commit, signed)
 
 
-def describe_commit_approvals(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
+def describe_who_approved_commits(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
     """Return who approved which changes of commits, one line for each file, by the local notes.
 
     Args:
-        arguments: As for `stage_commits`.
+        arguments: As for `stage_commits_or_pull_request`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
         commit_range = resolve_or_fetch_commit_range(borrowed, list(arguments))

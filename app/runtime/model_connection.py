@@ -24,7 +24,7 @@ from app.automation.draft_checks import DraftCheckRunner
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
-from app.conversation.payload.render_trials import make_trial_conversations
+from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
@@ -134,7 +134,7 @@ def connect_model(
         timeouts=timeouts,
         retry=retry,
         another=another,
-        trials=make_trial_conversations if can_run_trials else None,
+        trials=make_chat_template_trials if can_run_trials else None,
     )
 
 
@@ -186,8 +186,8 @@ def create_or_resume_session(
     events = runtime.sessions.events(record.id)
     runtime.skills = load_skills(runtime)
     ports = SessionPorts(
-        sink=SessionEventSink(runtime.sessions, record.id),
-        other_sessions=StoredOtherSessionLogs(runtime),
+        sink=SessionEventStoreOnThread(runtime.sessions, record.id),
+        other_sessions=OtherSessionLogWriter(runtime),
         claim=claim,
         service=runtime.service,
         tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
@@ -269,7 +269,7 @@ def _load_guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str
     return "\n\n".join(f"## {file.path}\n\n{file.text}" for file in guidance_files)
 
 
-class SessionEventSink:
+class SessionEventStoreOnThread:
     """Writes a session's events to the store, and reads events of other processes, on a thread."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
@@ -285,7 +285,7 @@ class SessionEventSink:
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
-class StoredOtherSessionLogs:
+class OtherSessionLogWriter:
     """The other sessions of a workspace, whether open in a process or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
@@ -366,7 +366,7 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     return "your last pick in the app"
 
 
-class SessionAwaitingUser(NamedTuple):
+class SessionAwaitingUserReply(NamedTuple):
     """A session whose model waits for the user's answer or permission."""
 
     id: str
@@ -383,7 +383,9 @@ _PERMISSION_NOTE = "asks for permission"
 """Note in the lock of a session while a permission request is open."""
 
 
-def find_session_awaiting_user(runtime: OpenWorkspace, excluded_session: str) -> SessionAwaitingUser | None:
+def find_session_awaiting_user_reply(
+    runtime: OpenWorkspace, excluded_session: str
+) -> SessionAwaitingUserReply | None:
     """Return the latest other session with an open permission request or an unanswered question.
 
     Returns None if there is none. Raises StorageError.
@@ -393,7 +395,7 @@ def find_session_awaiting_user(runtime: OpenWorkspace, excluded_session: str) ->
             continue
         note = read_lock_note(runtime.dirs.session_lock(record.id))
         if note == _PERMISSION_NOTE:
-            return SessionAwaitingUser(record.id, record.title, is_open=True, wants_permission=True)
+            return SessionAwaitingUserReply(record.id, record.title, is_open=True, wants_permission=True)
         if find_open_question(runtime.sessions.last_turns(record.id)) is not None:
-            return SessionAwaitingUser(record.id, record.title, note is not None)
+            return SessionAwaitingUserReply(record.id, record.title, note is not None)
     return None

@@ -19,12 +19,12 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.agent.trace import TraceFile
+    from app.agent.trace import TraceFileWriter
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.automation.evidence.proposal_evidence import ReproductionResult
-    from app.automation.evidence.recipe_runner import RecipeRunner
+    from app.automation.evidence.recipe_runner import CommandReproducer
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
     from app.sandbox.captured_changes import PathChange, PendingFiles
-    from app.sandbox.confinement import CommandPermissions
+    from app.sandbox.confinement import AllowedCommandResources
     from app.sandbox.sandbox import Sandbox
     from app.storage.captured_edit_store import CapturedEditStore
     from app.storage.database import AllowedCommandStore
@@ -128,7 +128,7 @@ class OpenWorkspace:
     """Runs hooks for writes to the stores."""
     skills: "Skills | None" = None
     """The skills in the system prompt of the session that was opened last."""
-    trace_file: "TraceFile | None" = None
+    trace_file: "TraceFileWriter | None" = None
     """Writes a trace of each opened session."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
@@ -246,9 +246,9 @@ class OpenWorkspace:
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Most repositories have no policy: import only now.
-            from app.attestation.commit_verification import require_enough_other_reviewers
+            from app.attestation.commit_verification import require_approvals_by_other_people
 
-            require_enough_other_reviewers(self.workspace.root, changes)
+            require_approvals_by_other_people(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
         """Return whether a command runs directly on the files; first restore what an interrupted one left."""
@@ -290,9 +290,9 @@ class OpenWorkspace:
                 )
             return self._sandbox
 
-    def _command_permissions(self) -> "CommandPermissions":
+    def _command_permissions(self) -> "AllowedCommandResources":
         from app.config.settings import ConfigError
-        from app.sandbox.confinement import CommandPermissions
+        from app.sandbox.confinement import AllowedCommandResources
         from app.sandbox.outside_access import SOCKET_SERVICES
 
         settings = self.settings
@@ -302,7 +302,9 @@ class OpenWorkspace:
                     f"command_sockets: there is no service {name!r}; write the path of its socket, or one of "
                     f"{', '.join(SOCKET_SERVICES)}."
                 )
-        return CommandPermissions(settings.command_writable, settings.command_sockets, settings.command_environment)
+        return AllowedCommandResources(
+            settings.command_writable, settings.command_sockets, settings.command_environment
+        )
 
     @property
     def checks(self) -> "CheckRunner":
@@ -338,11 +340,11 @@ class OpenWorkspace:
         return format_read_history(history, paths) if history is not None else ["This is not known of its author."]
 
     @property
-    def recipes(self) -> "RecipeRunner":
+    def recipes(self) -> "CommandReproducer":
         """Return the runner that runs the commands of proposals again."""
-        from app.automation.evidence.recipe_runner import RecipeRunner
+        from app.automation.evidence.recipe_runner import CommandReproducer
 
-        return RecipeRunner(self.checks, self.service, self.tree_id)
+        return CommandReproducer(self.checks, self.service, self.tree_id)
 
     async def reproduce(self, proposal_id: str) -> "ReproductionResult":
         """Run the command of a waiting proposal again; if the result replaces the proposal's, add a note for its
@@ -360,11 +362,11 @@ class OpenWorkspace:
 
     def _add_replaced_note(self, proposal_id: str, paths: "Sequence[str]") -> None:
         """Add a note on the new result to the session of a proposal, if it has one."""
-        from app.agent.interventions import command_rerun_note
+        from app.agent.interventions import rerun_replaced_proposal_note
 
         session = self.service.get(proposal_id).session
         if session and self.sessions.exists(session):
-            self.sessions.append_events(session, [command_rerun_note(proposal_id, paths)])
+            self.sessions.append_events(session, [rerun_replaced_proposal_note(proposal_id, paths)])
 
     @property
     def evidence(self) -> "EvidenceRunner":

@@ -90,7 +90,7 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
     return find_user_commands(folders)
 
 
-def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
+def check_commands_skills_and_hooks(runtime: OpenWorkspace) -> Iterator[EndpointFinding]:
     """Yield one finding each on commands, skills and hooks, if there are any. Blocks on the disk; raises
     StorageError."""
     catalogue = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})

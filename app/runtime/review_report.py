@@ -39,7 +39,7 @@ SIDE_QUESTIONS_HEADING = "Asked aside"
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewReport:
+class ProposalReviewReport:
     """A report on one proposal and its review."""
 
     proposal: Proposal
@@ -98,10 +98,10 @@ class DeniedPartText:
         return diff_lines(self.old, self.new)
 
 
-def make_review_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
+def make_proposal_review_report(runtime: OpenWorkspace, name: str) -> ProposalReviewReport:
     """Return the report on a proposal. Raises UnknownProposal, and KeyError if its contents were pruned."""
     proposal = runtime.service.get(name)
-    return ReviewReport(
+    return ProposalReviewReport(
         proposal,
         runtime.service.file_diffs(proposal.id),
         runtime.service.unified_diff(proposal.id),
@@ -153,7 +153,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     return facts
 
 
-def render_review_report(report: ReviewReport) -> str:
+def render_review_report_as_markdown(report: ProposalReviewReport) -> str:
     """Return the report as Markdown."""
     parts = [f"# {report.proposal.id}: {report.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in report.header))
@@ -306,7 +306,7 @@ class ForgeReview:
         ]
 
 
-def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, head: str) -> ForgeReview:
+def make_forge_review(runtime: OpenWorkspace, report: ProposalReviewReport, base: str, head: str) -> ForgeReview:
     """Return the review of a proposal for the pull request with these commits.
 
     Args:
@@ -332,7 +332,9 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
     return review
 
 
-def _find_commit_range(borrowed: BorrowedRepository, report: ReviewReport, base: str, head: str) -> CommitRange:
+def _find_commit_range(
+    borrowed: BorrowedRepository, report: ProposalReviewReport, base: str, head: str
+) -> CommitRange:
     origin = report.proposal.origin
     match = _COMMIT_ID.search(origin.ref) if origin.kind is OriginKind.REF else None
     name = head or (match[0] if match else "")
@@ -456,7 +458,7 @@ def _find_commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_
 def _add_feedback(
     runtime: OpenWorkspace,
     review: ForgeReview,
-    report: ReviewReport,
+    report: ProposalReviewReport,
     decision: RecordedDecision,
     files: "dict[str, _ForgeFile]",
 ) -> None:

@@ -380,7 +380,7 @@ class SessionHost:
         return session
 
     async def start_demo(self) -> tuple[str, str]:
-        """Start the demo model in the background; return its base URL and model. Raises DemoServerFailed."""
+        """Start the demo model in the background; return its base URL and model. Raises DemoServerCannotListen."""
         from app.demo.demo_server import demo_server
 
         settings = await self._demo_server.enter_async_context(demo_server())

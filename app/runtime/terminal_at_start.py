@@ -43,7 +43,7 @@ _MAX_LINES = 1_000
 
 
 @contextmanager
-def hold_terminal(pictures: Path, theme: str | None = None) -> Iterator[None]:
+def hold_terminal_and_show_first_picture(pictures: Path, theme: str | None = None) -> Iterator[None]:
     """Show the first picture and keep typed keys during the block; then restore the terminal.
 
     Ctrl+C still raises a signal until the app reads keys. SIGTERM raises SystemExit.
@@ -60,13 +60,13 @@ def hold_terminal(pictures: Path, theme: str | None = None) -> Iterator[None]:
             _show_picture(pictures, theme)
         yield
     finally:
-        if take_over_screen():
+        if take_over_first_picture_screen():
             _write_to_screen((LEAVE_ALTERNATE_SCREEN + SHOW_CURSOR).encode())
         restore_terminal()
         signal.signal(signal.SIGTERM, former_handler)
 
 
-def take_over_screen() -> bool:
+def take_over_first_picture_screen() -> bool:
     """Return whether the alternate screen shows the first picture; if so, the caller must leave it from now on."""
     global _is_picture_shown
     is_shown, _is_picture_shown = _is_picture_shown, False

@@ -94,7 +94,7 @@ def describe_written_ignored_paths(ignored: Sequence[WrittenIgnoredPath], limit:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteBackReport:
+class IgnoredPathsWriteBackReport:
     """The result of writing ignored paths back to the workspace."""
 
     written: tuple[WrittenIgnoredPath, ...] = ()

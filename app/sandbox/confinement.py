@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from app.sandbox.captured_changes import CapturedChanges, PathChange, WriteBackReport
+from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange
 from app.sandbox.process import Output, ProcessResult
 
 
@@ -50,7 +50,7 @@ class SandboxProbeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandPermissions:
+class AllowedCommandResources:
     """The resources that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()
@@ -61,11 +61,11 @@ class CommandPermissions:
     """Environment variables that commands get besides the usual ones."""
 
 
-class ChangedMeanwhile(Exception):
+class ChangedByCommandAndOtherProgram(Exception):
     """A command and another program have both changed a file while the command ran."""
 
 
-class WorkspaceWrites(Protocol):
+class WorkspaceChangesWithWriteBack(Protocol):
     """Reads the changes that programs made to the workspace with pending changes applied."""
 
     async def find_changes(self) -> CapturedChanges:
@@ -73,10 +73,10 @@ class WorkspaceWrites(Protocol):
         ...
 
     def read_change(self, path: str, limit: int) -> PathChange:
-        """Return one of the changes with its contents. Raises OSError and ChangedMeanwhile."""
+        """Return one of the changes with its contents. Raises OSError and ChangedByCommandAndOtherProgram."""
         ...
 
-    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> IgnoredPathsWriteBackReport:
         """Write ignored paths back to the workspace, except for those that another program has changed there.
 
         Args:
@@ -85,7 +85,7 @@ class WorkspaceWrites(Protocol):
         ...
 
 
-class SandboxRun(WorkspaceWrites, Protocol):
+class SandboxRun(WorkspaceChangesWithWriteBack, Protocol):
     """The workspace with pending changes applied, in which commands run."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:

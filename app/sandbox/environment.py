@@ -89,7 +89,7 @@ def command_environment(
     return {**passed, **_PLAIN_OUTPUT_SETTINGS, MARKER_VARIABLE: marker}
 
 
-def environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
+def command_environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
     """Return the SHA-256 of a command's variables and of the system, without variables that differ between terminals.
 
     Args:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.sandbox.captured_changes import WriteBackReport, WrittenIgnoredPath
+from app.sandbox.captured_changes import IgnoredPathsWriteBackReport, WrittenIgnoredPath
 from app.sandbox.files_and_links import (
     FileInUse,
     FileLease,
@@ -25,9 +25,9 @@ from app.sandbox.files_and_links import (
     rename_without_replacing,
 )
 from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, path_stat
-from app.sandbox.run_folders import move_to_workspace_path, remove_tree
+from app.sandbox.run_folders import move_to_unused_workspace_path, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
-from app.workspace.path_rules import is_nested_too_deep
+from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import read_file
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,7 +130,7 @@ class IgnoredFileWriter:
     _kept: Path | None = None
     _number: int = 0
 
-    def write(self, paths: Iterable[str]) -> WriteBackReport:
+    def write(self, paths: Iterable[str]) -> IgnoredPathsWriteBackReport:
         """Write paths to the workspace with the content that they have in the layer.
 
         Args:
@@ -152,7 +152,7 @@ class IgnoredFileWriter:
             for path, is_folder in tops.items()
         ]
         written = tuple(each for each in counted if each.written or each.removed)
-        return WriteBackReport(written, self._left, self._failed, self._kept)
+        return IgnoredPathsWriteBackReport(written, self._left, self._failed, self._kept)
 
     def _write_root_entries(self, folder: str, names: dict[str, str]) -> None:
         layer, merged = self.layer, True
@@ -506,7 +506,7 @@ class IgnoredFileWriter:
         if stat.S_ISDIR(facts.st_mode):
             _clean_new_folder(source, path)
         self._kept = self._kept or self.new_kept_folder()
-        move_to_workspace_path(source, self._kept, path)
+        move_to_unused_workspace_path(source, self._kept, path)
 
 
 def _open_subfolder(above: int, name: str, *, make: bool) -> int:
@@ -587,7 +587,7 @@ def _clean_new_folder(folder: Path, path: str, *, dry: bool = False) -> int:
 
 
 def _check_depth(path: str) -> None:
-    if is_nested_too_deep(path):
+    if is_folder_path_too_deep_or_long(path):
         raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.sandbox.confinement import CommandPermissions
+from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.run_folders import cache_folders
 
 _SOCKET_TABLE = Path("/proc/net/unix")
@@ -165,7 +165,7 @@ class OutsideAccess:
 
 
 def find_outside_access(
-    permissions: CommandPermissions,
+    permissions: AllowedCommandResources,
     own_folders: Iterable[Path],
     *,
     layered: bool = True,

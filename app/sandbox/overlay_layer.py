@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.sandbox.captured_changes import CapturedChanges, PathChange, PendingFiles, WriteBackReport
+from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
-from app.sandbox.run_folders import CacheLayers, KeptFileVersions, remove_tree
+from app.sandbox.run_folders import CacheLayers, FileVersionsNotWrittenBack, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -206,7 +206,7 @@ class OverlayLayer:
         folders: LayerFolders,
         access: OutsideAccess,
         variables: Mapping[str, str],
-        kept_versions: KeptFileVersions,
+        kept_versions: FileVersionsNotWrittenBack,
         limits: ProcessLimits,
         pending: PendingFiles,
     ) -> None:
@@ -240,7 +240,7 @@ class OverlayLayer:
         """Return one of the changes with its contents. Raises like `UpperLayer.read_change`."""
         return self._upper.read_change(path, limit)
 
-    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> IgnoredPathsWriteBackReport:
         """Write ignored paths back to the workspace, except for files that another program has changed there.
 
         Args:

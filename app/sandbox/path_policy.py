@@ -15,12 +15,17 @@ from app.workspace.ignore import (
     IgnoreFile,
     Rules,
     compile_ignore_patterns,
-    ignore_rules_above,
     is_ignored,
-    read_ignore_file,
-    read_rules_file,
+    read_ignore_file_text,
+    read_ignore_rules_above_workspace,
+    read_ignore_rules_of_file,
 )
-from app.workspace.path_rules import UnsafePath, check_path_component, has_path_at_or_below, is_nested_too_deep
+from app.workspace.path_rules import (
+    UnsafePath,
+    check_path_component,
+    has_path_at_or_below,
+    is_folder_path_too_deep_or_long,
+)
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
@@ -117,7 +122,7 @@ class GitIgnoreRules:
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
-        if not self._is_frozen and (patterns := read_ignore_file(self._root / folder / IGNORE_FILE_NAME)):
+        if not self._is_frozen and (patterns := read_ignore_file_text(self._root / folder / IGNORE_FILE_NAME)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
         return (IgnoreFile(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
@@ -154,7 +159,7 @@ class GitIgnoreRules:
 
     @cached_property
     def _rules_above(self) -> Rules:
-        return ignore_rules_above(self._root, (IGNORE_FILE_NAME,)) + self._user_rules
+        return read_ignore_rules_above_workspace(self._root, (IGNORE_FILE_NAME,)) + self._user_rules
 
     @cached_property
     def _user_rules(self) -> Rules:
@@ -171,7 +176,7 @@ class GitIgnoreRules:
             if found := _EXCLUDES_FILE.search(text):
                 named = Path(found[1]).expanduser()
                 break
-        return read_rules_file(named)
+        return read_ignore_rules_of_file(named)
 
 
 _TOOL_CACHE_NAMES = frozenset(
@@ -245,7 +250,7 @@ class PathPolicy:
         """Return why a path can be neither staged nor written back; empty if it can."""
         if self.is_off_limits(path):
             return "signoff's own"
-        if is_nested_too_deep(path):
+        if is_folder_path_too_deep_or_long(path):
             return "nested too deep"
         if in_ignored:
             # Ignored folders may contain any names, for example the `.git` of a package that was checked out.
@@ -391,5 +396,5 @@ def _walk_below(
                 continue
             below_ignored = True
         yield path, path_stat(entry.stat(follow_symlinks=False))
-        if is_folder and not is_nested_too_deep(path):
+        if is_folder and not is_folder_path_too_deep_or_long(path):
             yield from _walk_below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

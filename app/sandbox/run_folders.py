@@ -93,7 +93,7 @@ MAX_KEPT_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFileVersions:
+class FileVersionsNotWrittenBack:
     """Versions of one workspace's files that could not be written back: a folder for each command.
 
     In it the files have their workspace paths.
@@ -132,12 +132,12 @@ class KeptFileVersions:
                 remove_tree(place)
 
 
-def versions_kept_for_workspace(root: Path, folder: Path) -> KeptFileVersions:
+def versions_kept_for_workspace(root: Path, folder: Path) -> FileVersionsNotWrittenBack:
     """Return the kept versions of a workspace; `folder` holds those of all workspaces."""
-    return KeptFileVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
+    return FileVersionsNotWrittenBack(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
-def move_to_workspace_path(source: Path, folder: Path, path: str) -> None:
+def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:
     """Move a file, link or folder to its workspace path below a folder. Raises OSError.
 
     Adds a number to the path if it exists.

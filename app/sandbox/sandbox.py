@@ -10,9 +10,15 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, WriteBackReport
+from app.sandbox.captured_changes import (
+    CapturedChanges,
+    FileOrLink,
+    IgnoredPathsWriteBackReport,
+    PathChange,
+    PendingFiles,
+)
 from app.sandbox.confinement import (
-    CommandPermissions,
+    AllowedCommandResources,
     SandboxMode,
     SandboxProbeResult,
     SandboxRun,
@@ -121,16 +127,16 @@ class InPlaceRun:
         """Return one of the changes with its contents. Raises OSError."""
         return self._workspace_backup.read_change(path, limit)
 
-    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> IgnoredPathsWriteBackReport:
         """Return the ignored paths that have changed; they are in the workspace already, so nothing is written."""
         return (
-            WriteBackReport()
+            IgnoredPathsWriteBackReport()
             if dry_run
-            else WriteBackReport(await asyncio.to_thread(self._workspace_backup.find_changed_ignored))
+            else IgnoredPathsWriteBackReport(await asyncio.to_thread(self._workspace_backup.find_changed_ignored))
         )
 
 
-_NO_PERMISSIONS = CommandPermissions()
+_NO_PERMISSIONS = AllowedCommandResources()
 
 
 class Sandbox:
@@ -151,7 +157,7 @@ class Sandbox:
         state: Path,
         *,
         own_folders: Sequence[Path],
-        permissions: CommandPermissions = _NO_PERMISSIONS,
+        permissions: AllowedCommandResources = _NO_PERMISSIONS,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
         kept: Path | None = None,
         limits: ProcessLimits | None = None,

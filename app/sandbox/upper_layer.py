@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, ChangedPathWithSize, FileOrLink, PathChange, PendingFiles
-from app.sandbox.confinement import ChangedMeanwhile
+from app.sandbox.confinement import ChangedByCommandAndOtherProgram
 from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.workspace.reading import read_file
@@ -67,14 +67,14 @@ class UpperLayer:
 
         Raises:
             OSError: It can't be read, or has more than `limit` bytes (EFBIG).
-            ChangedMeanwhile: Another program has changed the file on disk while the command ran.
+            ChangedByCommandAndOtherProgram: Another program has changed the file on disk while the command ran.
         """
         if path in self._pending:
             before = self._pending[path]
         else:
             before = read_file_or_link(self._root / path, limit)
             if before is not None and os.lstat(self._root / path).st_ctime_ns > self.filled_at:
-                raise ChangedMeanwhile(path)
+                raise ChangedByCommandAndOtherProgram(path)
         return PathChange(path, before, read_file_or_link(self._folder / path, limit))
 
     def _differs_from_before(self, path: str) -> bool:

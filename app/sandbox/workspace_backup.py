@@ -36,7 +36,7 @@ from app.sandbox.path_policy import (
     walk_watched_entries,
 )
 from app.sandbox.run_folders import remove_tree
-from app.workspace.path_rules import is_nested_too_deep
+from app.workspace.path_rules import is_folder_path_too_deep_or_long
 from app.workspace.reading import have_same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
@@ -299,7 +299,7 @@ class WorkspaceBackup:
         if not facts.is_folder:
             place.unlink(missing_ok=True)
             return
-        if is_nested_too_deep(path):
+        if is_folder_path_too_deep_or_long(path):
             remove_tree(place)
             return
         # It may contain ignored files, which stay.

@@ -58,7 +58,7 @@ class CapturedFileEdit(NamedTuple):
         return max(1, count)
 
 
-class AgentReadNote(NamedTuple):
+class CapturedAgentRead(NamedTuple):
     """A note of a hook about something that an agent read."""
 
     kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
@@ -105,7 +105,7 @@ class CapturedEditStore:
         """Return the turns of all sessions of an agent, oldest first."""
         return self._query_turns("agent = ?", (agent,))
 
-    def add_reads(self, agent: str, session: str, reads: Sequence[AgentReadNote]) -> None:
+    def add_reads(self, agent: str, session: str, reads: Sequence[CapturedAgentRead]) -> None:
         """Store notes about reads, without duplicates within a session; at the start of a session, delete old
         notes."""
         session_key = (self._workspace, agent, session)
@@ -116,10 +116,10 @@ class CapturedEditStore:
             if any(read.kind == "start" for read in reads):
                 connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _TURN_RETENTION_SECONDS,))
 
-    def reads_before(self, proposal: str) -> list[AgentReadNote]:
+    def reads_before(self, proposal: str) -> list[CapturedAgentRead]:
         """Return the notes about reads before the first edit of a proposal's turn, in order."""
         rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
-        return [AgentReadNote(*row) for row in rows]  # type: ignore[arg-type]
+        return [CapturedAgentRead(*row) for row in rows]  # type: ignore[arg-type]
 
     def add_turn(self, turn: CapturedAgentTurn) -> None:
         """Store a turn whose proposal is already staged."""

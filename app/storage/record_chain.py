@@ -55,7 +55,7 @@ def append_decision_event_entry(
     append_entry(connection, workspace, entry)
 
 
-def store_decision_event(
+def store_and_chain_decision_event(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided
 ) -> None:
     """Store the event of a decision with its feedback, append its entry, and remove it from the unrecorded ones."""

@@ -315,7 +315,7 @@ _DecisionKey = tuple[str, int, float]
 """Proposal, number of the decision, and 0.0; for a decision without a number, its time instead of 0.0."""
 
 
-class RecordTableChecker:
+class RecordTableComparer:
     """Compares the database tables of a workspace with the verified chain of its record."""
 
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:

@@ -416,6 +416,6 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, ev
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
     # Imported only if something is decided.
-    from app.storage.record_chain import store_decision_event
+    from app.storage.record_chain import store_and_chain_decision_event
 
-    store_decision_event(connection, workspace, session, decided)
+    store_and_chain_decision_event(connection, workspace, session, decided)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.prompts.skills import Skills
 from app.tools.base.contract import Tool, ToolError, UncheckedArguments, arguments_json_schema, parse_arguments
 
@@ -92,7 +92,7 @@ class ToolSet:
     @cached_property
     def _fixed_schemas(self) -> list[dict[str, Any]]:
         """Built for the first request, on a thread: a session that is only read needs none."""
-        return [make_tool_schema(tool) for tool in iterate_cooperatively(self._fixed_tools)]
+        return [make_tool_schema(tool) for tool in iterate_when_event_loop_idle(self._fixed_tools)]
 
     async def reload(self, context_tokens: int | None) -> None:
         """Load the tools for the next turn; `context_tokens` is the size of the model's context, None if unknown."""

@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.keys.actions import UserAction, make_scope_bindings
+from app.keys.actions import UserAction, make_key_bindings_of_scopes
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, describe_and_log_error, is_user_error
 from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
@@ -67,7 +67,7 @@ class SignoffApp(TerminalAdaptedApp):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette_provider}
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("app")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("app")]
     CSS = """
     CommandPalette {
         background: $background 60%;
@@ -154,7 +154,7 @@ class SignoffApp(TerminalAdaptedApp):
         else:
             await self._startup.show_workspace(opened, last_events)
         finally:
-            garbage_collection.resume_idle_collection(self._clear_query_caches)
+            garbage_collection.freeze_and_resume_idle_collection(self._clear_query_caches)
 
     def _clear_query_caches(self) -> None:
         """Clear Textual's query caches: old entries would only use memory."""
@@ -382,14 +382,14 @@ class SignoffApp(TerminalAdaptedApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Yield the commands of the palette."""
-        from app.ui.controllers.app_commands import palette_commands
+        from app.ui.controllers.app_commands import palette_commands_without_decisions
 
         custom_commands = (
             self.controllers.commands.custom_commands.catalogue.commands.values()
             if self.current.workspace_attached.is_set()
             else ()
         )
-        return palette_commands(self._perform_palette_action, custom_commands, self.action_command)
+        return palette_commands_without_decisions(self._perform_palette_action, custom_commands, self.action_command)
 
     def _perform_palette_action(self, action: UserAction) -> None:
         if action.command:

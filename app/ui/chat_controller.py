@@ -15,7 +15,7 @@ from widgets.chat.composer_field import ComposerDraft
 if TYPE_CHECKING:
     from app.conversation.events import CommandInvocation, Event
     from app.images.image import Image
-    from app.images.image_files import ImageCandidate
+    from app.images.image_files import MentionedImage
     from app.images.mentions import Mention
     from app.proposals.values.decision_facts import LineComment
     from app.storage.session_store import SessionRecord
@@ -116,13 +116,13 @@ class ChatController:
 
     async def go_to_event(self, session_id: str, event: int) -> None:
         """Show an event of a session; opens the session if it is not on the screen."""
-        from app.conversation.events import find_side_thread
+        from app.conversation.events import find_thread_of_side_event
 
         if (current := self.session.current) is None or current.id != session_id:
             store = self.session.host.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.require_session().log.events
-        if (thread := find_side_thread(log, event)) is not None:
+        if (thread := find_thread_of_side_event(log, event)) is not None:
             # Side questions are shown only beside their hunk in the review.
             await self.open_proposal(thread.proposal)
             self.workbench.call_when_review_mounted(lambda review: review.show_thread(thread))
@@ -195,7 +195,7 @@ class ChatController:
         except ImageNotAttached as error:
             raise ImageNotAttached(f"{error} {consequence}: without the @ a file is only named.") from error
 
-    async def _confirm_image(self, candidate: "ImageCandidate") -> bool:
+    async def _confirm_image(self, candidate: "MentionedImage") -> bool:
         from app.ui.screens.dialog import ConfirmScreen
 
         name = escape_unsafe(candidate.path, keep="")

@@ -15,7 +15,7 @@ from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import (
     SIDE_QUESTIONS_HEADING,
     DeniedPartText,
-    ReviewReport,
+    ProposalReviewReport,
     describe_recorded_decision,
     side_answer_heading,
     side_question_heading,
@@ -37,7 +37,7 @@ _PAGE_COLOURS = (
 )
 
 
-def render_report_html(report: ReviewReport) -> str:
+def render_report_html(report: ProposalReviewReport) -> str:
     """Return the HTML page of a review report."""
     title, styles = f"{report.proposal.id}: {report.proposal.summary}", _make_style_sheet()
     facts = "".join(f"<dt>{_escape_text(name)}</dt><dd>{_escape_text(value)}</dd>" for name, value in report.header)
@@ -60,7 +60,7 @@ def render_report_html(report: ReviewReport) -> str:
     )
 
 
-def _render_decision(report: ReviewReport, number: int) -> str:
+def _render_decision(report: ProposalReviewReport, number: int) -> str:
     decision = report.decisions[number]
     feedback = decision.words.feedback.strip()
     lines = "".join(f"<li>{_escape_text(fact)}</li>" for fact in describe_recorded_decision(decision))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.ui.context.app_context import AppContext
     from app.ui.context.current_session import UpdateBuffer
     from app.ui.context.preferences import Preferences
-    from app.ui.controllers.app_commands import CommandRunner
+    from app.ui.controllers.app_commands import SlashCommandRunner
     from app.ui.controllers.connector import ModelConnector
     from app.ui.controllers.review_actions import ReviewActions
     from app.ui.controllers.review_services import CheckController, ReadingProgressController, SideQuestionController
@@ -75,7 +75,7 @@ class AppControllers:
     """None until the review is loaded."""
     connector: "ModelConnector"
     """Connects to a model."""
-    commands: "CommandRunner"
+    commands: "SlashCommandRunner"
     """Runs the slash commands."""
 
 
@@ -304,14 +304,14 @@ class AppStartup:
 
     def _host_session(self) -> None:
         from app.runtime.session_host import SessionHost
-        from app.ui.controllers.app_commands import CommandRunner, CustomCommands
+        from app.ui.controllers.app_commands import CustomCommands, SlashCommandRunner
         from app.ui.controllers.connector import ModelConnector
 
         controllers = self._controllers
         controllers.connector = ModelConnector(
             self._current, controllers.preferences, self._app_context, self._chat, controllers.runtime
         )
-        controllers.commands = CommandRunner(
+        controllers.commands = SlashCommandRunner(
             controllers.runtime,
             self._current,
             controllers.preferences,

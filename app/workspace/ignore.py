@@ -21,7 +21,7 @@ from app.workspace.path_rules import (
     MAX_PATH_CHARACTERS,
     MAX_PATH_DEPTH,
     UnsafePath,
-    WorkspaceClosed,
+    WorkspaceClosedDuringWalk,
     check_path_component,
 )
 from app.workspace.reading import OpenFolderChain, read_file
@@ -237,13 +237,13 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     return False
 
 
-def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
+def read_ignore_rules_above_workspace(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules from ignore files above the workspace and from `.git/info/exclude`."""
     repository = find_repository(root)
     if repository is None:
         return ()
     rules: Rules = ()
-    exclude = compile_ignore_patterns(read_ignore_file(repository.shared / "info" / "exclude"))
+    exclude = compile_ignore_patterns(read_ignore_file_text(repository.shared / "info" / "exclude"))
     folders = root.relative_to(repository.top).parts
     if exclude:
         rules = (IgnoreFile(exclude, path_to_root="".join(f"{part}/" for part in folders)),)
@@ -259,7 +259,7 @@ def ignore_rules_for_folder(root: Path, folder: str) -> Rules:
     Args:
         folder: Relative to the workspace; empty for the root.
     """
-    rules = _read_folder_rules(root, 0) + ignore_rules_above(root)
+    rules = _read_folder_rules(root, 0) + read_ignore_rules_above_workspace(root)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
         path = "/".join(parts[: depth + 1])
@@ -267,9 +267,9 @@ def ignore_rules_for_folder(root: Path, folder: str) -> Rules:
     return rules
 
 
-def read_rules_file(path: Path) -> Rules:
+def read_ignore_rules_of_file(path: Path) -> Rules:
     """Return the rules of one file with patterns relative to the root."""
-    patterns = compile_ignore_patterns(read_ignore_file(path))
+    patterns = compile_ignore_patterns(read_ignore_file_text(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
 
@@ -290,11 +290,11 @@ def walk_files(
         readable_link: Returns whether the link at a path leads to a file that may be read.
         forbidden: Returns whether a path is off limits.
         is_cancelled: Called at every entry; once it returns True, the walk ends.
-        is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosed.
+        is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosedDuringWalk.
         folders: Yield the folders instead of the files.
     """
     parent = start_folder.rpartition("/")[0]
-    rules_above = ignore_rules_for_folder(root, parent) if start_folder else ignore_rules_above(root)
+    rules_above = ignore_rules_for_folder(root, parent) if start_folder else read_ignore_rules_above_workspace(root)
     chain = OpenFolderChain(root)
     try:
         scan = _FolderScanner(chain, is_readable_link, is_off_limits, is_cancelled, is_closed)
@@ -344,7 +344,7 @@ class _FolderScanner:
         is_closed, is_cancelled, is_off_limits = self.is_closed, self.is_cancelled, self.is_off_limits
         for entry in dir_entries:
             if is_closed():
-                raise WorkspaceClosed("The workspace is closed.")
+                raise WorkspaceClosedDuringWalk("The workspace is closed.")
             if is_cancelled():
                 return iter(())
             name = entry.name
@@ -384,13 +384,15 @@ def _read_folder_rules(
     for name in IGNORE_FILES:
         if name not in names:
             continue
-        text = read_ignore_file(name, folder) if isinstance(folder, int) else read_ignore_file(folder / name)
+        text = (
+            read_ignore_file_text(name, folder) if isinstance(folder, int) else read_ignore_file_text(folder / name)
+        )
         if patterns := compile_ignore_patterns(text):
             files.append(IgnoreFile(patterns, folder_length, path_to_root))
     return tuple(files)
 
 
-def read_ignore_file(path: str | Path, folder: int | None = None) -> str:
+def read_ignore_file_text(path: str | Path, folder: int | None = None) -> str:
     """Return the text of an ignore file; empty for a link or a special file, as in git.
 
     Args:

@@ -46,7 +46,7 @@ class FileTooLarge(WorkspaceError):
     """The file is larger than the limit for reading."""
 
 
-class WorkspaceClosed(WorkspaceError):
+class WorkspaceClosedDuringWalk(WorkspaceError):
     """The workspace is being closed: the operation ended early."""
 
 
@@ -123,7 +123,7 @@ def fold_name(name: str) -> str:
     return "".join(one for one in plain if one not in _BLANKS and unicodedata.category(one) not in ("Cf", "Mn", "Cc"))
 
 
-def is_nested_too_deep(path: str) -> bool:
+def is_folder_path_too_deep_or_long(path: str) -> bool:
     """Return whether the contents of a folder are unreachable because their paths are too long or too deep."""
     return path.count("/") >= MAX_PATH_DEPTH or len(path) > _MAX_FOLDER_PATH_CHARACTERS
 

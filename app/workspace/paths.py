@@ -32,7 +32,7 @@ _MAX_SCANNED_NAMES = 200_000
 """Maximum number of names that a scan examines."""
 
 
-class HardLinkIndex:
+class SecretHardLinkIndex:
     """The hard links to secrets in a workspace; thread-safe."""
 
     def __init__(self, root: Path) -> None:
@@ -75,7 +75,15 @@ class HardLinkIndex:
                 return
 
 
-__all__ = ["FileTooLarge", "LinkInPath", "ResolvedPath", "UnsafePath", "WalkedFile", "Workspace", "WorkspaceError"]
+__all__ = [
+    "FileTooLarge",
+    "PathBecameLink",
+    "ResolvedPathWithOpenParent",
+    "UnsafePath",
+    "WalkedFileContent",
+    "Workspace",
+    "WorkspaceError",
+]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Maximum bytes of a file that is read into memory."""
@@ -87,7 +95,7 @@ _KERNEL_FILE_SYSTEMS = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPathWithOpenParent:
     """A path with its links followed, and its parent folder held open."""
 
     folder: int | None
@@ -98,12 +106,12 @@ class ResolvedPath:
     """The real path, relative to the workspace; `.` for the root."""
 
 
-class LinkInPath(UnsafePath):
+class PathBecameLink(UnsafePath):
     """A link has replaced a file or folder that a walk found."""
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedFile:
+class WalkedFileContent:
     """The content of a regular file that a walk found."""
 
     content: bytes
@@ -134,7 +142,7 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
-        self._hard_links = HardLinkIndex(self.root)
+        self._hard_links = SecretHardLinkIndex(self.root)
         self._closed = Event()
         self._kernel_paths = (
             _paths_inside(self.root, _KERNEL_FILE_SYSTEMS) if self.root == Path(self.root.anchor) else ()
@@ -145,7 +153,7 @@ class Workspace:
         )
 
     def close(self) -> None:
-        """End every walk, from any thread: each raises WorkspaceClosed at its next entry."""
+        """End every walk, from any thread: each raises WorkspaceClosedDuringWalk at its next entry."""
         self._closed.set()
 
     def __repr__(self) -> str:
@@ -239,7 +247,7 @@ class Workspace:
 
         Raises:
             FileNotFoundError: There is no such folder.
-            WorkspaceClosed: The workspace was closed during the walk.
+            WorkspaceClosedDuringWalk: The workspace was closed during the walk.
         """
         from app.workspace.ignore import walk_files
 
@@ -277,7 +285,7 @@ class Workspace:
             raise UnsafePath(f"{given_path} belongs to {owner}; tools don't touch it")
 
     @contextmanager
-    def open_parent(self, relative: str) -> Iterator[ResolvedPath]:
+    def open_parent(self, relative: str) -> Iterator[ResolvedPathWithOpenParent]:
         """Yield the real parent folder of `relative`, held open: the base of every read and write.
 
         Inside the `with` block, a link that another process creates cannot redirect `os.open` and similar calls with
@@ -290,24 +298,24 @@ class Workspace:
             walk.close()
 
     @contextmanager
-    def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFile]]:
+    def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFileContent]]:
         """Yield a function that reads files that `walk_files` has found, without resolving their paths again.
 
         Each folder is opened once and no link is followed, so the function reads only files in the workspace. It is
-        fastest for files in the order of the walk. It raises as `read` does, and LinkInPath; only one thread may use
-        it.
+        fastest for files in the order of the walk. It raises as `read` does, and PathBecameLink. Only one thread may
+        use it.
         """
         chain = OpenFolderChain(self.root)
 
-        def read(path: str) -> WalkedFile:
+        def read(path: str) -> WalkedFileContent:
             folder, _, name = path.rpartition("/")
             try:
                 content, file_stat = read_file(name, self.read_limit, folder=chain.open_folder(folder))
             except OSError as error:
-                if translated_error := _translate_read_error(error, path, self.read_limit, LinkInPath):
+                if translated_error := _translate_read_error(error, path, self.read_limit, PathBecameLink):
                     raise translated_error from error
                 raise
-            return WalkedFile(content, self._hard_links.find_secret_name(file_stat))
+            return WalkedFileContent(content, self._hard_links.find_secret_name(file_stat))
 
         try:
             yield read
@@ -381,7 +389,7 @@ class _PathWalk:
         """Real names below the root; `_folders` has one more item."""
         self._link_count = 0
 
-    def run(self) -> ResolvedPath:
+    def run(self) -> ResolvedPathWithOpenParent:
         """Walk to the last component and return it with its open parent folder; raises UnsafePath."""
         names_to_walk = split_and_check_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
@@ -400,8 +408,8 @@ class _PathWalk:
             elif names_to_walk:
                 self._enter_folder(name)
             else:
-                return ResolvedPath(self._folders[-1], name, "/".join([*self._names, name]))
-        return ResolvedPath(self._folders[-1], ".", "/".join(self._names) or ".")
+                return ResolvedPathWithOpenParent(self._folders[-1], name, "/".join([*self._names, name]))
+        return ResolvedPathWithOpenParent(self._folders[-1], ".", "/".join(self._names) or ".")
 
     def close(self) -> None:
         """Close every folder."""

@@ -22,11 +22,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from app.automation.check_runner import all_tests_argument
+from app.automation.check_runner import tests_placeholder_for_all_tests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, detect_test_runner
 from app.config.settings import CheckTable
-from app.proposals.risk.edited_file import is_test
+from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestVerdict
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.ablation.planting import Statement, choose_statements, find_statements, replace_statements
@@ -46,7 +46,9 @@ class Trial:
         self.runtime = runtime
         self.root = runtime.workspace.root
         self.check = CheckTable(name="tests", run=options.run, seconds=300)
-        all_tests_command = shlex.split(options.run.replace("{tests}", shlex.join(all_tests_argument(options.run))))
+        all_tests_command = shlex.split(
+            options.run.replace("{tests}", shlex.join(tests_placeholder_for_all_tests(options.run)))
+        )
         runner = detect_test_runner(options.run)
         self.full_command = [*all_tests_command, *_FAIL_FAST_OPTIONS.get(runner, []), *shlex.split(options.more)]
         self.counts: Counter[str] = Counter()
@@ -141,7 +143,7 @@ def main() -> None:
         candidates: list[Path] = []
         for path in sorted((root / options.source).rglob(f"*{options.suffix}")):
             relative = path.relative_to(root)
-            if is_test(relative.as_posix()) or not _SKIPPED_FOLDERS.isdisjoint(relative.parts):
+            if is_test_or_test_data(relative.as_posix()) or not _SKIPPED_FOLDERS.isdisjoint(relative.parts):
                 continue
             if len(find_statements(path.name, path.read_text())) >= 2 * options.hunks:
                 candidates.append(path)

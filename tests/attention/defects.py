@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from app.proposals.risk.edited_file import is_generated, is_test, manifest_of_lock_file
+from app.proposals.risk.edited_file import is_generated_file, is_test_or_test_data, manifest_of_lock_file
 from tests.attention.commits import Texts
 
 MIN_FILES = 3
@@ -24,7 +24,7 @@ def plant_defect(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[
         path != max(files)
         or new is None
         or manifest_of_lock_file(path) is not None
-        or is_generated(path, (old or "").split("\n"))
+        or is_generated_file(path, (old or "").split("\n"))
     ):
         return None
     kinds = list(_fitting_defects(path, new))
@@ -35,7 +35,7 @@ def plant_defect(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[
 
 def _fitting_defects(path: str, text: str) -> Iterator[Callable[[str], str]]:
     """Yield the defects that fit a file, including defects that no rule can detect."""
-    if is_test(path):
+    if is_test_or_test_data(path):
         for pattern in (r"^[ \t]*(?:assert\b|self\.assert|expect\().*\n", r"^[ \t]*(?:async )?def test_\w+.*\n"):
             if re.search(pattern, text, re.MULTILINE):
                 yield _remove_match(pattern)
@@ -51,7 +51,7 @@ def _fitting_defects(path: str, text: str) -> Iterator[Callable[[str], str]]:
         yield _append("\nexport function quietly(work) {\n  try {\n    work();\n  } catch (error) {\n  }\n}\n")
         if re.search(r"^[ \t]*throw\b.*\n", text, re.MULTILINE):
             yield _remove_match(r"^[ \t]*throw\b.*\n")
-    if re.search(r"[^<>=!-]<=? ", text) and not is_test(path):
+    if re.search(r"[^<>=!-]<=? ", text) and not is_test_or_test_data(path):
         yield (
             lambda whole: (
                 re.sub(r"([^<>=!-])<= ", r"\1< ", whole, count=1) if "<= " in whole else whole.replace("< ", "<= ", 1)

@@ -3,10 +3,10 @@
 import pytest
 
 from app.proposals.risk.change_summary import (
-    computed_summary,
+    attribute_summary_to_author,
     default_command_summary,
     format_attention_reason,
-    format_author_summary,
+    summarize_size_and_risks,
 )
 from app.proposals.risk.edited_file import LexingBudget, blank_strings_and_comments
 from app.proposals.values.attention_reason import ReasonKind
@@ -177,9 +177,12 @@ def test_uses_are_not_searched_in_very_large_changes() -> None:
 
 def test_summary_of_one_file_without_reasons_is_empty() -> None:
     plain = as_proposal({"a.txt": ("a\n", "b\n")})
-    assert computed_summary(plain) == ""
-    assert computed_summary(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
-    assert computed_summary(as_proposal({"a.txt": ("a\n", "b\n"), "b.txt": ("a\n", "b\n")})) == "+2 -2 in 2 files"
+    assert summarize_size_and_risks(plain) == ""
+    assert summarize_size_and_risks(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
+    assert (
+        summarize_size_and_risks(as_proposal({"a.txt": ("a\n", "b\n"), "b.txt": ("a\n", "b\n")}))
+        == "+2 -2 in 2 files"
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +201,9 @@ def test_summary_of_one_file_without_reasons_is_empty() -> None:
 def test_author_summary_names_its_source(kind: OriginKind, summary: str, expected: str) -> None:
     proposal = as_proposal({"a.txt": ("a\n", "b\n")})
     assert (
-        format_author_summary(proposal.model_copy(update={"summary": summary, "origin": ProposalOrigin(kind=kind)}))
+        attribute_summary_to_author(
+            proposal.model_copy(update={"summary": summary, "origin": ProposalOrigin(kind=kind)})
+        )
         == expected
     )
 
@@ -207,10 +212,10 @@ def test_computed_summary_is_one_line() -> None:
     proposal = as_proposal(
         {"test_a.py": (TESTS, "x = 1\n"), ".github/workflows/a.yml": ("a: 1\n", "a: 2\n"), "b.txt": ("b\n", "c\n")}
     )
-    assert computed_summary(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
+    assert summarize_size_and_risks(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
     decided = proposal.files[2].model_copy(update={"state": HunkState.APPLIED})
     rest = proposal.model_copy(update={"files": (*proposal.files[:2], decided)})
-    assert computed_summary(rest) == "+2 -2 in 2 files, touches .github/"
+    assert summarize_size_and_risks(rest) == "+2 -2 in 2 files, touches .github/"
 
 
 def test_reason_names_current_line_numbers() -> None:

@@ -162,7 +162,7 @@ class Chat(ChatApp):
 
     def on_ready(self) -> None:
         """Resume garbage collection, because everything is loaded."""
-        garbage_collection.resume_idle_collection()
+        garbage_collection.freeze_and_resume_idle_collection()
 
 
 class RenderOnce(Chat):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.confinement import CommandPermissions, SandboxMode
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.benchmarks.test_command_speed import cpu_seconds
@@ -67,7 +67,7 @@ async def test_overlay_over_a_warm_cache_adds_little_cpu_time(
 
     def layered(*writable: str) -> Callable[[], Awaitable[None]]:
         folder = home / f"runs{len(writable)}"
-        sandbox = Sandbox(Workspace(root), folder, own_folders=(), permissions=CommandPermissions(writable))
+        sandbox = Sandbox(Workspace(root), folder, own_folders=(), permissions=AllowedCommandResources(writable))
 
         async def run() -> None:
             if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:

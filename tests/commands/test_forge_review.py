@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.cli.main import main
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState
-from app.review.unfinished_review import DraftComment, quote_lines
-from app.runtime.git_proposals import stage_commits, stage_worktree
+from app.review.unfinished_review import UnsentComment, quote_lines
+from app.runtime.git_proposals import stage_commits_or_pull_request, stage_worktree_changes
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.unit.proposals.repositories import git
 
@@ -84,7 +84,7 @@ class Review:
         self.head = git(root, "rev-parse", "HEAD").decode().strip()
         git(root, "checkout", "--quiet", "main")
         self.runtime: OpenWorkspace = open_workspace(self.root, {}, {"SIGNOFF_HOME": str(home)})
-        self.proposal, _ = stage_commits(self.runtime, ["feature"])
+        self.proposal, _ = stage_commits_or_pull_request(self.runtime, ["feature"])
 
     def write(self, lines: list[str], end: str) -> None:
         (self.root / "a.txt").write_bytes("".join(line + end for line in lines).encode())
@@ -96,8 +96,8 @@ class Review:
     def comment(self, text: str, side: Literal["old", "new"], line: int, path: str = "a.txt") -> LineComment:
         """A comment on a line as the app records it."""
         diff = next(one for one in self.runtime.service.file_diffs("P1") if one.change.path == path)
-        remark = DraftComment(path, side, line - 1, text)
-        return DraftComment(path, side, line - 1, text, quote_lines(diff, remark)).as_line_comment
+        remark = UnsentComment(path, side, line - 1, text)
+        return UnsentComment(path, side, line - 1, text, quote_lines(diff, remark)).as_line_comment
 
     def edit(self, lines: list[str]) -> None:
         self.runtime.service.replace_proposed_text("P1", "a.txt", "\n".join([*lines, ""]))
@@ -333,7 +333,7 @@ def test_unknown_commits_require_options(review: Review, capsys: pytest.CaptureF
     assert main((*words, "--base", "main")) == 0 and json.loads(capsys.readouterr().out)["commit_id"] == review.head
     assert main((*words, "--head", "deadbeef")) == 3 and "fetch" in capsys.readouterr().err
     (review.root / "a.txt").write_text("other\n")
-    stage_worktree(review.runtime, (), "")
+    stage_worktree_changes(review.runtime, (), "")
     words = ("export", "P2", *words[2:])
     assert main(words) == 3 and "--head" in capsys.readouterr().err
     assert main(("export", "latest", "--format", "gitlab", "--workspace", str(review.root))) == 2

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.proposal_list import print_proposals
-from app.cli.stage_show_push import print_proposal
+from app.cli.proposal_list import print_or_watch_proposals
+from app.cli.stage_show_push import print_proposal_and_record_as_seen
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.command_line import run_command
 from tests.forking import Forking
@@ -202,7 +202,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 def test_show_prints_a_warning_with_its_reason(
     runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
 ) -> None:
-    print_proposal(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
+    print_proposal_and_record_as_seen(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
     shown = capsys.readouterr().out
     assert DOUBT in (json.loads(shown)["files"][0]["warnings"] if as_json else shown)
 
@@ -211,6 +211,6 @@ def test_show_prints_a_warning_with_its_reason(
 def test_the_proposal_list_prints_a_warning_with_its_reason(
     runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
-    print_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
+    print_or_watch_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

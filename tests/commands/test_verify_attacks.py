@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.attestation import review_notes
-from app.attestation.review_notes import REVIEWS, add_envelope_to_notes
+from app.attestation.review_notes import REVIEWS, merge_notes_and_add_envelope
 from app.attestation.signed_statement import ReviewedFile, ReviewOrigin, SignedReview, make_envelope, make_statement
 from app.attestation.signed_statement import pre_authentication_encoding as to_sign
 from app.git.borrowed_repository import BorrowedRepository
@@ -60,7 +60,7 @@ def sign_statement(
     envelope["payload"] = base64.b64encode(change(payload)).decode()
     with BorrowedRepository(project.root) as borrowed:
         keys = make_envelope(payload, b"")
-        name = add_envelope_to_notes(borrowed, keys)
+        name = merge_notes_and_add_envelope(borrowed, keys)
     new = git(project.root, "hash-object", "-w", "--stdin", data=json.dumps(envelope).encode())
     for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines():
         blob, key = line.split()

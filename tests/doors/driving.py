@@ -11,7 +11,7 @@ from typing import Any
 
 from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModelServer, install_hook_in_scratch
 from app.doors.hook.agent_trial import ScriptedToolCall as Call
-from app.doors.hook.agents import find_agent, parse_hook_options
+from app.doors.hook.agents import find_agent, parse_hook_arguments
 
 FOLDER = "SIGNOFF_AGENTS"
 """Environment variable with the folder in which npm has installed the agents (`npm install --prefix`)."""
@@ -83,7 +83,7 @@ class DrivenAgent:
         """Propose the agent's settings and approve them; follow the instructions if only the user can change them."""
         if not find_agent(self.agent).settings:
             install_hook_in_scratch(
-                find_agent(self.agent), self._scratch, parse_hook_options([self.agent, *options])[2]
+                find_agent(self.agent), self._scratch, parse_hook_arguments([self.agent, *options])[2]
             )
             return
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))

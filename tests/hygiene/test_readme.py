@@ -15,7 +15,7 @@ from app.cli.argument_parser import make_command_parser
 from app.config.settings import Settings
 from app.demo.demo_conversation import read_intent
 from app.keys.actions import ACTIONS
-from app.keys.keymap import key_display_name, validate_keymap
+from app.keys.keymap import key_display_name, validate_and_convert_keymap
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.edit_screens import ConflictScreen
 from app.ui.themes.first_theme import OWN_THEMES_FOLDER
@@ -37,7 +37,7 @@ def test_example_configuration_is_valid_and_names_every_setting() -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", read("docs/configuration.md"), re.DOTALL)
     values = tomllib.loads(block)
     settings = Settings.model_validate(values)
-    assert validate_keymap(settings.keys)
+    assert validate_and_convert_keymap(settings.keys)
     assert set(Settings.model_fields) == set(values)
 
 

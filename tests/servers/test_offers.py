@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, format_bytes
-from app.mcp_client.server_tool import format_result
+from app.mcp_client.server_tool import format_tool_result
 from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_name_for_model
 from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import MAX_RESULT_CHARACTERS
@@ -137,7 +137,7 @@ def test_number_of_tools_is_limited() -> None:
 
 @given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
 def test_every_tool_result_is_bounded_text(answer: Any) -> None:
-    result = format_result(answer if isinstance(answer, dict) else {"content": answer})
+    result = format_tool_result(answer if isinstance(answer, dict) else {"content": answer})
     assert len(result.text) <= MAX_RESULT_CHARACTERS
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", result.text)
 
@@ -157,7 +157,7 @@ def test_each_kind_of_result_content_is_described() -> None:
         {"type": "image", "data": "A" * (MAX_IMAGE_BYTES * 4 // 3 + 8)},
         {"type": "hologram"},
     ]
-    result = format_result({"content": content, "isError": True}, "play__give")
+    result = format_tool_result({"content": content, "isError": True}, "play__give")
     assert result.text.split("\n") == [
         "one",
         "two",
@@ -178,18 +178,18 @@ def test_each_kind_of_result_content_is_described() -> None:
     assert result.summary == "failed, 14 lines, 1 image"
     assert [content for _, content in result.images] == [png(300, 200)]
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
-    assert len(format_result({"content": [many] * 30}).images) == MAX_IMAGES_IN_MESSAGE
+    assert len(format_tool_result({"content": [many] * 30}).images) == MAX_IMAGES_IN_MESSAGE
     deep: Any = []
     for _ in range(99):
         deep = {"a": deep}
-    assert format_result({"structuredContent": deep}).text.endswith("}")
-    assert "too deep" in format_result({"structuredContent": [deep]}).text
+    assert format_tool_result({"structuredContent": deep}).text.endswith("}")
+    assert "too deep" in format_tool_result({"structuredContent": [deep]}).text
     for _ in range(4_900):
         deep = [deep]
-    assert "too deep" in format_result({"structuredContent": deep}).text
-    assert format_result({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
-    assert format_result({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
-    assert len(format_result({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
+    assert "too deep" in format_tool_result({"structuredContent": deep}).text
+    assert format_tool_result({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
+    assert format_tool_result({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
+    assert len(format_tool_result({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
 
 
 @pytest.mark.parametrize(

@@ -569,7 +569,7 @@ async def test_key_on_the_servers_screen_starts_the_sign_in(
             await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
-            await run.screen("SignInScreen")
+            await run.screen("SignInWaitScreen")
             await run.until(lambda: bool(opened), "the browser")
             await run.see("Your browser was opened at", "paste it here")
             async with httpx2.AsyncClient() as client:
@@ -630,7 +630,7 @@ async def test_address_is_pasted_in_an_ssh_session(
             await run.screen("McpServersScreen")
             await run.see("you have to sign in")
             await run.pilot.press("ctrl+s")
-            await run.screen("SignInScreen")
+            await run.screen("SignInWaitScreen")
             await run.pilot.press("ctrl+y")
             ended = authority.callback_url(copied[0])
             port = urlsplit(authority.asked["redirect_uri"]).port
@@ -655,7 +655,7 @@ async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path
             await run.see("you have to sign in")
             for _ in range(2):
                 await run.pilot.press("ctrl+s")
-                await run.screen("SignInScreen")
+                await run.screen("SignInWaitScreen")
                 await run.pilot.press("escape")
                 await run.screen("McpServersScreen")
             assert authority.forms == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.confinement import CommandPermissions
+from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.outside_access import files_in_command, find_outside_access
 from tests.servers.stage import PLAYER, open_server_session
 from tests.wire.server import WireServer
@@ -128,6 +128,6 @@ def test_pyvenv_cfg_does_not_expose_the_temporary_folder(tmp_path: Path) -> None
     assert files == [tmp_path]
     environment = {"TMPDIR": str(tmp_path)}
     access = find_outside_access(
-        CommandPermissions(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
+        AllowedCommandResources(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
     )
     assert not {*access.shown} & {*access.temporary}

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Sequence
 
 from app.proposals.text.document import Document
-from app.proposals.text.file_warnings import describe_deceptive_text
+from app.proposals.text.file_warnings import deceptive_text_warnings_and_remarks
 from app.proposals.values.models import (
     EditMatch,
     FileChange,
@@ -156,7 +156,9 @@ def file_diff(
         removed=sum(hunk.old_count for hunk in found),
         matches=(EditMatch(rung=rung, line=found[0].old_start + 1),) if found else (),
     )
-    warnings, mentions = describe_deceptive_text(path, Document((new or "").encode("utf-8", "surrogatepass")), found)
+    warnings, mentions = deceptive_text_warnings_and_remarks(
+        path, Document((new or "").encode("utf-8", "surrogatepass")), found
+    )
     change = change.model_copy(update={"warnings": warnings, "mentions": mentions} | facts)
     return FileDiff(
         change=change,

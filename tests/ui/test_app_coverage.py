@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.review_report import make_review_report, render_review_report
+from app.runtime.review_report import make_proposal_review_report, render_review_report_as_markdown
 from app.ui.review_page import render_report_html
 from tests.ui.running_app import running, stage
 from tests.ui.test_app_checks import prepared
@@ -39,8 +39,8 @@ async def test_lines_that_no_test_runs_are_marked_in_the_gutter(tmp_path: Path, 
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
-        report = make_review_report(run.runtime, "P1")
-        for text in (render_review_report(report), render_report_html(report)):
+        report = make_proposal_review_report(run.runtime, "P1")
+        for text in (render_review_report_as_markdown(report), render_report_html(report)):
             assert "0 of 1 changed line run; not run: greet.py:2" in text
 
 

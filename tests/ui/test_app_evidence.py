@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.attention_reason import ReasonKind
-from app.runtime.review_report import make_review_report, render_review_report
+from app.runtime.review_report import make_proposal_review_report, render_review_report_as_markdown
 from app.storage.record_store import RecordStore
 from app.ui.review_page import render_report_html
 from tests.ui.running_app import running, stage
@@ -41,8 +41,8 @@ async def test_a_key_shows_what_holds_a_hunk_and_approval_records_it(tmp_path: P
             [("greet.py", 1, "held")],
         )
         assert not RecordStore(run.runtime.database, run.runtime.name).verify_chain().broken
-        report = make_review_report(run.runtime, "P1")
-        assert "hunk 1 of greet.py: held by the check" in render_review_report(report)
+        report = make_proposal_review_report(run.runtime, "P1")
+        assert "hunk 1 of greet.py: held by the check" in render_review_report_as_markdown(report)
         assert "hunk 1 <b>approved</b> · held by the check" in render_report_html(report)
         assert not any("held by" in json.dumps(request.said) for request in server.requests), "the model is not told"
 

@@ -13,7 +13,7 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedHunks, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
 from app.review.hunk_lines import changed_line_count
 from app.review.review_state import ReviewState, UnseenParts
-from app.review.unfinished_review import DraftComment, UnfinishedReview, quote_lines
+from app.review.unfinished_review import UnfinishedReview, UnsentComment, quote_lines
 from app.review.verdicts import (
     ActionAllowed,
     ActionNeedsConfirmation,
@@ -23,8 +23,8 @@ from app.review.verdicts import (
     judge_approval,
     judge_approve_all,
     judge_denial,
+    judge_denial_with_feedback,
     judge_deny_all,
-    judge_feedback,
 )
 from app.tools.base.contract import PermissionRequest
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
@@ -37,7 +37,7 @@ from widgets.review.decision_keys import (
     is_action_available,
 )
 from widgets.review.review_wording import check_lines, current_item_lines, permission_row, proposal_row
-from widgets.review.review_writing import sent_comment_notes
+from widgets.review.review_writing import previous_version_comment_notes
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -213,7 +213,7 @@ def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
 def test_a_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
-    for denied in (judge_denial, judge_feedback):
+    for denied in (judge_denial, judge_denial_with_feedback):
         assert denied(state, value) == ActionAllowed("deny", ("P1",))
         assert denied(state, gone) == ActionRefused("P1 is stale and cannot be taken back: a.py changed")
 
@@ -297,8 +297,8 @@ def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
 
 def test_a_quote_has_the_surrounding_lines_with_their_signs() -> None:
     diff = file_diff("a.py", "1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n")
-    assert quote_lines(diff, DraftComment("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
-    assert quote_lines(diff, DraftComment("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
+    assert quote_lines(diff, UnsentComment("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
+    assert quote_lines(diff, UnsentComment("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
 
 
 def test_a_file_without_hunks_counts_as_unseen() -> None:
@@ -400,7 +400,7 @@ def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
 
 
 def test_no_comment_line_without_sent_comments() -> None:
-    assert sent_comment_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
+    assert previous_version_comment_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
 
 
 def test_no_check_line_without_checks() -> None:
@@ -421,10 +421,10 @@ def test_the_decision_keys_name_feedback_and_comments_to_be_sent() -> None:
     state.update_proposals([value])
     for begun, said in (
         (None, ""),
-        (DraftComment("a.py", "new", 0, "?"), " with 1 comment"),
+        (UnsentComment("a.py", "new", 0, "?"), " with 1 comment"),
         ("Do.", " with your words"),
     ):
-        if isinstance(begun, DraftComment):
+        if isinstance(begun, UnsentComment):
             state.feedback_drafts.set_comment(value, begun)
         elif begun:
             state.feedback_drafts.set_feedback("P1", begun)

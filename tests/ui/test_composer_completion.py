@@ -264,7 +264,7 @@ def test_a_new_listing_replaces_the_old_in_blocks(before: list[str], after: list
 def test_a_longer_query_skips_blocks_without_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     index = indexed([f"view/{number:05}_w.py" for number in range(20_000)])
     blocks: list[None] = []
-    monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: blocks.append(None))
+    monkeypatch.setattr(path_index, "wait_while_event_loop_busy", lambda: blocks.append(None))
     index.find_paths("vw")
     before = len(blocks)
     index.find_paths("vwp")
@@ -283,7 +283,7 @@ def test_a_cancelled_path_search_ends_early() -> None:
 def test_path_search_and_listing_yield_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [f"folder_{number % 1000}/module_{number}.py" for number in range(20_000)]
     times: list[None] = []
-    monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: times.append(None))
+    monkeypatch.setattr(path_index, "wait_while_event_loop_busy", lambda: times.append(None))
     index = indexed(paths)
     assert len(times) >= 20_000 / 500
     times.clear()

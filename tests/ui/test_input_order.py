@@ -23,7 +23,12 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import EventFollower, OrderedInputApp, mark_burst_keys, wait_until_input_painted
+from widgets.common.input_order import (
+    EventCompletionTracker,
+    OrderedInputApp,
+    mark_burst_keys,
+    wait_until_input_painted,
+)
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -202,7 +207,7 @@ async def test_a_key_is_handled_without_a_screen() -> None:
     app = Order()
     async with app.run_test():
         pass
-    followed = EventFollower(app, events.Key("w", "w"), done)
+    followed = EventCompletionTracker(app, events.Key("w", "w"), done)
     assert followed.ready
     followed.start()
     followed.stop()

@@ -7,7 +7,7 @@ from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_pane import MiniMap, minimap_cells, rows_needing_attention
+from widgets.diff.diff_pane import MiniMap, minimap_cell_bits, rows_needing_attention
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
 
@@ -124,7 +124,7 @@ async def test_the_minimap_marks_the_hunk() -> None:
         first, second = list(rows_needing_attention(view.layout_rows, view.diffs))
         assert view.layout_rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
         assert [first, second] == view.layout_rows.landmarks.hunks[:2]
-        cells = minimap_cells(view.layout_rows, minimap.size.height)
+        cells = minimap_cell_bits(view.layout_rows, minimap.size.height)
         marked = [y for y in range(len(cells)) if minimap.render_line(y).text == "!"]
         assert [view.layout_rows.part_at(y).number for y in marked] == [first, second]
         # Of a file that is folded, its head is marked.

@@ -9,9 +9,9 @@ from app.mcp_client.json_rpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     RpcError,
-    RpcRequest,
+    RpcRequestOrNotification,
     parse_json_line,
-    parse_request,
+    parse_request_or_notification,
 )
 
 
@@ -44,22 +44,22 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
 )
 def test_invalid_request_is_refused(message: Any, code: int) -> None:
     with pytest.raises(RpcError) as refused:
-        parse_request(message)
+        parse_request_or_notification(message)
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize(
     ("message", "call"),
     [
-        ({"method": "m", "id": "a"}, RpcRequest("m", {}, "a")),
-        ({"method": "m", "id": 0, "params": None}, RpcRequest("m", {}, 0)),
-        ({"method": "m", "params": {"a": 1}}, RpcRequest("m", {"a": 1})),
-        ({"method": "m", "id": 1, "result": {}}, RpcRequest("m", {}, 1)),
+        ({"method": "m", "id": "a"}, RpcRequestOrNotification("m", {}, "a")),
+        ({"method": "m", "id": 0, "params": None}, RpcRequestOrNotification("m", {}, 0)),
+        ({"method": "m", "params": {"a": 1}}, RpcRequestOrNotification("m", {"a": 1})),
+        ({"method": "m", "id": 1, "result": {}}, RpcRequestOrNotification("m", {}, 1)),
         # Nobody waits for an answer that could say what is wrong with it.
         ({"method": "m", "params": [1]}, None),
         ({"id": 1, "result": {}}, None),
         ({"id": 1, "error": {}}, None),
     ],
 )
-def test_requests_are_told_from_answers(message: Any, call: RpcRequest | None) -> None:
-    assert parse_request(message) == call
+def test_requests_are_told_from_answers(message: Any, call: RpcRequestOrNotification | None) -> None:
+    assert parse_request_or_notification(message) == call

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from app.keys.actions import ACTIONS, make_scope_bindings
+from app.keys.actions import ACTIONS, make_key_bindings_of_scopes
 from app.keys.keymap import (
     DECISION_ACTION_IDS,
     KeymapError,
@@ -17,7 +17,7 @@ from app.keys.keymap import (
     config_key_name,
     effective_keys,
     key_display_name,
-    validate_keymap,
+    validate_and_convert_keymap,
 )
 from app.ui.context import slash_commands
 from app.ui.context.slash_commands import BadArgument
@@ -26,13 +26,14 @@ BY_ID = {action.id: action for action in ACTIONS}
 
 
 def test_standard_and_free_keys_are_taken() -> None:
-    assert validate_keymap({}) == {}
-    assert validate_keymap({action.id: action.keys for action in ACTIONS if action.keys})
-    keymap = validate_keymap({"review.approve": "ctrl+y"})
+    assert validate_and_convert_keymap({}) == {}
+    assert validate_and_convert_keymap({action.id: action.keys for action in ACTIONS if action.keys})
+    keymap = validate_and_convert_keymap({"review.approve": "ctrl+y"})
     assert effective_keys(BY_ID["review.approve"], keymap) == ("ctrl+y",)
     assert effective_keys(BY_ID["review.deny"], keymap) == ("n",)
     assert [
-        (action.id, keys) for action, keys in actions_bound_only_by_user(validate_keymap({"app.settings": "f9"}))
+        (action.id, keys)
+        for action, keys in actions_bound_only_by_user(validate_and_convert_keymap({"app.settings": "f9"}))
     ] == [("app.settings", "f9")]
 
 
@@ -44,9 +45,9 @@ def test_a_punctuation_key_can_be_configured_by_its_character(sign: str) -> None
 
 
 def test_a_sign_reaches_textual_by_its_name() -> None:
-    assert validate_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
+    assert validate_and_convert_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
     with pytest.raises(KeymapError, match=r"are both on '\)'"):
-        validate_keymap({"review.approve": ")"})
+        validate_and_convert_keymap({"review.approve": ")"})
 
 
 @pytest.mark.parametrize(
@@ -65,14 +66,14 @@ def test_a_sign_reaches_textual_by_its_name() -> None:
 )
 def test_conflicting_keymap_is_refused(keymap: dict[str, str], said: str) -> None:
     with pytest.raises(KeymapError, match=said):
-        validate_keymap(keymap)
+        validate_and_convert_keymap(keymap)
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "backspace"])
 @pytest.mark.parametrize("action", sorted(DECISION_ACTION_IDS))
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
     with pytest.raises(KeymapError, match="without looking"):
-        validate_keymap({action: key})
+        validate_and_convert_keymap({action: key})
 
 
 @pytest.mark.parametrize(
@@ -106,27 +107,27 @@ def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: st
 )
 def test_a_key_that_terminals_confuse_with_another_is_refused(key: str, pressed: str) -> None:
     with pytest.raises(KeymapError, match=f"cannot tell it from {pressed}"):
-        validate_keymap({"review.approve": key})
+        validate_and_convert_keymap({"review.approve": key})
 
 
 @pytest.mark.parametrize("key", ["f12", "ctrl+f12", "ctrl+delete", "insert"])
 def test_a_key_without_a_character_may_decide(key: str) -> None:
-    assert effective_keys(BY_ID["review.approve"], validate_keymap({"review.approve": key})) == (key,)
+    assert effective_keys(BY_ID["review.approve"], validate_and_convert_keymap({"review.approve": key})) == (key,)
 
 
 @given(st.sampled_from("abcdefgklnopqrstuvwxyz"))
 def test_every_other_letter_with_ctrl_may_decide(letter: str) -> None:
     with contextlib.suppress(KeymapError):
-        validate_keymap({"review.approve": f"ctrl+{letter}"})
+        validate_and_convert_keymap({"review.approve": f"ctrl+{letter}"})
         return
     with pytest.raises(KeymapError, match="both on"):
-        validate_keymap({"review.approve": f"ctrl+{letter}"})
+        validate_and_convert_keymap({"review.approve": f"ctrl+{letter}"})
 
 
 @given(st.dictionaries(st.sampled_from(sorted(BY_ID)), st.sampled_from("abcdefghijknrtuxyzYNUJK"), max_size=6))
 def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, str]) -> None:
     try:
-        taken = validate_keymap(keymap)
+        taken = validate_and_convert_keymap(keymap)
     except KeymapError:
         return
     keys = {action: set(effective_keys(BY_ID[action], taken)) for action in DECISION_ACTION_IDS}
@@ -160,7 +161,7 @@ def test_actions_have_names_help_and_ids_of_their_own() -> None:
     assert not [action.id for action in ACTIONS if action.priority and not action.id.startswith("app.")]
     assert all(
         binding.id
-        for binding in make_scope_bindings("app", "review", "diff", "files", "approval", "chat", "composer")
+        for binding in make_key_bindings_of_scopes("app", "review", "diff", "files", "approval", "chat", "composer")
     )
     assert all(action.help.endswith(".") for action in ACTIONS if action.command)
 

@@ -11,7 +11,7 @@ from app.agent.decision_service import approval_event, decision_event
 from app.agent.updates import SessionFailed, Update
 from app.conversation.events import DecisionKind, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.proposal_errors import NotRecorded
+from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost, SessionlessDecisionService, UnrecordedDecisionRecorder
 from app.runtime.unfinished_work import append_decision_to_sessions, recover_interrupted_work
@@ -199,7 +199,9 @@ async def test_an_unrecorded_decision_without_a_session_is_reported(runtime: Ope
     decisions = SessionlessDecisionService(
         runtime, commit=lambda: None, changed=changed.append, notify=lambda line: None
     )
-    with pytest.raises(NotRecorded, match=f"{proposal} is applied, all its files are written; .*disk I/O error"):
+    with pytest.raises(
+        DecisionMadeButNotRecorded, match=f"{proposal} is applied, all its files are written; .*disk I/O error"
+    ):
         await decisions.approve(proposal)
     assert changed == [(proposal,)]
 

@@ -1,7 +1,7 @@
 """The page of a review, of files that have no lines to show."""
 
 from app.proposals.values.models import FileOperation
-from app.runtime.review_report import DeniedPartText, ReviewReport
+from app.runtime.review_report import DeniedPartText, ProposalReviewReport
 from app.ui.review_page import render_report_html
 from tests.ui.sample_diffs import file_diff, proposal
 
@@ -13,7 +13,9 @@ def test_a_review_page_describes_a_file_without_lines() -> None:
         file_diff("a.py", "one\n", "two\n"),
     ]
     page = render_report_html(
-        ReviewReport(proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedPartText("b.py", ("b",), ("b",)),))
+        ProposalReviewReport(
+            proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedPartText("b.py", ("b",), ("b",)),)
+        )
     )
     binary, mode, edited = page.split("<article>")[1:]
     assert "logo.png" in binary and "<p>A binary file.</p></article>" in binary and "<table>" not in binary

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from app import concurrency
-from app.concurrency import IdleTrackingSelector, iterate_cooperatively, make_imports_cooperative, yield_to_event_loop
+from app.concurrency import (
+    IdleTrackingSelector,
+    delay_thread_imports_while_loop_busy,
+    iterate_when_event_loop_idle,
+    wait_while_event_loop_busy,
+)
 
 LIMIT = 60.0
 
@@ -29,7 +34,7 @@ def work(done: list[str], begun: threading.Event | None = None) -> threading.Thr
     def run() -> None:
         if begun is not None:
             begun.set()
-        yield_to_event_loop()
+        wait_while_event_loop_busy()
         done.append("thread")
 
     thread = threading.Thread(target=run)
@@ -84,7 +89,7 @@ def test_the_event_loop_itself_does_not_wait(
     monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", float("inf"))
 
     async def count() -> list[int]:
-        return list(iterate_cooperatively(range(3)))
+        return list(iterate_when_event_loop_idle(range(3)))
 
     assert loop.run_until_complete(count()) == [0, 1, 2]
 
@@ -96,7 +101,7 @@ def test_an_import_on_a_thread_waits_before_each_module(
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "imported_on_a_thread.py").write_text("")
-    make_imports_cooperative()
+    delay_thread_imports_while_loop_busy()
     name = "imported_on_a_thread"
 
     async def paint() -> None:

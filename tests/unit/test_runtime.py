@@ -22,9 +22,9 @@ from app.proposals.values.record_entries import SessionEventRecordEntry
 from app.runtime import shutdown, terminal_at_start
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
+    OtherSessionLogWriter,
     ProfileStore,
-    SessionEventSink,
-    StoredOtherSessionLogs,
+    SessionEventStoreOnThread,
     make_commit_function,
     read_picked_model,
     save_picked_model,
@@ -89,7 +89,9 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
         return append(session, events, *after)
 
     monkeypatch.setattr(runtime.sessions, "append_events", slow)
-    keeping = asyncio.create_task(SessionEventSink(runtime.sessions, record.id).append([UserMessage(text="kept")], 0))
+    keeping = asyncio.create_task(
+        SessionEventStoreOnThread(runtime.sessions, record.id).append([UserMessage(text="kept")], 0)
+    )
     await asyncio.to_thread(begun.wait, 10)
     keeping.cancel()
     await asyncio.sleep(0)
@@ -101,7 +103,7 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
 
 
 async def test_a_missing_session_records_nothing(runtime: OpenWorkspace) -> None:
-    assert await StoredOtherSessionLogs(runtime).record("none", []) is None
+    assert await OtherSessionLogWriter(runtime).record("none", []) is None
 
 
 def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> None:
@@ -159,7 +161,7 @@ def test_an_end_that_fails_is_one_all_the_same() -> None:
 def test_typed_keys_are_not_read_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "__stdin__", nothing)
-        with terminal_at_start.hold_terminal(Path(os.devnull)):
+        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
             assert terminal_at_start.pop_typed_lines() == ""
 
 
@@ -189,7 +191,7 @@ def test_a_closed_terminal_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
     with os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
-        with terminal_at_start.hold_terminal(Path(os.devnull)):
+        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
             assert not termios.tcgetattr(theirs)[3] & termios.ICANON
             os.close(ours)
 
@@ -200,7 +202,7 @@ def test_lines_typed_after_ctrl_d_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
         keyboard.write(b"one\r\x04two\rthree")
-        with terminal_at_start.hold_terminal(Path(os.devnull)):
+        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
             assert terminal_at_start.pop_typed_lines() == "one\ntwo\n"
 
 

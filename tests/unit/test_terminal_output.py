@@ -21,14 +21,14 @@ from app.ui.terminal.attention import (
     TerminalNotifier,
     attention_sequence,
     desktop_notification_sequence,
-    make_key_events,
+    typed_lines_to_key_events,
 )
 from app.ui.terminal.fitted_app import (
     Palette256Filter,
     TerminalAdaptedApp,
     UnsafeTextFilter,
-    add_tint_variables,
     divide_strip_uncached,
+    keep_tints_visible_in_256_colours,
     nearest_palette_colour,
     original_strip_divide,
 )
@@ -61,7 +61,7 @@ def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ign
 
 @THEME
 def test_the_tints_of_changed_lines_keep_text_readable(theme) -> None:  # type: ignore[no-untyped-def]
-    variables = add_tint_variables({**make_diff_variable_defaults(theme), **theme.variables}, theme)
+    variables = keep_tints_visible_in_256_colours({**make_diff_variable_defaults(theme), **theme.variables}, theme)
     seen = set()
     for kind in ("added", "removed"):
         line, word = (Color.parse(variables[f"diff-{kind}-{part}"]) for part in ("background", "word-background"))
@@ -90,7 +90,7 @@ def test_a_style_keeps_all_but_its_colours() -> None:
 def test_a_terminal_colour_theme_keeps_its_colours() -> None:
     theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
     variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
-    assert add_tint_variables(variables, theme) == variables
+    assert keep_tints_visible_in_256_colours(variables, theme) == variables
     own = make_diff_variable_defaults(theme)
     assert {own[f"diff-{kind}-background"] for kind in ("added", "removed", "moved")} == {"transparent"}
 
@@ -231,7 +231,7 @@ def test_tmux_gets_a_bell_and_a_passed_through_notification() -> None:
 
 
 def test_typed_letters_become_keys_and_escape_sequences_are_dropped() -> None:
-    typed = [(key.key, key.character) for key in make_key_events("aß7 /-\x1b[A\x1bOP\t\n")]
+    typed = [(key.key, key.character) for key in typed_lines_to_key_events("aß7 /-\x1b[A\x1bOP\t\n")]
     assert typed == [
         ("a", "a"),
         ("ß", "ß"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
+from app.llm.capabilities.profiles import LearnedProfile, replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
     EndpointDiagnosis,
@@ -128,7 +128,7 @@ async def test_each_behaviour_of_an_endpoint_is_found_and_learned(
     limits = f"without certainty or with a fallback: {', '.join(findings)}"
     assert (limits if findings else "honours everything") in diagnosis.summary
     cache: dict[str, dict[str, Any]] = {}
-    store_diagnosis(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
+    replace_learned_by_diagnosis(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
     assert resolve_profile(server.base_url, "test-model", cache=cache) == diagnosis.profile
 
 

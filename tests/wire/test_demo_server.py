@@ -14,7 +14,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.demo_server import DemoServerFailed, demo_server
+from app.demo.demo_server import DemoServerCannotListen, demo_server
 
 COMMAND = [sys.executable, "-P", "-m", "signoff", "demo-server"]
 TOOL = {
@@ -264,7 +264,7 @@ async def test_the_demo_server_command_runs_until_a_signal(number: int) -> None:
 
 async def test_an_occupied_port_is_reported_in_one_line(server: str) -> None:
     port = str(port_of(server))
-    with pytest.raises(DemoServerFailed, match=port):
+    with pytest.raises(DemoServerCannotListen, match=port):
         async with demo_server(port=int(port)):
             pass
     process = await asyncio.create_subprocess_exec(

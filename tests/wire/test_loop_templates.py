@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.trace import TraceFile
+from app.agent.trace import TraceFileWriter
 from app.conversation.events import UserNotice
 from app.conversation.payload import render_trials
 from tests.wire import templates
@@ -272,7 +272,7 @@ async def test_the_debug_file_contains_the_result_of_the_probe(server: WireServe
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path, template_checked=True) as on:
-        debug = TraceFile(tmp_path / "debug.jsonl")
+        debug = TraceFileWriter(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
         await on.say("Be less formal")
         await on.say("Even less")

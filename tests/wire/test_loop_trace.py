@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.trace import TraceFile
+from app.agent.trace import TraceFileWriter
 from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
 from app.tools.base.contract import PermissionAnswer
@@ -108,7 +108,7 @@ async def test_no_request_contains_the_trace(server: WireServer, tmp_path: Path,
 
 async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, retry=FAST) as on:
-        debug = TraceFile(tmp_path / "debug.jsonl")
+        debug = TraceFileWriter(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
         server.script(
             [

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
-from app.keys.actions import make_scope_bindings, parse_slash_command
+from app.keys.actions import make_key_bindings_of_scopes, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds
 from widgets.chat.composer_lists import CompletionPopup, CompletionSuggestion, QueuedMessages
 from widgets.common.containers import Column, Row
@@ -47,7 +47,7 @@ class Composer(Column):
         more_commands: Whether `set_commands` will be called later with more commands.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("composer")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("composer")]
     DEFAULT_CSS = """
     Composer {
         height: auto;

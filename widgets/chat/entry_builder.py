@@ -38,15 +38,15 @@ from app.conversation.events import (
 )
 from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
-from app.proposals.risk.change_summary import is_command_summary
+from app.proposals.risk.change_summary import is_default_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     CompactionEntry,
     CustomCommandEntry,
-    InterventionEntry,
-    NoticeEntry,
+    NoticeToUserEntry,
+    ProgramMessageToModelEntry,
     QuestionEntry,
     ReasoningEntry,
     TurnEndEntry,
@@ -141,7 +141,7 @@ class EntryBuilder:
                 return self._running_call_changes(update)
             case SessionFailed(message):
                 self._event_count += 1
-                return [EntryAddedOrReplaced(NoticeEntry(f"failed{self._event_count}", message, "error"))]
+                return [EntryAddedOrReplaced(NoticeToUserEntry(f"failed{self._event_count}", message, "error"))]
             case _:
                 return []
 
@@ -172,7 +172,7 @@ class EntryBuilder:
             case RequestFailed(message=message):
                 self._last_failure = (key, message)
                 self._is_stream_overtaken = bool(self._streamed_keys)
-                changes = [EntryAddedOrReplaced(NoticeEntry(key, message, "error"))]
+                changes = [EntryAddedOrReplaced(NoticeToUserEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
@@ -329,7 +329,7 @@ class EntryBuilder:
                     event.summary,
                     event.files,
                     supersedes=event.supersedes,
-                    is_command=is_from_command and is_command_summary(event.summary),
+                    is_command=is_from_command and is_default_command_summary(event.summary),
                 )
                 self._proposals[event.proposal] = card
                 superseded_card = self._proposals.get(event.supersedes)
@@ -411,9 +411,9 @@ def _independent_entries(event: Event, key: str) -> list[TranscriptEntry]:
         case CallDenied(feedback=feedback):
             return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
-            return [InterventionEntry(key, kind, text, event.sender_and_receiver)]
+            return [ProgramMessageToModelEntry(key, kind, text, event.sender_and_receiver)]
         case HistoryCompacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
         case UserNotice(text=text, level=level):
-            return [NoticeEntry(key, text, level)]
+            return [NoticeToUserEntry(key, text, level)]
     return []

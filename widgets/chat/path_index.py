@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
-from app.concurrency import yield_to_event_loop
+from app.concurrency import wait_while_event_loop_busy
 
 MAX_MATCHES = 50
 """Maximum number of matches."""
@@ -244,7 +244,7 @@ def _make_blocks(paths: Iterable[str]) -> Iterator[_Block]:
     paths = iter(paths)
     block_paths: list[str] = []
     while piece := list(islice(paths, _PATHS_PER_SLICE)):
-        yield_to_event_loop()
+        wait_while_event_loop_busy()
         block_paths += piece
         if len(block_paths) >= _PATHS_PER_BLOCK:
             yield _make_block(block_paths)
@@ -333,7 +333,7 @@ class _Search:
                 yield number, block
 
     def _yield_cpu(self) -> None:
-        yield_to_event_loop()
+        wait_while_event_loop_busy()
         if self._is_cancelled():
             raise SearchCancelled
 

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.keys.actions import make_scope_bindings
+from app.keys.actions import make_key_bindings_of_scopes
 from widgets.chat.entries.entry_base import MARK_WIDTH, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.tool_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers
@@ -138,7 +138,7 @@ def shift_selection(selection: Selection, rows: int) -> Selection:
 class Transcript(CachedStripView, can_focus=True):
     """Scrolling list of entries that can be opened and copied; follows its end unless the user has scrolled up."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("chat")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("chat")]
     # After a click that unfolds an entry, the focus stays in the composer.
     FOCUS_ON_CLICK: ClassVar[bool] = False
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES

@@ -9,29 +9,29 @@ from typing import NamedTuple, Self
 from widgets.chat.entries.entry_base import (
     EntryAddedOrReplaced,
     EntryChange,
-    EntryMarks,
+    EntryGutterMarks,
     EntryRemoved,
     GrowingRows,
     TranscriptEntry,
 )
-from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry
+from widgets.chat.entries.message_entries import AnswerEntry, ProgramMessageToModelEntry
 from widgets.chat.markdown.styled_lines import BLANK_LINE, StyledLine
 
 
-class PreviousSlotLayout(NamedTuple):
+class SlotLayoutBeforeResize(NamedTuple):
     """The layout of a slot for the width before the last resize, kept to restore it."""
 
     width: int
     entry: TranscriptEntry
     opened: bool
     lines: list[StyledLine]
-    marks: EntryMarks
+    marks: EntryGutterMarks
     height: int
     is_exact: bool
     growing_rows: GrowingRows | None
 
 
-_NO_ENTRY_MARKS = EntryMarks()
+_NO_ENTRY_MARKS = EntryGutterMarks()
 
 
 class EntrySlot:
@@ -51,13 +51,13 @@ class EntrySlot:
         """Rows without the gap; 0 while the entry is hidden."""
         self.is_exact = False
         self._growing_rows: GrowingRows | None = None
-        self._previous: PreviousSlotLayout | None = None
+        self._previous: SlotLayoutBeforeResize | None = None
 
     def resize(self, old: int, new: int) -> None:
         """Switch to a new width: restore the previous layout if it has this width, else estimate the height."""
         before, self._previous = self._previous, None
         if self.lines is not None:
-            self._previous = PreviousSlotLayout(
+            self._previous = SlotLayoutBeforeResize(
                 old, self.entry, self.opened, self.lines, self.marks, self.height, self.is_exact, self._growing_rows
             )
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
@@ -192,7 +192,7 @@ class EntrySlots:
         """Hide or show signoff's messages to the model."""
         self.hide_interventions = not self.hide_interventions
         for slot in self.items:
-            if isinstance(slot.entry, InterventionEntry):
+            if isinstance(slot.entry, ProgramMessageToModelEntry):
                 slot.drop_rows()
                 slot.is_exact = False
                 slot.height = 0 if self.hide_interventions else 1
@@ -212,7 +212,7 @@ class EntrySlots:
 
     def is_hidden(self, entry: TranscriptEntry) -> bool:
         """Return whether the user has hidden this kind of entry."""
-        return self.hide_interventions and isinstance(entry, InterventionEntry)
+        return self.hide_interventions and isinstance(entry, ProgramMessageToModelEntry)
 
     def _set_gap(self, index: int) -> None:
         slot = self.items[index]

@@ -37,7 +37,7 @@ from textual.widgets import Input as InputField
 from textual.widgets import TextArea
 
 
-class OnScreenClock:
+class OnScreenSinceTracker:
     """Records since when the current state has been on the screen, in the clock of input events."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class OrderedInputQueue:
         self._app = app
         self._deliver = deliver
         self._waiting_events: deque[events.Event] = deque()
-        self._follower: EventFollower | None = None
+        self._follower: EventCompletionTracker | None = None
         self.current_event: events.Event | None = None
         """The event that is being handled; None if there is none."""
         self._idle = asyncio.Event()
@@ -177,7 +177,7 @@ class OrderedInputQueue:
         if self._follower is None or self._continues_typing(self._follower):
             await self._deliver_next()
 
-    def _continues_typing(self, before: "EventFollower") -> bool:
+    def _continues_typing(self, before: "EventCompletionTracker") -> bool:
         """Return whether the next event is a letter for the field that just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting_events[0]):
             return False
@@ -201,7 +201,7 @@ class OrderedInputQueue:
                 continue
             self.current_event = event
             self._idle.clear()
-            self._follower = follower = EventFollower(self._app, event, self._deliver_next)
+            self._follower = follower = EventCompletionTracker(self._app, event, self._deliver_next)
             if follower.ready:
                 self._waiting_events.popleft()
                 await self._deliver(event)
@@ -270,7 +270,7 @@ def is_handling_input(app: App[Any]) -> bool:
     return isinstance(app, OrderedInputApp) and app.input.current_event is not None
 
 
-class EventFollower:
+class EventCompletionTracker:
     """Follows one event until everything that it caused is done.
 
     Args:
@@ -359,7 +359,7 @@ class EventFollower:
 class _NodeCallback(NamedTuple):
     """The callback of a followed event at a node."""
 
-    follower: EventFollower
+    follower: EventCompletionTracker
     node: DOMNode
 
     async def report_handled(self) -> None:

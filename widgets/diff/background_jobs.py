@@ -24,7 +24,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 """Pause between two steps of a layout, in seconds, for keys and frames."""
 
 
-class BackgroundJobs:
+class DiffBackgroundJobs:
     """Runs the diff view's background work: moved lines, white space, syntax colours, rest of the layout."""
 
     def __init__(self, model: DiffModel, view: DiffViewInterface) -> None:

@@ -28,7 +28,7 @@ from widgets.diff.diff_rows import (
     NoteRow,
     Row,
     RowSegment,
-    SingleSegment,
+    SingleRowSegment,
     SourceLine,
     SplitSegment,
     UnifiedSegment,
@@ -160,9 +160,9 @@ class _SegmentBuilder:
     hidden_space: HiddenWhitespace
     notes: Mapping[int, Sequence[NoteRow]]
 
-    def note_segment(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
+    def note_segment(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleRowSegment:
         """Return the segment of a note or comment, with its wrapped height."""
-        segment = SingleSegment(row, new_start, hunk)
+        segment = SingleRowSegment(row, new_start, hunk)
         segment.set_row_heights(self.measure)
         return segment
 
@@ -170,12 +170,12 @@ class _SegmentBuilder:
         """Yield the segments of all files."""
         for number in range(len(self.diffs)):
             if number:
-                yield SingleSegment(BlankRow(number - 1), sys.maxsize)
+                yield SingleRowSegment(BlankRow(number - 1), sys.maxsize)
             yield from self._file_segments(number)
 
     def _file_segments(self, number: int) -> Iterator[RowSegment]:
         change = self.diffs[number].change
-        yield SingleSegment(FileRow(number), -1)
+        yield SingleRowSegment(FileRow(number), -1)
         if number in self.fold_state.collapsed:
             return
         for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
@@ -210,7 +210,7 @@ class _SegmentBuilder:
             yield from self._context_segments(file, old, new, count, gap)
             return
         yield from self._context_segments(file, old, new, head, gap)
-        yield SingleSegment(FoldRow(file, gap, new + head, hidden, spaces), new + head)
+        yield SingleRowSegment(FoldRow(file, gap, new + head, hidden, spaces), new + head)
         yield from self._context_segments(file, old + count - tail, new + count - tail, tail, gap)
 
     def _context_segments(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[RowSegment]:
@@ -229,7 +229,7 @@ class _SegmentBuilder:
             return
         if self.hidden_space.parts.get((file, index)) == ():
             row_of_hunk = WhitespaceHunkRow(file, index, self.hidden_space.lines[file, index])
-            yield SingleSegment(row_of_hunk, hunk.new_start, index)
+            yield SingleRowSegment(row_of_hunk, hunk.new_start, index)
             return
         if not above and self.comments.above:
             for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
@@ -294,7 +294,7 @@ def arrange_diffs(
     )
     head = [builder.note_segment(note, -1) for note in notes_above]
     if notes_above and diffs:
-        head.append(SingleSegment(BlankRow(-1), -1))
+        head.append(SingleRowSegment(BlankRow(-1), -1))
     change = builder.segments()
     return DiffLayout(chain(head, change if fits is None else _measure_wrapped_segments(change, measure, fits)))
 

@@ -387,7 +387,7 @@ class PickedLines:
     """Ids of the hunks whose lines are all picked."""
 
 
-class LineSelection:
+class LinePicker:
     """The lines that the user picks; the next toggle key includes or excludes them."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:

@@ -20,7 +20,7 @@ from widgets.diff.diff_rows import (
     NoteRow,
     Row,
     RowSegment,
-    SingleSegment,
+    SingleRowSegment,
     WhitespaceHunkRow,
 )
 
@@ -28,7 +28,7 @@ _LINES_PER_SEARCH_STEP = 2_000
 """Number of terminal lines that are laid out at a time in the search for a row."""
 
 
-class RowPart(NamedTuple):
+class TerminalLineOfRow(NamedTuple):
     """A terminal line of the layout: its row, and which part of the row it shows."""
 
     number: int
@@ -53,7 +53,7 @@ class Landmarks:
 
     def add_segment(self, row: int, segment: RowSegment) -> None:
         """Add the landmarks of a segment that begins at a row."""
-        if type(segment) is SingleSegment:
+        if type(segment) is SingleRowSegment:
             if type(segment.content) is FileRow:
                 self.files.append(row)
             elif type(segment.content) is CommentRow:
@@ -141,7 +141,7 @@ class DiffLayout:
             raise IndexError(number)
         return bisect_right(self._first_rows, number) - 1
 
-    def part_at(self, line: int) -> RowPart:
+    def part_at(self, line: int) -> TerminalLineOfRow:
         """Return the part of a row on a terminal line.
 
         Raises:
@@ -152,10 +152,10 @@ class DiffLayout:
         index = bisect_right(self._first_lines, line) - 1
         segment, inner = self.segments[index], line - self._first_lines[index]
         if segment.heights is None:
-            return RowPart(self._first_rows[index] + inner, segment.row_at(inner), 0)
+            return TerminalLineOfRow(self._first_rows[index] + inner, segment.row_at(inner), 0)
         number = bisect_right(segment.heights, inner)
         above = segment.heights[number - 1] if number else 0
-        return RowPart(self._first_rows[index] + number, segment.row_at(number), inner - above)
+        return TerminalLineOfRow(self._first_rows[index] + number, segment.row_at(number), inner - above)
 
     def first_line_of_row(self, number: int) -> int:
         """Return the first terminal line of a row."""
@@ -248,7 +248,7 @@ class DiffLayout:
         if index < first:
             return None
         segment = self.segments[index]
-        if isinstance(segment, SingleSegment):
+        if isinstance(segment, SingleRowSegment):
             return self._first_rows[index] if isinstance(segment.content, FoldRow) else None
         number_in_segment = segment.find_row("new", line)
         return None if number_in_segment is None else self._first_rows[index] + number_in_segment
@@ -256,7 +256,7 @@ class DiffLayout:
     def _find_single_row(self, row: Row, line: int | None) -> int | None:
         first, last = self._segment_range_of_file(row.file, line)
         for index, segment in enumerate(islice(self.segments, first, last), first):
-            if isinstance(segment, SingleSegment) and _is_same_row(segment.content, row):
+            if isinstance(segment, SingleRowSegment) and _is_same_row(segment.content, row):
                 return self._first_rows[index]
         return None
 

@@ -11,10 +11,10 @@ from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_di
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest_line_width
-from widgets.diff.file_facts import proposal_notes, warning_notes
+from widgets.diff.file_facts import misleading_text_warning_notes, proposal_notes
 from widgets.diff.line_marks import LineMarks
 from widgets.diff.render_context import RenderContext
-from widgets.diff.syntax_tokens import SyntaxTokens
+from widgets.diff.syntax_tokens import LazySyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace
 
 MIN_SPLIT_WIDTH = 140
@@ -78,13 +78,16 @@ class DiffModel:
         self.proposal, self.diffs, self.is_comparing_versions = proposal, tuple(diffs), versions
         self.hidden_space = None
         self.message, self.plain_text = "", False
-        self._change_notes = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
+        self._change_notes = (
+            *misleading_text_warning_notes(diff.change for diff in self.diffs),
+            *proposal_notes(proposal),
+        )
         shown = self.diffs
         max_line_count = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
         self.render_context = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
-            syntax=SyntaxTokens(shown),
+            syntax=LazySyntaxTokens(shown),
             digits=max(3, len(str(max_line_count))),
             left_out=self.render_context.left_out,
             undecided=not versions and proposal.state in _UNDECIDED_STATES,

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from widgets.diff.code_painter import CodePainter
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, WhitespaceHunkRow
-from widgets.diff.display_cells import display_text, wrap_words
+from widgets.diff.display_cells import display_text, wrap_into_safe_lines
 from widgets.diff.file_facts import file_heading_facts, file_name, file_operation_sign
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import describe_space_lines
@@ -141,7 +141,7 @@ class DiffPainter:
     def _note_row(self, row: NoteRow, part: int, cursor_classes: tuple[str, ...]) -> Strip:
         glyph, component_class = _NOTE_STYLES[row.level]
         classes = ("diff--plain", component_class, *cursor_classes)
-        lines = wrap_words(row.text, self.context.note_width)
+        lines = wrap_into_safe_lines(row.text, self.context.note_width)
         indent = " " if row.file < 0 else "   "
         text = lines[part] if part < len(lines) else ""
         if row.level in ("folded", "unfolded") and len(lines) == 1:
@@ -152,7 +152,7 @@ class DiffPainter:
 
     def _comment_row(self, row: CommentRow, part: int, cursor_classes: tuple[str, ...]) -> Strip:
         indent = min(self.context.gutter, 6) - 2
-        lines = wrap_words(row.text, self.context.note_width)
+        lines = wrap_into_safe_lines(row.text, self.context.note_width)
         text = lines[part] if part < len(lines) else ""
         classes = ("diff--plain", f"diff--{row.kind}", *cursor_classes)
         bar_classes = ("diff--plain", f"diff--{row.kind}-bar", *cursor_classes)
@@ -181,7 +181,7 @@ class ViewportState(NamedTuple):
     selection: Selection | None
 
 
-class LineRenderer:
+class DiffLineRenderer:
     """Renders the terminal lines of a diff view, and caches their strips and styles.
 
     Args:

@@ -43,7 +43,7 @@ _MAP_MARKS = (
 """Bits, sign and component class of the marks on the minimap; the first one that applies is shown."""
 
 
-def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
+def minimap_cell_bits(layout: DiffLayout, height: int) -> list[int]:
     """Return the content of each of the minimap's `height` cells as bits: added lines, removed lines, comments."""
     total = max(layout.height, height)
     if not height:
@@ -165,7 +165,7 @@ class MiniMap(Widget):
     def _map_cells(self) -> list[int]:
         """Return the cells of the minimap, with the rows that need attention and the matches of the search."""
         layout, matches = self.view.layout_rows, self.view.search.matches
-        cells = minimap_cells(layout, self.size.height)
+        cells = minimap_cell_bits(layout, self.size.height)
         _mark_rows(cells, layout, rows_needing_attention(layout, self.view.diffs), _REASON)
         shown_matches = matches[:: max(1, len(matches) // _MAX_MAP_MATCHES)]
         rows = [layout.find_equal_row(match.row) for match in shown_matches]

@@ -167,7 +167,7 @@ class RowSegment(ABC):
             self.heights = None
 
 
-class SingleSegment(RowSegment):
+class SingleRowSegment(RowSegment):
     """A segment with one row that is not source."""
 
     __slots__ = ("content",)

@@ -13,20 +13,20 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.keys.actions import make_scope_bindings
+from app.keys.actions import make_key_bindings_of_scopes
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import SeenLines, changed_line_at
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.common.workbench_bars import HasChangingKeyTitles
-from widgets.diff.background_jobs import BackgroundJobs
+from widgets.diff.background_jobs import DiffBackgroundJobs
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
 from widgets.diff.diff_cursor import (
     CursorBookmark,
     DiffCursor,
     Job,
-    LineSelection,
+    LinePicker,
     PickedLines,
     copied_text,
     line_selection_at,
@@ -34,7 +34,7 @@ from widgets.diff.diff_cursor import (
 )
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_painter import LineRenderer, ViewportState
+from widgets.diff.diff_painter import DiffLineRenderer, ViewportState
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, WhitespaceHunkRow
 from widgets.diff.diff_search import DiffSearch
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen_line
@@ -73,7 +73,7 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(DIFF_COMPONENT_CLASSES)
     DEFAULT_CSS = DIFF_CSS
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("diff")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("diff")]
 
     class ViewMoved(_LatestMessage):
         """The cursor, the scroll position, the layout or the search result has changed."""
@@ -132,14 +132,14 @@ class DiffView(ScrollView, HasChangingKeyTitles, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.model = DiffModel()
-        self.renderer = LineRenderer(self.model, self._look_up_style)
+        self.renderer = DiffLineRenderer(self.model, self._look_up_style)
         self.cursor = DiffCursor(self.model, self)
-        self.line_selection = LineSelection(self.model, self.cursor, self)
+        self.line_selection = LinePicker(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)
         self.seen_recorder = SeenRecorder(self.model, self)
         self.after_frame: Callable[[], None] = lambda: None
         """Called after each drawn frame."""
-        self._background_jobs = BackgroundJobs(self.model, self)
+        self._background_jobs = DiffBackgroundJobs(self.model, self)
         self._frame: ViewportState | None = None
         self._last_size = Size(0, 0)
         """The last size that was not empty."""

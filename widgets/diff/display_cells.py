@@ -42,7 +42,7 @@ class _IdentityKey:
         return isinstance(other, _IdentityKey) and self.text is other.text
 
 
-def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+def lru_cache_by_text_identity(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Return a decorator that caches the `size` most recently used results of a function.
 
     A file that is read again has equal lines in new objects. `functools.lru_cache` would compare a long line with its
@@ -173,7 +173,7 @@ class DisplayText:
         return self.width_runs[number - 1], self.width_runs[min(number, len(self.width_runs) - 1)]
 
 
-@recent_results_cache(2048)
+@lru_cache_by_text_identity(2048)
 def display_text(line: str) -> DisplayText:
     """Return the drawn form of a line; `line` is untrusted source text without its line ending."""
     if line.isascii() and line.isprintable():
@@ -246,7 +246,7 @@ _MIN_LONG_LINE_CHARACTERS = 2_000
 """Minimum length of an unchanged line that is shortened to `_LONG_LINE_HEAD_CHARACTERS`."""
 
 
-@recent_results_cache(1024)
+@lru_cache_by_text_identity(1024)
 def visible_spans_of_changed_line(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
     """Return the spans of a line in a hunk that are shown; None for the whole line, if it is new or fits."""
     if not changed:
@@ -283,7 +283,7 @@ def visible_spans_of_context_line(line: str, wrap: bool) -> Spans | None:
     return ((0, _LONG_LINE_HEAD_CHARACTERS),) if wrap and len(line) > _MIN_LONG_LINE_CHARACTERS else None
 
 
-@recent_results_cache(1024)
+@lru_cache_by_text_identity(1024)
 def display_visible_spans(line: str, spans: Spans) -> DisplayText:
     """Return the drawn form of a line of which only some spans are shown; the gaps show how much is hidden."""
     texts: list[str] = []
@@ -348,7 +348,7 @@ class LineBreaks(NamedTuple):
     """Blank cells at the left of all terminal lines but the first, to align them with the code of the first."""
 
 
-@recent_results_cache(512)
+@lru_cache_by_text_identity(512)
 def find_line_breaks(line: str, width: int, spans: Spans | None = None) -> LineBreaks:
     """Return the break positions of a source line; its own spaces stay at the ends of the rows.
 
@@ -424,7 +424,7 @@ def wrapped_row_count(line: str, width: int, spans: Spans | None = None) -> int:
     return len(find_line_breaks(line, width, spans).starts)
 
 
-def wrap_words(text: str, width: int) -> list[str]:
+def wrap_into_safe_lines(text: str, width: int) -> list[str]:
     """Return untrusted text as safe lines of at most `width` cells, broken between words if possible."""
     width = max(2, width)
     lines: list[str] = []

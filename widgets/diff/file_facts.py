@@ -35,7 +35,7 @@ _MAX_CONFLICT_LINES = 3
 _STATE_WORDS = {ProposalState.STALE: "Stale", ProposalState.FAILED: "Failed", ProposalState.SUPERSEDED: "Superseded"}
 
 
-def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
+def misleading_text_warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
     """Yield a note for each of the first warnings about invisible or misleading text; count the others."""
     warnings = [(change.path, warning) for change in changes for warning in change.warnings]
     for path, warning in warnings[:_MAX_WARNINGS]:

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.keys.actions import make_scope_bindings
+from app.keys.actions import make_key_bindings_of_scopes
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import (
@@ -34,7 +34,7 @@ _MIN_DIFF_LINES = 3
 class FileList(ScrollView, can_focus=True):
     """Lists the files of the shown diff; the file at the cursor is highlighted."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("files")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("files")]
     DEFAULT_CSS = """
     FileList {
         height: 4;

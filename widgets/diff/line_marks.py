@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.text.line_comparison import (
     are_versions_of_one_line,
     changed_words,
@@ -26,7 +26,7 @@ from app.review.hunk_lines import (
 )
 from app.text.deceiving_text import find_ascii_lookalikes
 from widgets.diff.diff_rows import SourceLine
-from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache
+from widgets.diff.display_cells import DisplayText, Span, Spans, lru_cache_by_text_identity
 
 MovedLines = Mapping[SourceLine, SourceLine]
 """For each moved line, its counterpart: the old line of a new one, and the reverse."""
@@ -103,7 +103,7 @@ def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
 def _changed_lines(diffs: Sequence[FileDiff], side: Side) -> list[_ChangedLine]:
     """Return all removed or added lines."""
     changed_lines: list[_ChangedLine] = []
-    for file, diff in enumerate(iterate_cooperatively(diffs)):
+    for file, diff in enumerate(iterate_when_event_loop_idle(diffs)):
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             changed_lines += (
@@ -307,7 +307,7 @@ class LineMarks:
         return diff_side_lines(self._diffs[line.file], line.side)[line.line]
 
 
-@recent_results_cache(2048)
+@lru_cache_by_text_identity(2048)
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """Return the differing characters of both versions of a line, and whether only whitespace differs.
 

@@ -18,11 +18,11 @@ from widgets.diff.display_cells import (
     visible_spans_of_changed_line,
     visible_spans_of_context_line,
     widest_line_width,
-    wrap_words,
+    wrap_into_safe_lines,
     wrapped_row_count,
 )
 from widgets.diff.line_marks import LineMarks
-from widgets.diff.syntax_tokens import SyntaxTokens
+from widgets.diff.syntax_tokens import LazySyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]
 """Returns the Rich style of component classes laid over each other."""
@@ -32,7 +32,7 @@ _MAX_LONG_LINES = 512
 """Maximum number of cached lines that do not fit on one terminal line."""
 
 
-class DrawnLine(NamedTuple):
+class DrawnSourceLine(NamedTuple):
     """A line of source as it is drawn, with its line breaks."""
 
     text: DisplayText
@@ -63,7 +63,7 @@ class RenderContext:
 
     diffs: Sequence[FileDiff] = ()
     marks: LineMarks = field(default_factory=lambda: LineMarks(()))
-    syntax: SyntaxTokens = field(default_factory=lambda: SyntaxTokens(()))
+    syntax: LazySyntaxTokens = field(default_factory=lambda: LazySyntaxTokens(()))
     width: int = 0
     """Cells of the whole row."""
     split: bool = False
@@ -86,7 +86,7 @@ class RenderContext:
     current_match: SourceLine | None = None
     """The line of the current match."""
     _cached_look: tuple[object, ...] = ()
-    _long_lines: dict[SourceLine, DrawnLine] = field(default_factory=dict)
+    _long_lines: dict[SourceLine, DrawnSourceLine] = field(default_factory=dict)
 
     @property
     def gutter(self) -> int:
@@ -138,11 +138,11 @@ class RenderContext:
             return visible_spans_of_context_line(line, self.wrap)
         return visible_spans_of_changed_line(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
 
-    def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
+    def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnSourceLine:
         """Return a line as it is drawn; cache long lines."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line):
-            return DrawnLine(display_text(line), (0,), 0, ())
+            return DrawnSourceLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._cached_look or len(self._long_lines) > _MAX_LONG_LINES:
             self._cached_look, self._long_lines = look, {}
@@ -151,7 +151,7 @@ class RenderContext:
             spans = self.visible_spans(row, side, number)
             text = display_text(line) if spans is None else display_visible_spans(line, spans)
             starts, hang = find_line_breaks(line, self.code_width, spans) if self.wrap else ((0,), 0)
-            self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
+            self._long_lines[key] = DrawnSourceLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
@@ -165,7 +165,7 @@ class RenderContext:
             case NoteRow(level="folded"):
                 return 1
             case NoteRow() | CommentRow():
-                return len(wrap_words(row.text, self.note_width))
+                return len(wrap_into_safe_lines(row.text, self.note_width))
             case _:
                 return 1
 
@@ -178,7 +178,7 @@ class RenderContext:
         """Return whether every line of a source segment fits on one terminal line."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
-    def visible_part_of(self, drawn: DrawnLine, part: int) -> VisibleLinePart:
+    def visible_part_of(self, drawn: DrawnSourceLine, part: int) -> VisibleLinePart:
         """Return the part of a line that is visible on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:

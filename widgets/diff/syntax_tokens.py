@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.concurrency import yield_to_event_loop
+from app.concurrency import wait_while_event_loop_busy
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, diff_side_lines
 
@@ -105,7 +105,7 @@ class _ChunkKey(NamedTuple):
     """-1 for the whole file."""
 
 
-class SyntaxTokens:
+class LazySyntaxTokens:
     """The syntax tokens of the shown files, lexed in chunks after a line is first drawn."""
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
@@ -171,7 +171,7 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
         name = _component_class(kind)
         for number, piece in enumerate(value.split("\n")):
             if number:
-                yield_to_event_loop()
+                wait_while_event_loop_busy()
                 row, column = row + 1, 0
             end = column + len(piece)
             if piece and name:

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.keys.actions import actions_of_scopes, make_scope_bindings
+from app.keys.actions import actions_of_scopes, make_key_bindings_of_scopes
 from app.keys.keymap import effective_keys
 from widgets.common.input_order import BurstKey
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
@@ -29,7 +29,7 @@ async def _keep_paste(text: str) -> str:
 class WritingArea(TextArea, HasChangingKeyTitles):
     """A text area whose send and close keys belong to the field."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("writing")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("writing")]
 
     class SendPressed(Message):
         """The user wants to send the text."""

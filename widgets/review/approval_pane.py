@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.visual import Padding, Visual
 from textual.widgets import Static
 
-from app.keys.actions import make_scope_bindings
+from app.keys.actions import make_key_bindings_of_scopes
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
 from app.text.quantities import format_count
@@ -24,7 +24,7 @@ from widgets.common.containers import Column
 from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
-    HeadlineOptions,
+    CurrentItemLineOptions,
     KeyNameOf,
     check_lines,
     current_item_lines,
@@ -48,7 +48,7 @@ class ReviewQueue(ScrollView, can_focus=True):
     """The list of items that wait for a decision; the cursor is on the shown item."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *make_scope_bindings("approval"),
+        *make_key_bindings_of_scopes("approval"),
         Binding("enter", "take", "Show", show=False),
         Binding("home", "move_to(0)", "First", show=False),
         Binding("end", "move_to(-1)", "Last", show=False),
@@ -336,7 +336,7 @@ class ApprovalPane(Column):
         short_checks = None if decidable is None else self._short_passed_checks(state, decidable.id, key, width)
         is_listed = self.queue.display and state.current in self.queue.items
         is_outcome_shown = self._is_outcome_shown and proposal is not None and not proposal.state.is_pending
-        options = HeadlineOptions(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
+        options = CurrentItemLineOptions(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
         lines = current_item_lines(state, key, options)
         self.shows_title = decidable is None or is_summary_visible(state, decidable, lines, options)
         if decidable is not None:

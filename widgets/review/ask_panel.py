@@ -24,7 +24,7 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
-from app.keys.actions import make_scope_bindings
+from app.keys.actions import make_key_bindings_of_scopes
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
@@ -32,7 +32,7 @@ from app.review.review_state import ReviewState
 from app.text.quantities import format_count
 from widgets.chat.composer_field import ComposerDraft, ComposerField
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
+from widgets.chat.entries.message_entries import AnswerEntry, NoticeToUserEntry, UserEntry
 from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
@@ -116,16 +116,16 @@ class SideThreads:
             if text := self._partial_answers.get(uid, ""):
                 return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
             notice = _WAITING_TEXT if uid in self._partial_answers else _UNANSWERED_TEXT
-            return [*entries, NoticeEntry(f"note{uid}", notice)]
+            return [*entries, NoticeToUserEntry(f"note{uid}", notice)]
         if answer.text.strip():
             state = "truncated" if answer.state == "failed" else answer.state
             entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
         elif answer.state == "interrupted":
-            entries.append(NoticeEntry(f"note{uid}", "You stopped the answer before it began."))
+            entries.append(NoticeToUserEntry(f"note{uid}", "You stopped the answer before it began."))
         if answer.note:
-            entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
+            entries.append(NoticeToUserEntry(f"note{uid}", answer.note, "warning"))
         if usage := _format_answer_usage(answer):
-            entries.append(NoticeEntry(f"took{uid}", usage))
+            entries.append(NoticeToUserEntry(f"took{uid}", usage))
         return entries
 
 
@@ -169,7 +169,7 @@ class ThreadTranscript(Transcript, can_focus=False):
 class AskPanel(Column, HasChangingKeyTitles):
     """The panel with a side thread about a hunk, and the field for the next question."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*make_scope_bindings("asking")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("asking")]
     DEFAULT_CSS = """
     AskPanel {
         display: none;

@@ -22,7 +22,7 @@ from app.review.verdicts import (
     decision_verbs,
     describe_review_state,
 )
-from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenClock
+from widgets.common.input_order import KEY_BURST_MESSAGE, OnScreenSinceTracker
 from widgets.review import review_messages
 from widgets.review.review_wording import yes_and_no_labels
 
@@ -79,9 +79,9 @@ class KeyReadiness:
         """For decisions: their subject is what would be written, and the open question."""
         self.choice_grace_period = GracePeriod(clock)
         """For including and excluding hunks: its subject is the shown proposal."""
-        self.picture_clock = OnScreenClock()
+        self.picture_clock = OnScreenSinceTracker()
         """For clicks that decide: whether the subject of the decision was on the screen."""
-        self.focus_clock = OnScreenClock()
+        self.focus_clock = OnScreenSinceTracker()
         """For keys that decide: whether the subject was on the screen while the review had the focus."""
         self.is_chosen_by_name = False
         """Whether the action comes from a click or the command palette, which name the action."""

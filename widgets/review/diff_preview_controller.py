@@ -22,7 +22,12 @@ from widgets.review.review_messages import (
     ReviewPaneInterface,
     VersionDiffsWanted,
 )
-from widgets.review.review_wording import QUIET_STYLE, finding_comments, permission_request_notes, safe_content
+from widgets.review.review_wording import (
+    QUIET_STYLE,
+    finding_comments,
+    permission_notes_and_must_see_count,
+    safe_content,
+)
 from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
 _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
@@ -33,7 +38,7 @@ _EVIDENCE_COMMENT_KINDS: dict[HunkTestVerdict, CommentKind] = {
 }
 
 
-def versions_to_write(changes: Sequence[FileChange]) -> tuple[tuple[object, ...], ...]:
+def versions_written_by_approval(changes: Sequence[FileChange]) -> tuple[tuple[object, ...], ...]:
     """Return the versions that an approval of these changes would write, as a comparable value."""
     return tuple(
         (
@@ -81,7 +86,7 @@ class DiffPreviewController:
         self._is_description_unfolded = False
         proposal, permission_request = self._state.proposal, self._state.permission_request
         if permission_request is not None:
-            self._view.show_text(*permission_request_notes(permission_request))
+            self._view.show_text(*permission_notes_and_must_see_count(permission_request))
         elif proposal is None:
             self._view.show_message("Nothing to review yet. What the model proposes appears here.")
         else:
@@ -151,7 +156,9 @@ class DiffPreviewController:
         """Return whether the diff on screen is what an approval of this proposal would write."""
         if self.comparing or self._proposal_of_diffs is None or self._proposal_of_diffs.id != proposal.id:
             return False
-        return versions_to_write([diff.change for diff in self.diffs]) == versions_to_write(proposal.files)
+        return versions_written_by_approval([diff.change for diff in self.diffs]) == versions_written_by_approval(
+            proposal.files
+        )
 
     def mark_left_out_hunks(self) -> None:
         """Mark the hunks that an approval would not write."""

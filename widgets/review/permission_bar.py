@@ -21,9 +21,9 @@ from app.review.review_state import ReviewState
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.chat_column import ComposerQuestionBar
 from widgets.chat.composer import Composer
-from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenClock, input_arrival_time
+from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker, input_arrival_time
 from widgets.common.key_hints import ClickTargets
-from widgets.diff.display_cells import wrap_words
+from widgets.diff.display_cells import wrap_into_safe_lines
 from widgets.review.decision_keys import GracePeriod, is_action_available
 from widgets.review.review import ReviewPane
 from widgets.review.review_wording import (
@@ -102,7 +102,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         """Whether the review shows the whole request, so that the bar can be short."""
         self.grace_period = GracePeriod(clock)
         """Its subject is what an answer would apply to."""
-        self.on_screen_clock = OnScreenClock()
+        self.on_screen_clock = OnScreenSinceTracker()
         """Whether the current request was on the screen."""
         composer.editor.before_key = self._handle_composer_key
         review.after_redraw = self.refresh_request
@@ -170,7 +170,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return [title, *detail, *notes, *self._key_lines(key, request, width)]
 
     def _detail_lines(self, request: PermissionRequest, width: int) -> list[Content]:
-        rows = wrap_words(request.detail, max(2, width - 2))
+        rows = wrap_into_safe_lines(request.detail, max(2, width - 2))
         max_rows = self._max_detail_rows
         shown_rows = rows if len(rows) <= max_rows else rows[: max_rows - 1]
         lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown_rows]
@@ -187,7 +187,9 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         request = self._oldest_request
         if request is None or self._is_request_in_review:
             return False
-        return len(wrap_words(request[1].detail, max(2, self.content_size.width - 2))) > self._max_detail_rows
+        return (
+            len(wrap_into_safe_lines(request[1].detail, max(2, self.content_size.width - 2))) > self._max_detail_rows
+        )
 
     def _key_lines(self, key: str, request: PermissionRequest, width: int) -> list[Content]:
         review_key = first_key_name("app.focus_approvals", self._review.keymap)
@@ -199,7 +201,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         if not self._composer.is_empty:
             reason = f"{self._reason_key_was_text} " if self._reason_key_was_text else ""
             text = f"{reason}The keys answer only while the composer is empty; {review_key} goes to the review."
-            return [safe_content(line, QUIET_STYLE) for line in wrap_words(text, width)]
+            return [safe_content(line, QUIET_STYLE) for line in wrap_into_safe_lines(text, width)]
         can_last = self._can_answer("allow_session") and not self._is_cut
         colours = {} if self._is_cut else {"approve": "$success"}
         colours |= {"deny": "$error"} | ({"allow_session": "$success"} if can_last else {})

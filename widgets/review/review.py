@@ -20,7 +20,7 @@ from app.automation.evidence.proposal_evidence import (
 )
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.actions import UserAction, actions_of_scopes, make_scope_bindings
+from app.keys.actions import UserAction, actions_of_scopes, make_key_bindings_of_scopes
 from app.keys.keymap import effective_keys, key_display_name
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -29,12 +29,12 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from app.review.verdicts import (
-    can_ask_model_again,
+    can_ask_model_to_redo_stale_proposal,
     judge_approval,
     judge_approve_all,
     judge_denial,
+    judge_denial_with_feedback,
     judge_deny_all,
-    judge_feedback,
 )
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from widgets.common.containers import Column
@@ -59,7 +59,7 @@ from widgets.review.decision_keys import (
     current_key_title,
     is_action_available,
 )
-from widgets.review.diff_preview_controller import DiffPreviewController, versions_to_write
+from widgets.review.diff_preview_controller import DiffPreviewController, versions_written_by_approval
 from widgets.review.review_wording import ACTION_META_KEY, question_with_keys, safe_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, UnsentReviewTexts
 
@@ -86,8 +86,8 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
-        *make_scope_bindings("review"),
-        *make_scope_bindings("diff", delegate="in_diff"),
+        *make_key_bindings_of_scopes("review"),
+        *make_key_bindings_of_scopes("diff", delegate="in_diff"),
     ]
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -382,7 +382,11 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
     def redraw(self) -> None:
         """Redraw everything and update the available keys; start a grace period if the decision's subject changed."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
-        shown_item = (state.current, proposal and proposal.revision, proposal and versions_to_write(proposal.files))
+        shown_item = (
+            state.current,
+            proposal and proposal.revision,
+            proposal and versions_written_by_approval(proposal.files),
+        )
         is_diff_shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
         chosen_hunks = state.hunk_exclusions.approval_selection(proposal).hunks if proposal is not None else ()
         self.readiness.choice_grace_period.set_subject(shown_item)
@@ -968,12 +972,12 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         if proposal is None or not proposal.state.is_pending:
             self.text_controller.close_field(key)
         elif not self.state.feedback_drafts.feedback_for(proposal):
-            if not can_ask_model_again(proposal):
+            if not can_ask_model_to_redo_stale_proposal(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
             elif not self.verdict_handler.refuse_if_busy(proposal):
                 self.verdict_handler.deny_stale(proposal)
         elif not self.verdict_handler.refuse_if_busy(proposal):
-            self.verdict_handler.handle_verdict(judge_feedback(self.state, proposal))
+            self.verdict_handler.handle_verdict(judge_denial_with_feedback(self.state, proposal))
 
     def _end_writing(self) -> None:
         self.approval_pane.remove_class("-writing")

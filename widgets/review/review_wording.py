@@ -10,7 +10,7 @@ from textual.style import Style
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.text.file_warnings import describe_match_level
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
-from app.review.review_state import ReviewState, permission_scopes
+from app.review.review_state import ReviewState, find_lasting_permission_forms
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
 from app.text.quantities import format_count
 from app.tools.base.command_forms import CommandForm, McpToolForm
@@ -167,7 +167,7 @@ def drop_keys_to_fit(line: Content, width: int) -> Content:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineOptions:
+class CurrentItemLineOptions:
     """Options for the lines about the current item: their width, and which facts other lines already show."""
 
     width: int = 0
@@ -184,11 +184,11 @@ class HeadlineOptions:
     """The check results, if all passed and they are short."""
 
 
-_DEFAULT_OPTIONS = HeadlineOptions()
+_DEFAULT_OPTIONS = CurrentItemLineOptions()
 
 
 def is_summary_visible(
-    state: ReviewState, proposal: Proposal, lines: Iterable[Content], options: HeadlineOptions
+    state: ReviewState, proposal: Proposal, lines: Iterable[Content], options: CurrentItemLineOptions
 ) -> bool:
     """Return whether a proposal's whole summary is visible: in its list row, or else on the lines above the list."""
     if not options.width:
@@ -200,7 +200,7 @@ def is_summary_visible(
 
 
 def current_item_lines(
-    state: ReviewState, key: KeyNameOf, options: HeadlineOptions = _DEFAULT_OPTIONS
+    state: ReviewState, key: KeyNameOf, options: CurrentItemLineOptions = _DEFAULT_OPTIONS
 ) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
@@ -217,7 +217,9 @@ def current_item_lines(
     return lines[1:] or lines if options.is_outcome_shown else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions) -> list[Content]:
+def _waiting_lines(
+    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
+) -> list[Content]:
     facts = _proposal_facts(state, proposal, key, options)
     if options.listed:
         position = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
@@ -259,7 +261,7 @@ def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ")
 
 
 def _proposal_facts(
-    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions
+    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.hunk_exclusions.approval_selection(proposal)
@@ -328,7 +330,7 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyNameOf, options: HeadlineOptions) -> Content:
+def _permission_chip(state: ReviewState, key: KeyNameOf, options: CurrentItemLineOptions) -> Content:
     """Return the note that a permission request is open; the keys answer it first."""
     request = "" if options.listed else f": {_request_line(next(iter(state.permissions.asked.values())))}"
     return Content.assemble(
@@ -339,7 +341,9 @@ def _permission_chip(state: ReviewState, key: KeyNameOf, options: HeadlineOption
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, options: HeadlineOptions) -> list[Content]:
+def _decided_lines(
+    state: ReviewState, proposal: Proposal, key: KeyNameOf, options: CurrentItemLineOptions
+) -> list[Content]:
     glyph, colour = _state_glyph(proposal)
     title = Content("") if options.listed else _proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
@@ -365,7 +369,7 @@ def _empty_review_line(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, options: HeadlineOptions
+    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, options: CurrentItemLineOptions
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
     yes, no = yes_and_no_labels(permission_request)
@@ -394,13 +398,13 @@ def _lasting_lines(
     """Return the lines about allowing more than this one call."""
     if permission_request.kind in ("changes", "ignored"):
         return []
-    form, reason = state.form, permission_scopes(permission_request).reason
+    form, reason = state.form, find_lasting_permission_forms(permission_request).reason
     if form is None:
         lines = [_chip_row(key, ("allow_session", "just this for the whole session", "$success"))]
         note = [Content.styled(f"Similar commands cannot be allowed: {reason}.", QUIET_STYLE)] if reason else []
         return [*lines, *note]
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
-    if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
+    if isinstance(form, CommandForm) and len(find_lasting_permission_forms(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     scope = Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form))
     parts = [scope, _chip_row(key, *chips)]
@@ -436,7 +440,7 @@ def question_with_keys(question: ActionNeedsConfirmation, key: KeyNameOf) -> Con
     return Content("\n").join([safe_content(question.question, "bold"), _chip_row(key, *answers)])
 
 
-def permission_request_notes(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
+def permission_notes_and_must_see_count(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
     """Return the whole request for the large pane, and how many of its rows the user must see.
 
     For a command, these rows end with the command: the notes below it are the same for every command. If the pane has

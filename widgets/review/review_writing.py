@@ -8,12 +8,16 @@ from textual.content import Content
 
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentedLineChange
-from app.proposals.risk.change_summary import computed_summary, format_author_summary, risk_summary_clauses
+from app.proposals.risk.change_summary import (
+    attribute_summary_to_author,
+    risk_summary_clauses,
+    summarize_size_and_risks,
+)
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import diff_side_lines
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quoted_lines
-from app.review.verdicts import can_ask_model_again
+from app.review.unfinished_review import ReviewFeedback, UnsentComment, add_quoted_lines
+from app.review.verdicts import can_ask_model_to_redo_stale_proposal
 from app.text.quantities import format_count
 from app.tools.base.contract import PermissionRequest
 from widgets.chat.composer_field import DroppedImages
@@ -37,7 +41,7 @@ AUTHOR_TEXT_KEY = "words"
 """Key of the note with the author's description of a proposal; the user can unfold it."""
 
 
-def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[DiffComment]:
+def comments_in_diffs(comments: Iterable[UnsentComment], diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     located = []
@@ -56,16 +60,16 @@ def notes_above_diff(
     Args:
         description: How to show the author's description; empty if the approval pane shows all of it.
     """
-    notes = [NoteRow(-1, computed_summary(proposal), "plain")] if risk_summary_clauses(proposal) else []
-    if description and (summary := format_author_summary(proposal)):
+    notes = [NoteRow(-1, summarize_size_and_risks(proposal), "plain")] if risk_summary_clauses(proposal) else []
+    if description and (summary := attribute_summary_to_author(proposal)):
         notes.append(NoteRow(-1, summary, description, AUTHOR_TEXT_KEY))
     for path in state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ():
         text = f"{path}: re-based since you last saw it here. Look again at what would be written."
         notes.append(NoteRow(-1, text, "warning"))
-    return [*notes, *sent_comment_notes(state, proposal)]
+    return [*notes, *previous_version_comment_notes(state, proposal)]
 
 
-def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+def previous_version_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """Return the comments on the previous version; the user can mark each as answered."""
     comments = state.feedback_drafts.sent.get(proposal.supersedes, ())
     if not comments:
@@ -92,7 +96,7 @@ class FeedbackField(WritingField):
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
-    def open_for_proposal(self, proposal: Proposal, comments: Sequence[DraftComment], draft: str) -> None:
+    def open_for_proposal(self, proposal: Proposal, comments: Sequence[UnsentComment], draft: str) -> None:
         """Open the field for feedback on a proposal."""
         summary = safe_content(proposal.summary, "$foreground 65%")
         title = Content.assemble(f"Request changes to {proposal.id}  ", summary)
@@ -104,7 +108,7 @@ class FeedbackField(WritingField):
             context.append(Content(f"and {format_count(len(comments) - _MAX_LISTED_COMMENTS, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent too; your own text is optional."))
-        if can_ask_model_again(proposal):
+        if can_ask_model_to_redo_stale_proposal(proposal):
             text = f"The reason why it is stale is sent: {proposal.reason}. Your own text is optional."
             context.append(safe_content(text))
         self.open(proposal.id, title, draft, context)
@@ -154,7 +158,7 @@ class UnsentReviewTexts:
         if proposal is None:
             self._send_to_composer(event.text if event.saved else "")
             return
-        comment = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
+        comment = UnsentComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
             comment = add_quoted_lines(comment, diffs)
         self._state.feedback_drafts.set_comment(proposal, comment)

@@ -168,7 +168,7 @@ def matching_bracket(text: str, at: int) -> int | None:
         return None
     if text[at] in _CLOSING_BY_OPENING:
         return closing_bracket(text, at, text[at], _CLOSING_BY_OPENING[text[at]])
-    return enclosing_bracket(text, at, _OPENING_BY_CLOSING[text[at]], text[at])
+    return enclosing_open_bracket(text, at, _OPENING_BY_CLOSING[text[at]], text[at])
 
 
 def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
@@ -181,7 +181,7 @@ def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
     return None
 
 
-def enclosing_bracket(text: str, at: int, left: str, right: str) -> int | None:
+def enclosing_open_bracket(text: str, at: int, left: str, right: str) -> int | None:
     """Return the opening bracket that encloses a position; None if there is none."""
     # Collect the open brackets with one step per bracket, not per character.
     still_open: list[int] = []
@@ -281,7 +281,7 @@ def _is_escaped(text: str, first: int, at: int) -> bool:
 
 def _bracket_range(text: str, at: int, inner: bool, left: str, right: str) -> tuple[int, int] | None:
     character = text[at : at + 1]
-    start = at if character == left else enclosing_bracket(text, at, left, right)
+    start = at if character == left else enclosing_open_bracket(text, at, left, right)
     if start is None and character != right:
         # Outside of brackets, use the next pair.
         start = text.find(left, at)

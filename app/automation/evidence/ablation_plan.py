@@ -5,8 +5,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.concurrency import iterate_cooperatively
-from app.proposals.risk.edited_file import is_generated, is_prose, is_test, manifest_of_lock_file
+from app.concurrency import iterate_when_event_loop_idle
+from app.proposals.risk.edited_file import (
+    is_documentation_file,
+    is_generated_file,
+    is_test_or_test_data,
+    manifest_of_lock_file,
+)
 from app.proposals.risk.risk_reasons import find_test_names
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileDiff, Hunk, HunkState
@@ -67,16 +72,21 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
     """
     groups: list[HunkGroup] = []
     tests: list[HunkThatChangesTests] = []
-    for diff in iterate_cooperatively(diffs):
+    for diff in iterate_when_event_loop_idle(diffs):
         path = diff.change.path
         hunks = [
             hunk
             for hunk in diff.change.hunks
             if hunk.state is HunkState.PENDING and has_changed_lines(hunk) and hunk.id in chosen
         ]
-        if not hunks or is_prose(path) or manifest_of_lock_file(path) or is_generated(path, diff.old):
+        if (
+            not hunks
+            or is_documentation_file(path)
+            or manifest_of_lock_file(path)
+            or is_generated_file(path, diff.old)
+        ):
             continue
-        if is_test(path):
+        if is_test_or_test_data(path):
             tests += _changed_tests(diff, hunks)
             continue
         marked = {place.hunk for reason in diff.reasons for place in reason.places}

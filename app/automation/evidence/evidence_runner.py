@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
+from app.automation.check_runner import CheckRunner, files_for_check, run_check, tests_placeholder_for_all_tests
 from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkThatChangesTests, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
@@ -22,11 +22,11 @@ from app.config.settings import CheckTable
 from app.proposals.decide.decision_outcomes import make_decision_scope
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.proposal_service import ProposalService
-from app.proposals.risk.edited_file import is_test
+from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
+from app.sandbox.confinement import ChangedByCommandAndOtherProgram, SandboxRun
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
@@ -293,7 +293,7 @@ class EvidenceRunner:
             return
         selection = _changed_files(search.check, _test_files(changed))
         tests = {hunk.id for diff in search.diffs for hunk in diff.change.hunks if hunk.id in search.hunks - code}
-        tests |= {path for path in search.whole if is_test(path)}
+        tests |= {path for path in search.whole if is_test_or_test_data(path)}
         tree = await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, tests)
         outcome = await self._run_tests(search, selection, tree)
         new = outcome.new_failures(search.baseline)
@@ -406,7 +406,7 @@ class EvidenceRunner:
 
             def leave(written: SandboxRun) -> None:
                 nonlocal report
-                with suppress(OSError, ChangedMeanwhile):
+                with suppress(OSError, ChangedByCommandAndOtherProgram):
                     leaf = written.read_change(PYTEST_REPORT_PATH, MAX_REPORT_BYTES).after
                     report = leaf.data if leaf is not None and not leaf.is_link else b""
 
@@ -450,7 +450,7 @@ def _test_files(tests: Sequence[HunkThatChangesTests]) -> tuple[str, ...]:
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     """Return the selection of the test files that a proposal changes."""
     if TESTS not in check.run or detect_test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
-        return TestSelection(all_tests_argument(check.run) or None)
+        return TestSelection(tests_placeholder_for_all_tests(check.run) or None)
     if detect_test_runner(check.run) is TestRunner.VITEST:
         return TestSelection(("--run", *paths), "the tests that it changes")
     return TestSelection(tuple(paths), "the tests that it changes")
@@ -461,7 +461,7 @@ def _test_command(check: CheckTable, selection: TestSelection, root: Path, most:
 
     pytest writes a report that names each test, continues if a file does not load, and ends after `most` failures.
     """
-    names = all_tests_argument(check.run) if selection.names is None else selection.names
+    names = tests_placeholder_for_all_tests(check.run) if selection.names is None else selection.names
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
     options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'

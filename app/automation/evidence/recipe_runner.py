@@ -13,7 +13,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange, PendingFiles
-from app.sandbox.environment import environment_digest
+from app.sandbox.environment import command_environment_digest
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
 from app.tools.command.command_result import read_changes
@@ -28,7 +28,7 @@ class CommandNotRepeatable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeRunner:
+class CommandReproducer:
     """Runs the commands of pending proposals again, one at a time and after all checks.
 
     Args:
@@ -60,7 +60,7 @@ class RecipeRunner:
         async def run(sandbox: Sandbox, root: Path) -> Sequence[PathChange]:
             return await _run_recipe(sandbox, root, recipe, below)
 
-        environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
+        environment = command_environment_digest(os.environ, self.checks.sandbox.permissions.variables)
         changes = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
             raise CommandNotRepeatable("files changed while the command ran; run it again")

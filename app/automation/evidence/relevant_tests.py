@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.automation.check_runner import all_tests_argument
-from app.concurrency import iterate_cooperatively
+from app.automation.check_runner import tests_placeholder_for_all_tests
+from app.concurrency import iterate_when_event_loop_idle
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.config.toml_files import parse_toml
-from app.proposals.risk.edited_file import is_test
+from app.proposals.risk.edited_file import is_test_or_test_data
 from app.text.quantities import format_count
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -163,7 +163,7 @@ def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) ->
     for path in python:
         for name in _dotted_names(path, packages):
             graph.modules.setdefault(name, path)
-    for path in iterate_cooperatively(python):
+    for path in iterate_when_event_loop_idle(python):
         package = _dotted_names(path, packages)[0]
         if not path.endswith("__init__.py"):
             package = package.rpartition(".")[0]
@@ -176,7 +176,9 @@ def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) ->
 
 def _is_test_file_name(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return (is_test(path) and name.startswith("test_")) or name.endswith("_test.py") or name == "tests.py"
+    return (
+        (is_test_or_test_data(path) and name.startswith("test_")) or name.endswith("_test.py") or name == "tests.py"
+    )
 
 
 def _dotted_names(path: str, packages: Collection[str]) -> list[str]:
@@ -232,7 +234,7 @@ _INI_FILES = (
 )
 
 
-def filter_by_test_paths(tests: Sequence[str], read: Callable[[str], str]) -> tuple[str, ...]:
+def filter_tests_collected_by_default(tests: Sequence[str], read: Callable[[str], str]) -> tuple[str, ...]:
     """Return the test files that pytest collects if no names are given.
 
     Args:
@@ -305,7 +307,7 @@ _RUNNERS = (
 def detect_test_runner(command: str) -> TestRunner:
     """Return which runner a command with `{tests}` calls."""
     found = next((runner for pattern, runner in _RUNNERS if pattern.search(command)), TestRunner.OTHER)
-    return found if found or not all_tests_argument(command) else TestRunner.GO
+    return found if found or not tests_placeholder_for_all_tests(command) else TestRunner.GO
 
 
 def choose_evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
@@ -386,7 +388,9 @@ class TestSelector:
             return TestSelection(("related", "--run", *sorted(paths)), "what vitest finds related")
         if runner is TestRunner.GO:
             # Go's cache skips packages that have not changed.
-            return TestSelection(all_tests_argument(self.check.run), "all packages, by go's cache those that changed")
+            return TestSelection(
+                tests_placeholder_for_all_tests(self.check.run), "all packages, by go's cache those that changed"
+            )
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()
         recorded, where = find_tests_that_ran_lines(self.workspace, lines)
@@ -418,7 +422,7 @@ class TestSelector:
             there = [path for path in paths if self.texts.get(path, "") is not None]
             read = self._read()
             self._graph = build_import_graph(there[:_MAX_FILES], read)
-            self._graph.tests = filter_by_test_paths(self._graph.tests, read)
+            self._graph.tests = filter_tests_collected_by_default(self._graph.tests, read)
         return self._graph
 
     def _read(self) -> Callable[[str], str]:
@@ -434,4 +438,4 @@ class TestSelector:
 
 
 def _is_python_test(path: str) -> bool:
-    return path.endswith(".py") and is_test(path)
+    return path.endswith(".py") and is_test_or_test_data(path)

@@ -34,7 +34,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.tool_calls import dump_arguments
+from app.conversation.payload.tool_calls import dump_arguments_as_json
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
@@ -106,7 +106,7 @@ def _without_images(value: Any) -> Any:
     return value
 
 
-class TokenMeter:
+class TokenEstimateCalibrator:
     """Fold that compares the server's token counts in the log with the estimates.
 
     `RequestSent.estimated_tokens` must be the result of `count_tokens` for that payload.
@@ -180,7 +180,7 @@ class ContextBudget:
     window: int | None
     """The context window; None if unknown."""
     factor: float = 1.0
-    """Calibration of the estimate (`TokenMeter.factor`)."""
+    """Calibration of the estimate (`TokenEstimateCalibrator.factor`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ def estimate_event_tokens(event: Event) -> int:
         case UserMessage() | ToolResult() | Answer():
             text = event.text
         case AssistantMessage() if event.state != "discarded":
-            calls = (f"{call.name}{call.wire_id}{dump_arguments(call.arguments)}" for call in event.calls)
+            calls = (f"{call.name}{call.wire_id}{dump_arguments_as_json(call.arguments)}" for call in event.calls)
             text = event.text + "".join(calls)
         case Intervention() if event.scope != "request":
             text = event.text

@@ -34,8 +34,8 @@ from app.conversation.payload.tool_calls import (
     missing_result_reason,
 )
 from app.conversation.proposal_reports import (
+    PendingAndDeniedProposals,
     PendingProposal,
-    PendingProposals,
     format_call_denial,
     format_decision_facts,
     format_feedback,
@@ -230,7 +230,7 @@ def fold_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     Args:
         kept_characters: maximum number of characters of user messages before a compaction that are kept verbatim.
     """
-    reader = HistoryReader(read_omissions(events), ids, kept_characters)
+    reader = HistoryBuilder(read_omissions(events), ids, kept_characters)
     for position, event in enumerate(events):
         reader.apply(position, event)
     return reader.finish_history()
@@ -238,7 +238,7 @@ def fold_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
 
 @dataclass(slots=True)
 class HistoryCheckpoint:
-    """State of a `HistoryReader` from which another one can continue in the middle of a log."""
+    """State of a `HistoryBuilder` from which another one can continue in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)
     """Uids of all calls; each has its result."""
@@ -248,7 +248,7 @@ class HistoryCheckpoint:
     """Notes about changed files, each with the files that were not read since."""
 
 
-class HistoryReader:
+class HistoryBuilder:
     """Folds events into the history, one after the other.
 
     Args:
@@ -277,7 +277,7 @@ class HistoryReader:
         self._is_before_cut = omissions.cut >= 0 and earlier is None
         self._cut_messages: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
-        self._pending_at_cut = PendingProposals()
+        self._pending_at_cut = PendingAndDeniedProposals()
         self._todos_at_cut: tuple[Todo, ...] = ()
         """The to-do list at the cut."""
         self._records: dict[str, CallRecord] = {}

@@ -14,11 +14,11 @@ from typing import Any
 from app.conversation.events import AssistantMessage, ContentPruned, Event, HistoryCompacted, RequestSent, TurnStarted
 from app.conversation.payload.history import (
     History,
+    HistoryBuilder,
     HistoryCheckpoint,
     HistoryGap,
     HistoryItem,
     HistoryOmissions,
-    HistoryReader,
     ModelResponse,
     ProgramNote,
     UserHistoryItem,
@@ -35,7 +35,7 @@ from app.conversation.payload.image_attachment import (
 from app.conversation.payload.tool_calls import (
     CallRecord,
     WireIds,
-    dump_arguments,
+    dump_arguments_as_json,
     replace_surrogates,
     to_valid_tool_name,
 )
@@ -252,7 +252,7 @@ class RequestItemBuilder:
         return CallWithResult(
             id=record.wire_id,
             name=to_valid_tool_name(record.call.name),
-            arguments=dump_arguments(record.call.arguments),
+            arguments=dump_arguments_as_json(record.call.arguments),
             result=replace_surrogates(record.result_text(self._pruned)),
             attachments=record.attachments,
             extras=record.call.extras,
@@ -276,7 +276,7 @@ UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks som
 
 
 @dataclass(frozen=True, slots=True)
-class SideRequestInputs:
+class SideQuestionInputs:
     """Inputs of a side question."""
 
     note: str
@@ -305,7 +305,7 @@ class PayloadInputs:
     """The user's request settings; passed on unchanged."""
     images: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The bytes of images as base64, by SHA-256."""
-    side_request: SideRequestInputs | None = None
+    side_request: SideQuestionInputs | None = None
     """A side question, which is not in the log; the model may not call tools."""
 
 
@@ -364,10 +364,10 @@ class _CachedPrefix:
     builder: RequestItemBuilder
     writer: ItemWriter
 
-    def reader(self) -> HistoryReader:
+    def reader(self) -> HistoryBuilder:
         """Return a new reader for the events after the prefix."""
         kept = _max_kept_characters(self.key[0])
-        return HistoryReader(self.marks, self.ids.fork(), kept, self.earlier)
+        return HistoryBuilder(self.marks, self.ids.fork(), kept, self.earlier)
 
 
 class CachedProjection:
@@ -488,7 +488,7 @@ def _max_kept_characters(profile: EndpointProfile) -> int:
     return min(_MAX_KEPT_CHARACTERS, int(profile.context_window * _KEPT_CHARACTERS_PER_TOKEN))
 
 
-def _append_side_request(history: History, aside: SideRequestInputs) -> History:
+def _append_side_request(history: History, aside: SideQuestionInputs) -> History:
     """Return the history with a side question at its end, without the notes for this request."""
     items: list[HistoryItem] = [*history.items, HistoryGap(UNANSWERED_YET), ProgramNote(aside.note)]
     for question, answer in aside.earlier:

@@ -35,7 +35,7 @@ GATE = "Wait for approval. The mark is violet curlew."
 WORDS = "Look at the next file, marked golden thrush."
 
 
-def make_trial_conversations(profile: EndpointProfile) -> list[TrialConversation]:
+def make_chat_template_trials(profile: EndpointProfile) -> list[TrialConversation]:
     """Return the conversations in the form that the profile requires."""
     ids = WireIds(profile.tool_id)
     make_tool_response = partial(_make_tool_response, ids)

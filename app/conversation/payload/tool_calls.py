@@ -20,7 +20,7 @@ from app.llm.values.requests_and_updates import ReceivedToolCall
 from app.llm.wires.wire import AttachedImage
 
 
-def dump_arguments(arguments: dict[str, Any] | None) -> str:
+def dump_arguments_as_json(arguments: dict[str, Any] | None) -> str:
     """Return the arguments as a JSON object; `{}` if they are not a JSON object."""
     if not arguments:
         return "{}"

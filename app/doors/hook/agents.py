@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from app.doors.hook.text_edits import (
     ReplacementTool,
     WholeFileTool,
+    apply_claude_notebook_edit,
     apply_codex_patch,
-    apply_notebook_edit,
     apply_qwen_notebook_edit,
     has_mostly_crlf,
     has_only_crlf,
@@ -23,16 +23,16 @@ from app.doors.hook.transcripts import (
     ResponseIds,
     find_claude_response,
     find_codex_response,
-    find_droid_response,
-    find_gemini_response,
-    find_qwen_response,
+    find_last_droid_response,
+    find_last_gemini_response,
+    find_last_qwen_response,
 )
 
 if TYPE_CHECKING:
-    from app.doors.hook.turn_files import TurnFiles
+    from app.doors.hook.turn_files import InMemoryTurnFiles
 
 
-ApplyToolCall = Callable[["TurnFiles", Mapping[str, Any]], None]
+ApplyToolCall = Callable[["InMemoryTurnFiles", Mapping[str, Any]], None]
 """Applies a tool call to files. Raises EditNotStaged."""
 
 
@@ -189,7 +189,7 @@ _COPILOT_EDIT = ReplacementTool(
 _COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True).apply
 
 
-def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+def _copilot_edit(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change a file or apply a patch: with some models, the tool of this name takes a patch."""
     (apply_codex_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
 
@@ -202,7 +202,7 @@ AGENTS = (
             "Edit": _CLAUDE_EDIT.apply,
             "MultiEdit": _CLAUDE_EDIT._replace(edits="edits").apply,
             "Write": WholeFileTool().apply,
-            "NotebookEdit": apply_notebook_edit,
+            "NotebookEdit": apply_claude_notebook_edit,
         },
         ("Bash", "PowerShell", "Monitor"),
         DenialFormat(ends_turn=True),
@@ -254,7 +254,7 @@ AGENTS = (
         ".gemini/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="GEMINI_PROJECT_DIR",
-        response=find_gemini_response,
+        response=find_last_gemini_response,
         before_tool="BeforeTool",
         before_prompt="BeforeAgent",
         after_turn="AfterAgent",
@@ -277,7 +277,7 @@ AGENTS = (
         ".qwen/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="QWEN_PROJECT_DIR",
-        response=find_qwen_response,
+        response=find_last_qwen_response,
         fails_open=True,
     ),
     ExternalAgent(
@@ -344,7 +344,7 @@ AGENTS = (
         ".factory/settings.json",
         "Start it anew in this folder.",
         project_variable="FACTORY_PROJECT_DIR",
-        response=find_droid_response,
+        response=find_last_droid_response,
         # Without a screen (`droid exec`) it calls no hook before a prompt.
         hears_with_call="denial",
         fails_open=True,
@@ -420,7 +420,7 @@ class HookOptions(NamedTuple):
         return cls(*(getattr(arguments, name) for name in cls._fields))
 
 
-def parse_hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
+def parse_hook_arguments(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
     """Return the agent, the workspace (empty for the agent's own) and the options. Raises SystemExit.
 
     It has its own parser: making the parser of all commands takes longer than an answer.

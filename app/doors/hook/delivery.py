@@ -23,7 +23,7 @@ _CONTINUE_MESSAGE = (
 )
 
 
-def deliver_with_prompt(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
+def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
     """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
     with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
@@ -34,7 +34,7 @@ def deliver_with_prompt(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookA
     )
 
 
-def deliver_with_call(
+def add_decisions_to_call_answer(
     root: Path, turns: Sequence[CapturedAgentTurn], answer: HookAnswer, *, denies: bool
 ) -> HookAnswer:
     """Add recent decisions to the answer to a call, for an agent that gets none with prompts.
@@ -44,7 +44,7 @@ def deliver_with_call(
         answer: The answer to the call without the decisions.
         denies: Whether the agent reads text only in a denial.
     """
-    report = deliver_with_prompt(root, turns)
+    report = make_answer_with_unreported_decisions(root, turns)
     if answer.verdict == "deny":
         return answer._replace(words=f"{report.words}\n\nOn this call: {answer.words}", reported=report.reported)
     if answer.verdict == "none" and not denies:
@@ -53,13 +53,13 @@ def deliver_with_call(
     return report._replace(verdict="deny", words=words)
 
 
-def answer_call_of_closed_turn(root: Path, turn: CapturedAgentTurn, refusal: HookAnswer) -> HookAnswer:
+def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open_and_close_workspace(root) as runtime:
         return _wait_for_decision_report(runtime, turn.proposal, turn.reported, refusal, until=0.0)
 
 
-def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
+def wait_and_answer_with_decision(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
     """Wait for the decision on the staged proposal; return `answer` if there is none by `until` (monotonic time)."""
     with _open_and_close_workspace(root) as runtime:
         if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:

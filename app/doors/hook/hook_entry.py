@@ -24,7 +24,7 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
-from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_tool, parse_hook_options
+from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_tool, parse_hook_arguments
 from app.doors.hook.call_errors import EditNotStaged
 from app.doors.hook.hook_messages import (
     AFTER_TOOL_EVENTS,
@@ -37,7 +37,7 @@ from app.doors.hook.hook_messages import (
     parse_call,
     render_answer,
 )
-from app.doors.hook.turn_files import TurnFiles
+from app.doors.hook.turn_files import InMemoryTurnFiles
 from app.proposals.values.proposal_errors import ReadingBudgetExceeded
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
@@ -100,7 +100,7 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     beside_calls = False
     try:
         signal.signal(signal.SIGTERM, _raise_terminated)
-        name, workspace, options = parse_hook_options(arguments)
+        name, workspace, options = parse_hook_arguments(arguments)
         text = sys.stdin.buffer.read(MAX_CALL_BYTES + 1)
         beside_calls = _is_no_tool_call(text)
         if beside_calls:
@@ -155,14 +155,14 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         signal = DatabaseChangeSignal(where.signals, name)
         door = HookContext(opened, CapturedEditStore(database, name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0
-        answer = answer_call(door, call)
+        answer = stage_edit_or_answer_call(door, call)
         while answer.unread and until > time.monotonic():
             from app.doors.agent_decisions import wait_until_lines_are_read
 
             wait_until_lines_are_read(
                 SeenLinesStore(database, name, signal), signal, door.unread_limit, until - time.monotonic()
             )
-            answer = answer_call(door, call)
+            answer = stage_edit_or_answer_call(door, call)
         answer = _add_decision(door, call, answer, until)
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
@@ -188,21 +188,21 @@ def _add_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: 
     if call.event in BEFORE_PROMPT_EVENTS:
         if not turns or not find_agent(call.agent).hears_with_prompt:
             return answer
-        from app.doors.hook.delivery import deliver_with_prompt
+        from app.doors.hook.delivery import make_answer_with_unreported_decisions
 
-        return deliver_with_prompt(root, turns)
+        return make_answer_with_unreported_decisions(root, turns)
     if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
-        from app.doors.hook.delivery import answer_call_of_closed_turn
+        from app.doors.hook.delivery import answer_call_with_decision_or_refusal
 
-        return answer_call_of_closed_turn(root, turn, answer)
+        return answer_call_with_decision_or_refusal(root, turn, answer)
     if turns and (how := find_agent(call.agent).hears_with_call):
-        from app.doors.hook.delivery import deliver_with_call
+        from app.doors.hook.delivery import add_decisions_to_call_answer
 
-        answer = deliver_with_call(root, turns, answer, denies=how == "denial")
+        answer = add_decisions_to_call_answer(root, turns, answer, denies=how == "denial")
     if answer.proposal and until > time.monotonic():
-        from app.doors.hook.delivery import deliver_after_wait
+        from app.doors.hook.delivery import wait_and_answer_with_decision
 
-        return deliver_after_wait(root, answer, until)
+        return wait_and_answer_with_decision(root, answer, until)
     return answer
 
 
@@ -234,7 +234,7 @@ _QUOTE_CHARACTERS = str.maketrans("", "", "\\'\"")
 _MAX_QUOTING_DEPTH = 5
 
 
-def is_deciding_command(line: str, depth: int = 0) -> bool:
+def contains_signoff_decision_command(line: str, depth: int = 0) -> bool:
     """Return whether a command line, or a quoted one in it, has `signoff` before a deciding subcommand."""
     if "signoff" not in line.translate(_QUOTE_CHARACTERS):
         return False
@@ -242,7 +242,7 @@ def is_deciding_command(line: str, depth: int = 0) -> bool:
     if any(_is_signoff(word) and following in _DECIDING_COMMANDS for word, following in pairwise(words)):
         return True
     return depth < _MAX_QUOTING_DEPTH and any(
-        is_deciding_command(word, depth + 1) for word in words if any(map(str.isspace, word))
+        contains_signoff_decision_command(word, depth + 1) for word in words if any(map(str.isspace, word))
     )
 
 
@@ -315,7 +315,7 @@ def _is_signoff(word: str) -> bool:
 _MAX_NAMED_FILES = 5
 
 
-def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
+def stage_edit_or_answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     """Stage the edit of a call, or decide about another call; return the answer to it."""
     if call.event in BEFORE_PROMPT_EVENTS:
         context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
@@ -343,7 +343,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
         return answer
     mine = turn if turn is not None and closed else None
     before = context.captured.captured_files(mine.proposal) if mine else []
-    files = TurnFiles(context.workspace, call.folder, before)
+    files = InMemoryTurnFiles(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except EditNotStaged as error:
@@ -385,7 +385,7 @@ def _stage_edits(
     except ReadingBudgetExceeded as full:
         return hook_messages.reading_limit_answer(str(full))
     if not name:
-        return answer_call(door, call)
+        return stage_edit_or_answer_call(door, call)
     return hook_messages.edit_staged_answer(name, join_first([file.path for file in edited], _MAX_NAMED_FILES))
 
 
@@ -406,7 +406,7 @@ def _answer_shell_command(door: HookContext, call: HookCall) -> HookAnswer:
     if "*** Begin Patch" in line and "apply_patch" in line:
         # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
         return hook_messages.edit_not_staged_answer("call apply_patch as a tool, not through the shell.")
-    if door.options.decisions == "deny" and is_deciding_command(line):
+    if door.options.decisions == "deny" and contains_signoff_decision_command(line):
         return hook_messages.shell_command_answer(
             "deny",
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "

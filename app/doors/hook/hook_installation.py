@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
-from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_options
+from app.doors.hook.agents import ExternalAgent, HookOptions, parse_hook_arguments
 
 _SPACE_AND_COMMENTS = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -203,7 +203,7 @@ class InstalledHook(NamedTuple):
         """Return the options in its command; the defaults if they can't be parsed."""
         with suppress(SystemExit, ValueError), redirect_stderr(io.StringIO()):
             words = shlex.split(self.command.partition("||")[0])
-            return parse_hook_options(words[words.index("hook") + 1 :])[2]
+            return parse_hook_arguments(words[words.index("hook") + 1 :])[2]
         return HookOptions()
 
     def weaknesses(self, agent: ExternalAgent) -> Iterator[str]:
@@ -543,7 +543,7 @@ def known_release_weaknesses(agent: ExternalAgent, version: str) -> Iterator[str
             yield f"{agent.title} {version}: {words}; update it"
 
 
-def settings_weaknesses(agent: ExternalAgent, name: str, text: str) -> Iterator[str]:
+def reasons_why_settings_disable_hooks(agent: ExternalAgent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; yields nothing for settings that can't be parsed."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))

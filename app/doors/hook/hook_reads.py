@@ -19,8 +19,8 @@ from app.doors.hook.hook_messages import (
     HookCall,
 )
 from app.doors.hook.transcripts import find_claude_attachments
-from app.storage.captured_edit_store import AgentReadNote
-from app.text.line_hash import pack_line_hashes
+from app.storage.captured_edit_store import CapturedAgentRead
+from app.text.line_hash import pack_nonblank_line_hashes
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
@@ -39,13 +39,13 @@ _SEARCH_RESULT_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
 """A line of a search result: `a.py:12:text`, a context line `a.py-13-text`, a count `a.py:2`, or `L12: text`."""
 
 
-def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentReadNote]:
+def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedAgentRead]:
     """Return the reads that a call of the hook shows; none for an agent whose reads are not recorded."""
     agent = find_agent(call.agent)
     if not agent.reads:
         return []
     if call.event in SESSION_START_EVENTS:
-        return [AgentReadNote("start")] if call.source in ("startup", "clear") else []
+        return [CapturedAgentRead("start")] if call.source in ("startup", "clear") else []
     if call.event in BEFORE_PROMPT_EVENTS:
         return list(_prompt_reads(call.prompt_text))
     if call.event in AFTER_TOOL_EVENTS:
@@ -61,27 +61,27 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentReadNote]:
     return [_unseen_read(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
-def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentReadNote]:
+def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedAgentRead]:
     """Return those of the files that the agent's program has attached to the conversation."""
     if call.agent != "claude":
         return []
-    return [AgentReadNote("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
+    return [CapturedAgentRead("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
 
 
-def _unseen_read(words: str) -> AgentReadNote:
-    return AgentReadNote("unseen", words=words)
+def _unseen_read(words: str) -> CapturedAgentRead:
+    return CapturedAgentRead("unseen", words=words)
 
 
-def _prompt_reads(text: str) -> Iterator[AgentReadNote]:
+def _prompt_reads(text: str) -> Iterator[CapturedAgentRead]:
     kept = text[:_MAX_PROMPT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
-    yield AgentReadNote("prompt", words=kept)
+    yield CapturedAgentRead("prompt", words=kept)
     if len(text) > _MAX_PROMPT_CHARACTERS:
         yield _unseen_read("a prompt was too long to be kept.")
     if text.startswith(("/", "!")):
         yield _unseen_read("a command of yours may have shown it files.")
 
 
-def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
+def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgentRead]:
     named = call.arguments.get("file_path")
     if not isinstance(named, str) or not named:
         yield _unseen_read(f"signoff does not understand this call of {call.tool}.")
@@ -94,11 +94,11 @@ def _file_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]
     first, last = find_agent(call.agent).reads[call.tool].shown_line_range(call.arguments, len(lines))
     shown = lines[first - 1 : last]
     words = f"{len(lines)} lines" if len(shown) == len(lines) else f"lines {first}-{last} of {len(lines)}"
-    hashes = pack_line_hashes(shown) if sum(map(len, shown)) <= _MAX_READ_CHARACTERS else b""
-    yield AgentReadNote("read", path, words, sha256(data).hexdigest(), hashes)
+    hashes = pack_nonblank_line_hashes(shown) if sum(map(len, shown)) <= _MAX_READ_CHARACTERS else b""
+    yield CapturedAgentRead("read", path, words, sha256(data).hexdigest(), hashes)
 
 
-def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNote]:
+def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[CapturedAgentRead]:
     given = call.arguments.get("path") or call.arguments.get("dir_path") or ""
     searched = str(given) if str(given).startswith("/") else f"{call.folder}/{given}".rstrip("/")
     found = _matches_in_result(call.result, searched)
@@ -113,7 +113,9 @@ def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentReadNot
             return
         for folder in (searched, call.folder):
             if file := _read_recordable_file(workspace, folder, named):
-                yield AgentReadNote("found", file[0], name, sha256(file[1]).hexdigest(), pack_line_hashes(lines))
+                yield CapturedAgentRead(
+                    "found", file[0], name, sha256(file[1]).hexdigest(), pack_nonblank_line_hashes(lines)
+                )
                 break
 
 

@@ -83,7 +83,7 @@ def find_codex_response(path: str, call: str) -> ResponseIds:
     return ResponseIds()
 
 
-def find_gemini_response(path: str, call: str) -> ResponseIds:
+def find_last_gemini_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"type"'):
@@ -94,7 +94,7 @@ def find_gemini_response(path: str, call: str) -> ResponseIds:
     return found
 
 
-def find_qwen_response(path: str, call: str) -> ResponseIds:
+def find_last_qwen_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response; Qwen Code sends prompt ids in the payload."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"type"'):
@@ -103,7 +103,7 @@ def find_qwen_response(path: str, call: str) -> ResponseIds:
     return found
 
 
-def find_droid_response(path: str, call: str) -> ResponseIds:
+def find_last_droid_response(path: str, call: str) -> ResponseIds:
     """Return the model's last response, with the id of the user's last prompt."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"message"'):

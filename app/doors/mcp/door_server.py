@@ -26,9 +26,9 @@ from app.mcp_client.json_rpc import (
     Message,
     RequestId,
     RpcError,
-    RpcRequest,
+    RpcRequestOrNotification,
     parse_json_line,
-    parse_request,
+    parse_request_or_notification,
 )
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 
@@ -346,7 +346,7 @@ MAX_RUNNING_CALLS = 64
 class RunningToolCall:
     """A tool call from its request to its answer."""
 
-    def __init__(self, call: RpcRequest, send: Callable[[Message], None]) -> None:
+    def __init__(self, call: RpcRequestOrNotification, send: Callable[[Message], None]) -> None:
         self.stop = threading.Event()
         """Set when the host has cancelled the call, or is ending."""
         self.cancelled = False
@@ -418,7 +418,7 @@ class McpDoorServer:
 
     def _receive_message(self, message: object) -> None:
         """Answer a message, or start its call. Raises RpcError."""
-        call = parse_request(message)
+        call = parse_request_or_notification(message)
         if call is None or call.id is None:
             self._handle_notification(call)
         elif call.method == "tools/call":
@@ -426,7 +426,7 @@ class McpDoorServer:
         else:
             self._send({"jsonrpc": "2.0", "id": call.id, "result": self._answer_request(call)})
 
-    def _handle_notification(self, call: RpcRequest | None) -> None:
+    def _handle_notification(self, call: RpcRequestOrNotification | None) -> None:
         """Handle a notification; unknown ones are ignored, as the protocol requires."""
         if call is None or call.method != "notifications/cancelled":
             return
@@ -437,7 +437,7 @@ class McpDoorServer:
             running.cancelled = True
             running.stop.set()
 
-    def _answer_request(self, call: RpcRequest) -> Message:
+    def _answer_request(self, call: RpcRequestOrNotification) -> Message:
         """Return the result of a request other than a tool call. Raises RpcError."""
         stateless = _is_stateless(call)
         match call.method:
@@ -462,7 +462,7 @@ class McpDoorServer:
             id=call.id,
         )
 
-    def _answer_initialize(self, call: RpcRequest) -> Message:
+    def _answer_initialize(self, call: RpcRequestOrNotification) -> Message:
         client = call.params.get("clientInfo")
         self._client = client if isinstance(client, dict) else {}
         asked = call.params.get("protocolVersion")
@@ -472,7 +472,7 @@ class McpDoorServer:
             "serverInfo": _SERVER_INFO,
         }
 
-    def _start_call(self, call: RpcRequest, name: RequestId) -> None:
+    def _start_call(self, call: RpcRequestOrNotification, name: RequestId) -> None:
         """Run a tool call on its own thread. Raises RpcError."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
@@ -519,7 +519,7 @@ class McpDoorServer:
             raise RpcError(INTERNAL_ERROR, "The system starts no more threads; try again later.", id=name) from error
 
 
-def _is_stateless(call: RpcRequest) -> bool:
+def _is_stateless(call: RpcRequestOrNotification) -> bool:
     """Return whether the request contains a version from 2026-07-28 on. Raises RpcError for an unknown one."""
     version = call.meta.get(VERSION_KEY)
     if version is None or version in _INITIALIZE_VERSIONS:

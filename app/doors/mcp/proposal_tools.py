@@ -114,7 +114,7 @@ MAX_QUOTED_CHARACTERS = 24_000
 """Maximum characters of all quoted files together."""
 
 
-def format_written_file_texts(runtime: OpenWorkspace, proposal: Proposal) -> str:
+def format_current_texts_of_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Return the text of the written files; empty if none was written, or all were undone."""
     room = MAX_QUOTED_CHARACTERS
     parts: list[str] = []
@@ -574,7 +574,7 @@ class ProposalTools:
             status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
         parts = [
             self._describe_decisions(runtime, name, running),
-            format_written_file_texts(runtime, runtime.service.get(name)),
+            format_current_texts_of_written_files(runtime, runtime.service.get(name)),
         ]
         if not status.is_decided:
             parts.append(_describe_pending(runtime, name))

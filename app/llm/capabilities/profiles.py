@@ -313,7 +313,7 @@ def resolve_profile(
         ) from problem
 
 
-def store_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile) -> None:
+def replace_learned_by_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: EndpointProfile) -> None:
     """Replace everything learned about the endpoint by the findings of a doctor run.
 
     Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.

@@ -78,7 +78,7 @@ _RenderResult = str | _RenderRefusal | None
 """A prompt, the template's refusal, or None if the server does not support rendering this way."""
 
 
-async def check_chat_template(
+async def find_placement_kept_by_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
 ) -> ChatTemplateFinding | None:
     """Check which placement the chat template keeps; None if the server can't render. Raises AttemptFailed."""

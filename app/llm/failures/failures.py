@@ -152,7 +152,7 @@ _MAX_COUNTDOWN_SECONDS = 60.0
 """Seconds up to which a countdown is more helpful than the time of day."""
 
 
-def format_clock_time(moment: datetime) -> str:
+def format_time_with_date_if_not_today(moment: datetime) -> str:
     """Return the local time of day, with the date if it is not today."""
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
@@ -310,7 +310,8 @@ class FailureDescriber:
         said += "" if said.endswith((".", "!", "?", "…")) else "."
         what, advice = self._explain(kind, status)
         if hint is not None and hint > _MAX_COUNTDOWN_SECONDS:
-            advice = f"It takes requests again at {format_clock_time(datetime.now() + timedelta(seconds=hint))}."
+            retry_time = format_time_with_date_if_not_today(datetime.now() + timedelta(seconds=hint))
+            advice = f"It takes requests again at {retry_time}."
         return f"{what}{said} {advice}"
 
     def _explain(self, kind: FailureKind, status: int | None) -> tuple[str, str]:

@@ -109,7 +109,7 @@ class _PartialCall:
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_json_object("".join(self.pieces))
 
 
-class CallAssembly:
+class ToolCallsAssembly:
     """Assembles the tool calls of one response from its deltas.
 
     The rules follow the deltas of real servers; no protocol documents them:
@@ -229,7 +229,7 @@ def _make_received_call(call: _PartialCall) -> ReceivedToolCall:
 Delta = TextDelta | ReasoningDelta | CallProgress
 
 
-class DeltaCollector:
+class DeltaMerger:
     """Collects the contents of chunks: joins texts, and keeps only the latest state of each call."""
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class ResponseAssembly:
         self.model = ""
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls = CallAssembly(tool_names)
+        self._calls = ToolCallsAssembly(tool_names)
         self._extras: dict[str, Any] = {}
         self._size = 0
         """Characters received so far except those of calls, whether they were passed on or not."""
@@ -313,7 +313,7 @@ class ResponseAssembly:
         """Return whether neither text nor reasoning nor a call was received."""
         return not (self._text or self._reasoning or self._calls)
 
-    def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
+    def feed(self, chunk: Mapping[str, Any], deltas: DeltaMerger) -> None:
         """Add the contents of one chunk to `deltas`; unknown fields are ignored. Raises ResponseTooLarge."""
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
@@ -329,7 +329,7 @@ class ResponseAssembly:
         """Return text that was held back as a possible start of a tag; call it after the last chunk."""
         text, reasoning = self._think_splitter.feed(self._text_joiner.finish())
         late_text, late_reasoning = self._think_splitter.finish()
-        deltas = DeltaCollector()
+        deltas = DeltaMerger()
         self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), deltas)
         self._emit_text(text + late_text, deltas)
         if self._call_hider and (held := self._call_hider.finish()):
@@ -354,7 +354,7 @@ class ResponseAssembly:
         """Return the calls received so far."""
         return self._calls.calls()
 
-    def _feed_choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
+    def _feed_choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaMerger) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         if isinstance(delta, dict) and delta:
             self._feed_delta(delta, deltas)
@@ -381,7 +381,7 @@ class ResponseAssembly:
             rest["tool_calls"] = message.get("tool_calls")
         return rest
 
-    def _feed_delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+    def _feed_delta(self, delta: Mapping[str, Any], deltas: DeltaMerger) -> None:
         # If a server sends both fields, they have the same content.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         self._feed_reasoning(thought, deltas)
@@ -402,7 +402,7 @@ class ResponseAssembly:
             self._size += len(json.dumps(extra))
             self._extras.setdefault("extra_content", {}).update(extra)
 
-    def _feed_content(self, content: Any, deltas: DeltaCollector) -> None:
+    def _feed_content(self, content: Any, deltas: DeltaMerger) -> None:
         match content:
             case str():
                 self._size += len(content)
@@ -413,7 +413,7 @@ class ResponseAssembly:
                 for part in content:
                     self._feed_part(part, deltas)
 
-    def _feed_part(self, part: Any, deltas: DeltaCollector) -> None:
+    def _feed_part(self, part: Any, deltas: DeltaMerger) -> None:
         """Add one element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
             self._feed_content(part, deltas)
@@ -425,24 +425,24 @@ class ResponseAssembly:
             elif isinstance(text := part.get("text") or part.get("refusal"), str):
                 self._feed_content(text, deltas)
 
-    def _feed_reasoning(self, text: Any, deltas: DeltaCollector) -> None:
+    def _feed_reasoning(self, text: Any, deltas: DeltaMerger) -> None:
         if isinstance(text, str):
             self._size += len(text)
             self._emit_reasoning(self._reasoning_joiner.feed(text), deltas)
 
-    def _emit_text(self, text: str, deltas: DeltaCollector) -> None:
+    def _emit_text(self, text: str, deltas: DeltaMerger) -> None:
         if self._call_hider:
             text = self._call_hider.feed(text)
         if text:
             self._text.append(text)
             deltas.add_piece(TextDelta, text)
 
-    def _emit_reasoning(self, text: str, deltas: DeltaCollector) -> None:
+    def _emit_reasoning(self, text: str, deltas: DeltaMerger) -> None:
         if text:
             self._reasoning.append(text)
             deltas.add_piece(ReasoningDelta, text)
 
-    def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+    def _feed_call(self, delta: Mapping[str, Any], deltas: DeltaMerger) -> None:
         if (progress := self._calls.feed(delta)) is not None:
             deltas.add_call(progress)
 

@@ -21,7 +21,7 @@ from app.llm.wires.wire import (
     Item,
     ModelTurn,
     OpaqueBlockRecorder,
-    ResponseDecoder,
+    ResponseToChatDecoder,
     SystemItem,
     UserItem,
     Wire,
@@ -46,7 +46,7 @@ _FINISH_REASONS = {
 """Stop reasons, mapped to the names of chat completions; others keep their names."""
 
 
-class AnthropicDecoder:
+class AnthropicToChatDecoder:
     """Decodes the events of one response to chat completion chunks."""
 
     def __init__(self) -> None:
@@ -261,8 +261,8 @@ class AnthropicWire(Wire):
     def make_headers(self, key: str) -> dict[str, str]:
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
-    def make_decoder(self) -> ResponseDecoder:
-        return AnthropicDecoder()
+    def make_decoder(self) -> ResponseToChatDecoder:
+        return AnthropicToChatDecoder()
 
 
 class _AnthropicWriter:

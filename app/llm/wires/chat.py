@@ -12,7 +12,7 @@ from app.llm.wires.wire import (
     Item,
     ModelTurn,
     OpaqueResponseBlocks,
-    ResponseDecoder,
+    ResponseToChatDecoder,
     SystemItem,
     UserItem,
     Wire,
@@ -47,7 +47,7 @@ class ChatWire(Wire):
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         return "/models" if resource == "models" else "/chat/completions"
 
-    def make_decoder(self) -> ResponseDecoder:
+    def make_decoder(self) -> ResponseToChatDecoder:
         return _ChatDecoder()
 
 

@@ -15,7 +15,7 @@ from app.llm.wires.wire import (
     Item,
     ModelTurn,
     OpaqueBlockRecorder,
-    ResponseDecoder,
+    ResponseToChatDecoder,
     SystemItem,
     UserItem,
     Wire,
@@ -33,7 +33,7 @@ _FINISH_REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
 """Reasons for an incomplete response, mapped to the names of chat completions; others keep their names."""
 
 
-class ResponsesDecoder:
+class ResponsesApiToChatDecoder:
     """Decodes one response; skips data of an event that repeats the pieces received before."""
 
     def __init__(self) -> None:
@@ -195,8 +195,8 @@ class ResponsesWire(Wire):
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         return "/models" if resource == "models" else "/responses"
 
-    def make_decoder(self) -> ResponseDecoder:
-        return ResponsesDecoder()
+    def make_decoder(self) -> ResponseToChatDecoder:
+        return ResponsesApiToChatDecoder()
 
 
 @dataclass(slots=True)

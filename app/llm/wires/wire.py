@@ -219,7 +219,7 @@ def make_tool_fields(
     return fields
 
 
-class ResponseDecoder(Protocol):
+class ResponseToChatDecoder(Protocol):
     """Decodes one response to chat completion chunks for `ResponseAssembly`."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -282,5 +282,5 @@ class Wire(ABC):
         return {}
 
     @abstractmethod
-    def make_decoder(self) -> ResponseDecoder:
+    def make_decoder(self) -> ResponseToChatDecoder:
         """Return a decoder for one response."""

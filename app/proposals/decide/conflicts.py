@@ -9,18 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks, replace_versions
+from app.proposals.files.file_changes import (
+    file_operation,
+    next_hunk_number,
+    recompute_hunks,
+    replace_base_and_result,
+)
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.risk.risk_reasons import add_risk_reasons
-from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
+from app.proposals.stack.rebase import RebaseConflict, find_rebase_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode_surrogateescape, split_text
 from app.proposals.text.file_warnings import format_size
 from app.proposals.text.line_edits import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused, InvalidUserText
 from app.workspace.secrets import secret_reason
 
@@ -33,7 +38,7 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
         InvalidUserText: the file is not in the proposal, is not text or is already on disk, the text cannot be
             encoded, or the change would be empty.
     """
-    change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
+    change = next((each for each in proposal.files if each.path == path and has_undecided_part(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:
         raise InvalidUserText(f"{proposal.id} has no text to edit at {path}.")
     if change.on_disk:
@@ -243,7 +248,7 @@ def load_file_conflict(
         ChangedSinceShown: the whole proposal fits.
         InvalidUserText: the conflict cannot be resolved by hand; the message says why.
     """
-    conflicts = find_conflicts(overlay, proposal)
+    conflicts = find_rebase_conflicts(overlay, proposal)
     if not conflicts and unsaved is None:
         raise ChangedSinceShown(f"{proposal.id} fits again: nothing of it is in conflict any more.")
     paths = sorted(conflicts, key=lambda file_path: file_path != path)
@@ -293,12 +298,12 @@ def resolve_conflict(
     else:
         result = _resolved_version(overlay, sides, answer)
     is_unchanged = is_same_version(result, current) and not sides.moves
-    others = [each for each in proposal.files if is_undecided(each) and each is not change]
+    others = [each for each in proposal.files if has_undecided_part(each) and each is not change]
     if is_unchanged and all(each.already_applied for each in others):
         raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
-    resolved = replace_versions(
+    resolved = replace_base_and_result(
         change,
         current,
         result,
@@ -318,7 +323,7 @@ def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
 
     Empty if the whole proposal fits. Files that look like secrets are not quoted.
     """
-    conflicts = find_conflicts(overlay, proposal)
+    conflicts = find_rebase_conflicts(overlay, proposal)
     lines = []
     for path, conflict in list(conflicts.items())[:_MAX_QUOTED_FILES]:
         lines.append(f"{proposal.id} was stale and could not be approved: {conflict.reason}.")
@@ -351,7 +356,7 @@ def _quote_file(overlay: Overlay, proposal: Proposal, path: str, rebase_conflict
 
 def _find_merge_versions(overlay: Overlay, proposal: Proposal, path: str) -> _MergeVersions:
     """Return the versions to merge; raise InvalidUserText if they cannot be resolved by hand."""
-    change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
+    change = next((each for each in proposal.files if each.path == path and has_undecided_part(each)), None)
     if change is None:
         raise InvalidUserText(f"{proposal.id} has nothing that waits at {path}.")
     if change.on_disk:

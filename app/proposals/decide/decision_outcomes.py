@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_versions
+from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_base_and_result
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import PathTransition
@@ -21,7 +21,7 @@ from app.proposals.text.hunks import (
 )
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedHunks, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import format_proposal_ids, is_undecided
+from app.proposals.values.pending_paths import format_proposal_ids, has_undecided_part
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import PathChange
 from app.workspace.secrets import secret_reason
@@ -80,7 +80,9 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
         UnknownHunk: a name is unknown or decided already, or none is given.
     """
     pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    whole_files = {change.path for change in proposal.files if is_undecided(change) and not pending_hunks(change)}
+    whole_files = {
+        change.path for change in proposal.files if has_undecided_part(change) and not pending_hunks(change)
+    }
     if wanted is None:
         hunks, paths = set(pending), set(whole_files)
     else:
@@ -93,14 +95,14 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
                 hunks.add(name)
             elif by_number.get(name) in pending:
                 hunks.add(by_number[name])
-            elif name in files and is_undecided(files[name]):
+            elif name in files and has_undecided_part(files[name]):
                 hunks |= {hunk.id for hunk in pending_hunks(files[name])}
                 paths |= {name} & whole_files
             else:
                 raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {choices}.")
         if not hunks and not paths:
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {choices}.")
-    is_whole = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
+    is_whole = len(hunks) == len(proposal.hunks) and all(has_undecided_part(change) for change in proposal.files)
     is_rest = len(hunks) == len(pending) and paths == whole_files
     return DecisionScope(frozenset(hunks), frozenset(paths), is_whole and is_rest)
 
@@ -118,7 +120,7 @@ def decide_each_file(
     number = next_hunk_number(proposal.files)
     changes: list[FileChange] = []
     for change in proposal.files:
-        if is_undecided(change) and choice.touches(change):
+        if has_undecided_part(change) and choice.touches(change):
             change = decide(change, outcome, number)
             number = max(number, next_hunk_number([change]))
         changes.append(change)
@@ -159,7 +161,7 @@ def plan_approval(
             if is_same_version(start, change.base) and is_same_version(result, change.result):
                 return approved
             return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
-        remaining = replace_versions(change, chosen, change.result, "", rebased=False)
+        remaining = replace_base_and_result(change, chosen, change.result, "", rebased=False)
         return decide_hunks(contents, remaining, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, approve_file)
@@ -179,7 +181,7 @@ def plan_denial(
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
             denied_hunks = (*change.denied, _make_denied_hunks(proposal, change, result, choice))
-            remaining = replace_versions(change, change.base, result, change.old_path, denied=denied_hunks)
+            remaining = replace_base_and_result(change, change.base, result, change.old_path, denied=denied_hunks)
             return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             start = starts.get(change.path, change.base)
@@ -204,7 +206,7 @@ def describe_hunk_outcomes(
     if choice.is_everything:
         return ()
     facts: list[HunkOutcome] = []
-    for change in filter(is_undecided, before.files):
+    for change in filter(has_undecided_part, before.files):
         now = _read_quotable(filesystem, change)
         shift = 0
         for hunk in pending_hunks(change):

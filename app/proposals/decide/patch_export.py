@@ -25,7 +25,7 @@ from app.proposals.text.document import (
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import UnexportablePatch
 from app.proposals.values.record_entries import git_blob_id
 from app.sandbox.captured_changes import PathChange
@@ -312,7 +312,7 @@ def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable
 
 def _exported(proposal: Proposal) -> list[FileChange]:
     if proposal.state.is_pending:
-        return [change for change in proposal.files if is_undecided(change) and not change.already_applied]
+        return [change for change in proposal.files if has_undecided_part(change) and not change.already_applied]
     applied = [change for change in proposal.files if change.state is HunkState.APPLIED]
     return applied or list(proposal.files)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation
-from app.proposals.patch.parsed_patch import FilePatch, ParsedPatch, PatchHunk, has_blob_id
+from app.proposals.patch.parsed_patch import FilePatch, ParsedPatch, PatchHunk, matches_long_blob_id_prefix
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import change_result_set, make_file_changes
@@ -98,7 +98,7 @@ def _reverse_lines(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
 
 def _has_result(draft: Draft, part: FilePatch) -> bool:
     present = draft.read_bytes_and_mode(part.path)
-    return present is not None and has_blob_id(present[0], part.new_blob)
+    return present is not None and matches_long_blob_id_prefix(present[0], part.new_blob)
 
 
 def _base_content(draft_file: DraftFile) -> FileOrLink | None:

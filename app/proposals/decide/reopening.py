@@ -15,7 +15,7 @@ from app.proposals.files.file_changes import (
     make_file_stat,
     next_hunk_number,
     recompute_hunks,
-    replace_versions,
+    replace_base_and_result,
 )
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.files.overlay import ContentStore, is_same_version
@@ -76,7 +76,7 @@ def _remove_write(contents: ContentStore, version: FileVersion, entry: JournalEn
     return version if merge.conflicts else contents.add(merged, version.mode)
 
 
-def reopen_approved(
+def reopen_approved_part(
     contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
 ) -> Proposal:
     """Return a partly approved proposal with its approved part pending again.
@@ -97,7 +97,7 @@ def reopen_approved(
         base = base and make_file_version(contents.get(base), base.mode)
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.state is HunkState.APPLIED)
-        return replace_versions(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
+        return replace_base_and_result(change, base, result, old_path, state=HunkState.PENDING, hunks=hunks)
 
     return _reopen_files(contents, proposal, reopen)
 
@@ -176,7 +176,7 @@ def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
         }
         if result is change.result:
             return change.model_copy(update=update)
-        return replace_versions(change, change.base, result, change.old_path, **update)
+        return replace_base_and_result(change, change.base, result, change.old_path, **update)
 
     return _reopen_files(contents, proposal, reopen)
 
@@ -234,7 +234,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
             decided = change.model_copy(update=update | approved)
             return recompute_hunks(contents, decided, next_number=number, state=HunkState.APPLIED)
         # From now on, the rest is compared with a base that includes the kept part.
-        changed = replace_versions(change, kept, change.result, "", **update)
+        changed = replace_base_and_result(change, kept, change.result, "", **update)
         return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, keep_file)
@@ -257,7 +257,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
             "decisions": (*change.decisions, _new_decision(proposal, change, choice, change.base)),
         }
         if not covers:
-            changed = replace_versions(change, change.base, result, change.old_path, **update)
+            changed = replace_base_and_result(change, change.base, result, change.old_path, **update)
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             approved = {"base": _base_before_decisions(change), "result": result, "state": HunkState.APPLIED}
@@ -285,7 +285,7 @@ def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -
             return None
         hunks = _reopen_hunks(change.hunks, lambda hunk: hunk.id in undone.hunks)
         update = {"state": HunkState.PENDING, "decisions": change.decisions[:-1], "hunks": hunks}
-        return replace_versions(change, undone.base, undone.result, undone.old_path, **update)
+        return replace_base_and_result(change, undone.base, undone.result, undone.old_path, **update)
 
     return _reopen_files(contents, proposal, reopen)
 

@@ -17,7 +17,7 @@ from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore
 from app.sandbox.captured_changes import FileOrLink, PathChange
@@ -417,7 +417,7 @@ def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dic
     """Return by path the pending changes of proposals for changes on disk, as steps."""
     steps: dict[str, list[_DecidedFileVersions]] = {}
     for proposal in proposals:
-        for change in filter(is_undecided, proposal.files):
+        for change in filter(has_undecided_part, proposal.files):
             base, result = contents.load_file(change.base), contents.load_file(change.result)
             if change.old_path:
                 steps.setdefault(change.old_path, []).append(_DecidedFileVersions(proposal.id, base, None))

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
-from app.proposals.decide.reopening import count_undo_redo_lines, reopen_approved, reopen_denied, reopen_denied_hunks
+from app.proposals.decide.reopening import (
+    count_undo_redo_lines,
+    reopen_approved_part,
+    reopen_denied,
+    reopen_denied_hunks,
+)
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
@@ -29,7 +34,7 @@ from app.proposals.values.models import (
     describe_state,
     with_state,
 )
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
 from app.proposals.values.proposal_store import JournalRecord
 
@@ -183,7 +188,7 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
     if proposal.state is ProposalState.APPLIED:
         after = with_state(proposal, ProposalState.UNDONE)
     else:
-        reopened = reopen_approved(proposals.contents, proposal, records, simulation.before, simulation.after)
+        reopened = reopen_approved_part(proposals.contents, proposal, records, simulation.before, simulation.after)
         after = with_state(reopened, ProposalState.PENDING)
     after = after.with_decision("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
@@ -259,7 +264,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
     outcomes = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, EMPTY_SCOPE, hunk_ids)
-    files = tuple(change.stat for change in after.files if is_undecided(change)) if is_whole else ()
+    files = tuple(change.stat for change in after.files if has_undecided_part(change)) if is_whole else ()
     return DecisionResult(
         after,
         files,

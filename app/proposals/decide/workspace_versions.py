@@ -12,13 +12,13 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.models import FileChange, Proposal
-from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
+from app.proposals.values.pending_paths import PendingPaths, has_undecided_part, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
-class HunkLineRange(NamedTuple):
+class CheckedHunkLineRange(NamedTuple):
     """The range of a hunk's new lines in a file that is checked; excluded hunks shift it."""
 
     id: str
@@ -37,7 +37,7 @@ class VersionsToCheck:
     """Paths of the proposal's files that exist after it."""
     old_files: tuple[str, ...]
     """Paths of the proposal's files that exist before it."""
-    hunks: Mapping[str, tuple[HunkLineRange, ...]] = field(default_factory=dict)
+    hunks: Mapping[str, tuple[CheckedHunkLineRange, ...]] = field(default_factory=dict)
     """The chosen hunks by path, for files whose content is exactly what the diff shows."""
 
 
@@ -62,7 +62,7 @@ def proposal_versions_to_check(
         UnknownHunk: a hunk does not exist, or was decided.
     """
     choice = decision_outcomes.make_decision_scope(proposal, hunks)
-    changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
+    changes = [change for change in proposal.files if has_undecided_part(change) and choice.touches(change)]
     if proposal.on_disk:
         versions = _on_disk_versions(contents, changes)
         ranges = {}
@@ -98,12 +98,12 @@ def proposal_versions_to_check(
     )
 
 
-def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[HunkLineRange, ...]:
+def _chosen_line_ranges(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunkLineRange, ...]:
     """Return the chosen hunks of a file that contains the base with only these applied."""
     ranges, shift = [], 0
     for hunk in decision_outcomes.pending_hunks(change):
         if hunk.id in chosen and has_changed_lines(hunk):
-            ranges.append(HunkLineRange(hunk.id, hunk.old_start + shift, hunk.new_count))
+            ranges.append(CheckedHunkLineRange(hunk.id, hunk.old_start + shift, hunk.new_count))
             shift += hunk.new_count - hunk.old_count
     return tuple(ranges)
 
@@ -124,7 +124,7 @@ def overlay_with_hunks(
     if not proposal.on_disk:
         return proposal_versions_to_check(store, contents, filesystem, proposal, chosen).after
     choice = decision_outcomes.make_decision_scope(proposal, chosen)
-    changes = [change for change in proposal.files if is_undecided(change)]
+    changes = [change for change in proposal.files if has_undecided_part(change)]
     overlay = dict(_on_disk_versions(contents, changes).before)
     for change in changes:
         if choice.touches(change):

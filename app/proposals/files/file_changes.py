@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import MAX_BYTES, Document, decode_surrogateescape
-from app.proposals.text.file_warnings import describe_deceptive_text
+from app.proposals.text.file_warnings import deceptive_text_warnings_and_remarks
 from app.proposals.text.hunks import (
-    FileComparison,
+    HunksWithLineCounts,
     apply_hunks_to_lines,
     compare_contents,
     mark_hunks_decided,
@@ -43,7 +43,7 @@ def make_file_change(
     return recompute_hunks(contents, change, next_number=next_number)
 
 
-def replace_versions(
+def replace_base_and_result(
     change: FileChange, base: FileVersion | None, result: FileVersion | None, old_path: str, **update: object
 ) -> FileChange:
     """Return the change as the edit from `base` to `result`, with other updated fields; its hunks stay."""
@@ -72,7 +72,7 @@ def recompute_hunks(
     previous = change.hunks if previous is None else previous
     binary = Document(base).is_binary or Document(result).is_binary
     if binary or change.involves_link:
-        compared = FileComparison((), 0, 0)
+        compared = HunksWithLineCounts((), 0, 0)
     else:
         compared = compare_contents(
             change.path,
@@ -112,7 +112,9 @@ def decide_hunks(
 def _with_hunks(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
     """Return the change with these hunks, and with warnings about deceptive text in hunks of this state."""
     found = [hunk for hunk in hunks if hunk.state is state]
-    warnings, mentions = describe_deceptive_text(change.path, Document(contents.get(change.result)), found)
+    warnings, mentions = deceptive_text_warnings_and_remarks(
+        change.path, Document(contents.get(change.result)), found
+    )
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
 
 

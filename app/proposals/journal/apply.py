@@ -180,14 +180,14 @@ def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
     Returns:
         One line for each record that was rolled back or completed, or that could not be finished yet.
     """
-    lines = clear_leftovers(store, rollback)
+    lines = remove_crash_leftovers(store, rollback)
     # Earlier versions left a record blocked if another program had changed a file.
     for state in ("open", "blocked"):
         lines += [_finish_record(store, rollback, record) for record in reversed(store.journal_records(state=state))]
     return lines
 
 
-def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
+def remove_crash_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
     """Remove the leftovers of a crash after the latest record was closed; the caller holds the workspace lock.
 
     It runs before each new record, so older records have no leftovers.
@@ -338,7 +338,7 @@ def _check_resulting_tree(filesystem: Filesystem, transitions: Sequence[PathTran
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
             if not below:
                 raise _Unfit(f"{step.path} is a folder; remove it first")
-        clash = find_case_clash(filesystem, step.path, listings)
+        clash = find_case_or_unicode_clash(filesystem, step.path, listings)
         if clash and clash not in removed:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 
@@ -347,7 +347,7 @@ Listings = dict[str, dict[str, list[str]]]
 """The names in folders, by their folded form: read once for many paths."""
 
 
-def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
+def find_case_or_unicode_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
     """Return the path on disk that differs from a new one only by case or Unicode form; empty if there is none.
 
     `listings` receives the names that were read, for the next path.

@@ -99,7 +99,7 @@ def plan_journal_record(
     )
 
 
-def displaced_file_name(record: JournalRecord, entry: JournalEntry) -> str:
+def name_for_file_kept_beside_path(record: JournalRecord, entry: JournalEntry) -> str:
     """Return the name for another program's file that stays beside its path, which is taken."""
     token, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP_PREFIX).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{token[:4]}{number}"
@@ -133,7 +133,7 @@ def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     return effective_records(done[1:]) if done and done[0].action == "undo" else []
 
 
-def recorded_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
+def folder_modes_from_records(records: Sequence[JournalRecord]) -> dict[str, int]:
     """Return the last permission bits of the folders that these records (newest first) made or removed."""
     done = [record.folder_modes for record in records if record.state == "done"]
     return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}

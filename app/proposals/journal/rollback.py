@@ -13,7 +13,7 @@ from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, second_exchange_temp_name
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import displaced_file_name, resulting_paths
+from app.proposals.journal.journal import name_for_file_kept_beside_path, resulting_paths
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -270,7 +270,11 @@ class Rollback:
     def _keep_beside(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Rename another program's file to a free name beside its path; return the name."""
         folder = self._folder_beside(entry)
-        wanted = f"{folder}/{displaced_file_name(record, entry)}" if folder else displaced_file_name(record, entry)
+        wanted = (
+            f"{folder}/{name_for_file_kept_beside_path(record, entry)}"
+            if folder
+            else name_for_file_kept_beside_path(record, entry)
+        )
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
@@ -283,7 +287,7 @@ class Rollback:
         folders = {self._folder_beside(entry) for entry in record.entries}
         names = {folder: self._filesystem.list_names(folder) for folder in folders}
         for entry in record.entries:
-            folder, wanted = self._folder_beside(entry), displaced_file_name(record, entry)
+            folder, wanted = self._folder_beside(entry), name_for_file_kept_beside_path(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
                     yield _kept_file_sentence(entry.path, f"{folder}/{name}" if folder else name)

@@ -13,7 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import islice, zip_longest
 
-from app.proposals.locate.line_index import BLANKS, BlockPlace, LineIndex, find_indent_shift, normalize_spacing
+from app.proposals.locate.line_index import (
+    BLANKS,
+    BlockPlace,
+    LineIndex,
+    find_indent_shift,
+    normalize_spaces_and_lookalikes,
+)
 from app.proposals.text.line_comparison import are_similar_lines, find_offsets
 from app.proposals.values.models import MatchLevel
 
@@ -39,7 +45,7 @@ def find_aligned_places(index: LineIndex, block: Sequence[str], removed: Collect
     """Return the places where the block can be aligned, without overlaps; `removed` are the lines that the edit
     deletes.
     """
-    normalized = [normalize_spacing(line) for line in block]
+    normalized = [normalize_spaces_and_lookalikes(line) for line in block]
     non_blank = [line for line in normalized if line]
     if len(non_blank) < MIN_ALIGNED_LINES or len(block) > MAX_ALIGNED_LINES:
         return []
@@ -225,7 +231,7 @@ def _make_blanks_visible(line: str) -> str:
 
 
 def _find_nearest_start(index: LineIndex, block: Sequence[str]) -> int | None:
-    normalized = [normalize_spacing(line) for line in block]
+    normalized = [normalize_spaces_and_lookalikes(line) for line in block]
     slack = max(1, len(block) // 5)
     offsets = find_likely_block_starts(index, normalized, slack, _MAX_SHOWN_CANDIDATES) or _offsets_by_words(
         index, block, slack

@@ -33,7 +33,7 @@ def strip_trailing_space(line: str) -> str:
     return line.rstrip(BLANKS)
 
 
-def normalize_spacing(line: str) -> str:
+def normalize_spaces_and_lookalikes(line: str) -> str:
     """Return the line as `MatchLevel.SPACING` compares it: look-alike characters replaced, each run of space as
     one.
     """
@@ -147,7 +147,7 @@ def indentation_unit(lines: Iterable[str]) -> int:
 _LINE_FORMS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: strip_trailing_space,
     MatchLevel.INDENTATION: lambda line: line.strip(BLANKS),
-    MatchLevel.SPACING: normalize_spacing,
+    MatchLevel.SPACING: normalize_spaces_and_lookalikes,
 }
 
 
@@ -245,7 +245,7 @@ def is_exact_match_at(index: LineIndex, block: Sequence[str], start: int) -> boo
     return start >= 0 and tuple(index.texts[start : start + len(block)]) == tuple(block)
 
 
-def count_candidate_places(index: LineIndex, block: Sequence[str]) -> int:
+def count_rarest_line_occurrences(index: LineIndex, block: Sequence[str]) -> int:
     """Return the number of candidate places of the block: the occurrences of its rarest line."""
     positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)

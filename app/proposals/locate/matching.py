@@ -332,7 +332,7 @@ def _replace_one(
     place, level, note = occurrences[0], MatchLevel.EXACT, ""
     hint = replacement.line
     if len(occurrences) > 1:
-        chosen = nearest_to_hint([occurrence.first for occurrence in occurrences], hint)
+        chosen = index_clearly_nearest_to_hint([occurrence.first for occurrence in occurrences], hint)
         if chosen is None:
             spans = [(occurrence.first, occurrence.last + 1) for occurrence in occurrences]
             inside_count = sum(occurrence.cuts_word for occurrence in occurrences)
@@ -362,12 +362,12 @@ def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, hint: 
         hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
     """
     other = find_place_differing_in_whitespace(index, start, end)
-    if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
+    if other is None or hint == start + 1 or index_clearly_nearest_to_hint([start, other], hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
 
 
-def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
+def index_clearly_nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
     """Return the index of the line (from 0) nearest to the hint (from 1), if every other is several times farther."""
     if hint is None:
         return None

@@ -15,20 +15,20 @@ from app.proposals.locate.line_index import (
     BLANKS,
     BlockPlace,
     LineIndex,
-    count_candidate_places,
+    count_rarest_line_occurrences,
     find_block_places,
     is_exact_match_at,
-    normalize_spacing,
+    normalize_spaces_and_lookalikes,
     strip_trailing_space,
 )
 from app.proposals.locate.matching import (
     check_not_already_applied,
     describe_whitespace_ambiguity,
     find_tolerant_places,
+    index_clearly_nearest_to_hint,
     locate_edit_at_single_place,
-    nearest_to_hint,
 )
-from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, has_blob_id
+from app.proposals.patch.parsed_patch import FilePatch, PatchHunk, matches_long_blob_id_prefix
 from app.proposals.text.document import BOM, Document, encode_surrogateescape
 from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
@@ -128,7 +128,7 @@ def choose_exact_place(
     if len(ordered) == 1:
         return ChosenHunkPlace(ordered[0], MatchLevel.DOUBTFUL, order_doubt)
     if stated is not None:
-        nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
+        nearest = index_clearly_nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
             return ChosenHunkPlace(ordered[nearest], MatchLevel.LINE_HINT, ambiguity_note)
     raise AmbiguousMatch(
@@ -182,7 +182,7 @@ def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]
     """Return the lines, from 0, that a hunk may mean by the lines that it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(section_headings):
-        matching_lines = index.positions_by_line(MatchLevel.SPACING).get(normalize_spacing(text), [])
+        matching_lines = index.positions_by_line(MatchLevel.SPACING).get(normalize_spaces_and_lookalikes(text), [])
         if not depth:
             above = matching_lines
             continue
@@ -192,7 +192,7 @@ def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]
     return above
 
 
-def find_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
+def require_one_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
     """Return the one line, from 0, that the hunk names; raise NoMatch if there is none, or more than one."""
     above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
@@ -257,7 +257,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     if not patch.hunks:
         return document.data, ()
     document.check_editable()
-    trusted = has_blob_id(document.data, patch.old_blob)
+    trusted = matches_long_blob_id_prefix(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)
     placer = _HunkPlacer(document, find_consistently_numbered_hunks(patch.hunks) if trusted else frozenset())
@@ -268,7 +268,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         except EditRefused as error:
             raise type(error)(f"{_describe_hunk(patch, number)}: {error.fact}", error.advice) from error
     data = placer.result()
-    if placer.is_cut_off and not has_blob_id(data, patch.new_blob):
+    if placer.is_cut_off and not matches_long_blob_id_prefix(data, patch.new_blob):
         raise _cut_off_error(f"{_describe_hunk(patch, len(patch.hunks))}: ")
     return data, _check_result(document, patch, data, matches)
 
@@ -301,13 +301,15 @@ def _check_result(
     Raises:
         MalformedPatch: the ids show that the last line is cut off.
     """
-    if not patch.hunks or has_blob_id(data, patch.new_blob):
+    if not patch.hunks or matches_long_blob_id_prefix(data, patch.new_blob):
         return tuple(matches)
     if patch.hunks[-1].may_end_mid_line:
-        if has_blob_id(document.data, patch.old_blob) or (patch.op is FileOperation.CREATE and patch.new_blob):
+        if matches_long_blob_id_prefix(document.data, patch.old_blob) or (
+            patch.op is FileOperation.CREATE and patch.new_blob
+        ):
             raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
         doubt = "the patch has no newline at its end, so this line may be cut off"
-    elif has_blob_id(document.data, patch.old_blob) and patch.new_blob.strip("0"):
+    elif matches_long_blob_id_prefix(document.data, patch.old_blob) and patch.new_blob.strip("0"):
         doubt = "the file is not what the patch's `index` line says it becomes: the patch may be cut off or edited"
     else:
         return tuple(matches)
@@ -338,7 +340,11 @@ def _created_content(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion whose lines differ from those of the file."""
     if not patch.hunks:
-        if patch.shows_deleted_lines and document.data and not has_blob_id(document.data, patch.old_blob):
+        if (
+            patch.shows_deleted_lines
+            and document.data
+            and not matches_long_blob_id_prefix(document.data, patch.old_blob)
+        ):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [strip_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
@@ -478,7 +484,7 @@ class _HunkPlacer:
         if (
             stated is not None
             and not hunk.section_headings
-            and count_candidate_places(self._index, block) > _MAX_SEARCHED_CANDIDATES
+            and count_rarest_line_occurrences(self._index, block) > _MAX_SEARCHED_CANDIDATES
         ):
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if is_exact_match_at(self._index, block, start):
@@ -505,7 +511,7 @@ class _HunkPlacer:
         elif hunk.at_end:
             insert_line = line_count
         elif hunk.section_headings:
-            insert_line = find_section_heading_line(self._index, hunk) + 1
+            insert_line = require_one_section_heading_line(self._index, hunk) + 1
             level, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
         elif _belongs_at_end(hunk):
             insert_line = line_count

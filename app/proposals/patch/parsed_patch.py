@@ -118,7 +118,7 @@ class ParsedPatch:
         return list_patch_paths(self.parts)
 
 
-def parse_script_line(line: str, *, terminated: bool = True) -> EditScriptLine:
+def parse_hunk_body_line(line: str, *, terminated: bool = True) -> EditScriptLine:
     """Parse a body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
     if not terminated:
@@ -139,6 +139,6 @@ def matches_blob_id_prefix(data: bytes, blob_id: str) -> bool:
     return digest(header + data, usedforsecurity=False).hexdigest().startswith(blob_id)
 
 
-def has_blob_id(data: bytes, blob_id: str) -> bool:
+def matches_long_blob_id_prefix(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
     return len(blob_id) >= MIN_BLOB_ID_DIGITS and matches_blob_id_prefix(data, blob_id)

@@ -14,10 +14,10 @@ from app.proposals.patch.hunk_placement import apply_file_patch
 from app.proposals.patch.parsed_patch import FilePatch, PatchHunk
 from app.proposals.patch.prose import (
     HunkHeader,
+    can_be_prose_list_line,
     is_code_fence,
     is_file_header_with_hunk,
     is_mail_signature,
-    is_prose_list_line,
     parse_hunk_header,
     skip_blank_lines,
 )
@@ -441,7 +441,7 @@ class BeginPatchParser:
 
     def _skip_line(self, at: int, has_files: bool) -> None:
         line = self._lines[at]
-        if is_prose_list_line(line):
+        if can_be_prose_list_line(line):
             self.prose_lines.add(at)
         elif has_files and line[:1] in ("+", "-", "@"):
             raise MalformedPatch(f"Line {at + 1}: the change {line[:80]!r} belongs to no file. Nothing was applied.")

@@ -130,14 +130,14 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
             has_list = True
             at += 1
         elif line[:1] in _CHANGE_MARKS:
-            if not is_prose_list_line(line):
+            if not can_be_prose_list_line(line):
                 return None
             has_list = True
         at += 1
     return at if has_list else None
 
 
-def is_prose_list_line(line: str) -> bool:
+def can_be_prose_list_line(line: str) -> bool:
     """Return whether a line with a change mark can be a list item or a rule in prose."""
     return bool(_LIST_ITEM.match(line) or _HORIZONTAL_RULE.match(line))
 

@@ -27,10 +27,11 @@ from app.proposals.patch.parsed_patch import (
     FilePatch,
     PatchHunk,
     matches_blob_id_prefix,
-    parse_script_line,
+    parse_hunk_body_line,
 )
 from app.proposals.patch.prose import (
     HunkHeader,
+    can_be_prose_list_line,
     find_prose_list_end,
     is_blank_line,
     is_code_fence,
@@ -40,7 +41,6 @@ from app.proposals.patch.prose import (
     is_format_patch_start,
     is_mail_signature,
     is_no_newline_marker,
-    is_prose_list_line,
     looks_like_file_header,
     parse_hunk_header,
     skip_blank_lines,
@@ -357,7 +357,7 @@ class UnifiedDiffParser:
             self._stray_line = at
         elif looks_like_file_header(self._lines, at):
             self.prose_lines.update((at, at + 1))
-        elif is_prose_list_line(line):
+        elif can_be_prose_list_line(line):
             self.prose_lines.add(at)
 
     def _names_one_file(self, at: int) -> bool:
@@ -494,7 +494,7 @@ class UnifiedDiffParser:
             if is_no_newline_marker(self._lines[at]):
                 continue
             terminated = not (at + 1 < len(self._lines) and is_no_newline_marker(self._lines[at + 1]))
-            lines.append(parse_script_line(self._lines[at], terminated=terminated))
+            lines.append(parse_hunk_body_line(self._lines[at], terminated=terminated))
         return tuple(lines)
 
     def _refuse_loose_change(self, at: int) -> None:

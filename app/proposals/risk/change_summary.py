@@ -36,21 +36,21 @@ def default_command_summary(command: str) -> str:
     return f"{_COMMAND_PREFIX}{_LINE_ENDS.sub(_LINE_END_GLYPH, command.strip())}"
 
 
-def is_command_summary(summary: str) -> bool:
+def is_default_command_summary(summary: str) -> bool:
     """Return whether a summary is a command as it was run, in which white space counts."""
     return summary.startswith(_COMMAND_PREFIXES) and not _LINE_ENDS.search(summary)
 
 
-def format_author_summary(proposal: Proposal) -> str:
+def attribute_summary_to_author(proposal: Proposal) -> str:
     """Return the author's summary with its author, `The model says: …`; empty if there is none."""
-    if proposal.origin.kind is OriginKind.COMMAND and is_command_summary(proposal.summary):
+    if proposal.origin.kind is OriginKind.COMMAND and is_default_command_summary(proposal.summary):
         return proposal.summary
     if proposal.origin.kind not in _AUTHORS or proposal.summary in ("", default_proposal_summary(proposal.files)):
         return ""
     return f"{_AUTHORS[proposal.origin.kind]} says: {proposal.summary}"
 
 
-def computed_summary(proposal: Proposal) -> str:
+def summarize_size_and_risks(proposal: Proposal) -> str:
     """Return `+3 -41 in 2 files, removes 2 tests, touches .github/`, for the files that its numbers count.
 
     It is empty if it would only repeat the heading of the only file.

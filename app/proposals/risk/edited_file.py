@@ -122,7 +122,7 @@ def manifest_of_lock_file(path: str) -> str | None:
     return _MANIFEST_BY_LOCK_FILE.get(_file_name(path))
 
 
-def is_generated(path: str, before: Sequence[str]) -> bool:
+def is_generated_file(path: str, before: Sequence[str]) -> bool:
     """Return whether a program writes the file, by its name or by a mark in its text before the change.
 
     The text after the change does not count: otherwise its author could hide the file from the review.
@@ -130,18 +130,18 @@ def is_generated(path: str, before: Sequence[str]) -> bool:
     return _GENERATED.search(path) is not None or any(map(_GENERATED_MARK.search, before[:_HEAD_LINES]))
 
 
-def is_test(path: str) -> bool:
+def is_test_or_test_data(path: str) -> bool:
     """Return whether the file contains tests or test data."""
     *folders, name = path.split("/")
     return not _TEST_FOLDERS.isdisjoint(folders) or _TEST_NAME.match(name) is not None
 
 
-def is_prose(path: str) -> bool:
+def is_documentation_file(path: str) -> bool:
     """Return whether the file is documentation."""
     return path.lower().endswith(_PROSE_ENDINGS)
 
 
-def tested_name(path: str) -> str:
+def name_shared_by_test_and_code(path: str) -> str:
     """Return the name that a test shares with the code that it tests: `fetch` for `test_fetch.py` and `fetch.ts`."""
     stem = (
         _file_name(path).partition(".")[0]
@@ -362,15 +362,15 @@ def sort_in_path_order(items: Sequence[_Item], paths: Sequence[str], order: Sequ
 def _order_for_reading(files: Sequence[EditedFile]) -> Iterable[str]:
     """Return the paths in an order in which names are defined before they are used."""
     paths = sorted(file.path for file in files)
-    prose = [path for path in paths if is_prose(path)]
-    tests = [path for path in paths if is_test(path) and not is_prose(path)]
+    prose = [path for path in paths if is_documentation_file(path)]
+    tests = [path for path in paths if is_test_or_test_data(path) and not is_documentation_file(path)]
     tests_and_prose = {*prose, *tests}
     tests_of: dict[str, list[str]] = {}
     for path in tests:
-        tests_of.setdefault(tested_name(path), []).append(path)
+        tests_of.setdefault(name_shared_by_test_and_code(path), []).append(path)
     for path in _order_definitions_first([path for path in paths if path not in tests_and_prose], files):
         yield path
-        yield from tests_of.pop(tested_name(path), ())
+        yield from tests_of.pop(name_shared_by_test_and_code(path), ())
     yield from _order_definitions_first(
         sorted(path for paths_of_tests in tests_of.values() for path in paths_of_tests), files
     )

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
+from app.proposals.risk.edited_file import EditedFile, defined_names, is_documentation_file
 from app.proposals.text.hunks import has_changed_lines
 from app.proposals.values.attention_reason import AttentionReason, HunkLineReference, ReasonKind
 from app.proposals.values.models import FileOperation
-from app.text.line_hash import hash_line
+from app.text.line_hash import hash_stripped_line
 
 _NEARBY_LINES = 3
 """Lines above and below a hunk that are near it."""
@@ -37,7 +37,7 @@ class FileReadHistory:
 
     def has_shown(self, text: str) -> bool:
         """Return whether the model was shown a line."""
-        return text in self.texts or (bool(self.line_hashes) and hash_line(text) in self.line_hashes)
+        return text in self.texts or (bool(self.line_hashes) and hash_stripped_line(text) in self.line_hashes)
 
 
 _NOTHING_READ = FileReadHistory()
@@ -65,10 +65,16 @@ class ReadHistory:
     def files_with_unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
         """Return the files in which it found a name and which it neither read nor edits."""
         paths = self.searches.get(name, ())
-        return [path for path in paths if path not in self.read_paths and path not in edited and not is_prose(path)]
+        return [
+            path
+            for path in paths
+            if path not in self.read_paths and path not in edited and not is_documentation_file(path)
+        ]
 
 
-def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[AttentionReason]:
+def find_reasons_from_read_history(
+    file: EditedFile, history: ReadHistory, edited: Collection[str]
+) -> Iterator[AttentionReason]:
     """Yield the reasons from what the model had read before it edited a file.
 
     Args:
@@ -78,7 +84,12 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
     path = change.old_path or file.path
     if history.unknown:
         return
-    if change.op is FileOperation.DELETE or change.base is None or path not in history.edited or is_prose(path):
+    if (
+        change.op is FileOperation.DELETE
+        or change.base is None
+        or path not in history.edited
+        or is_documentation_file(path)
+    ):
         return
     seen = history.files.get(path, _NOTHING_READ)
     if not seen.is_known:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import (
     ChangedLine,
@@ -12,14 +12,14 @@ from app.proposals.risk.edited_file import (
     LexingBudget,
     PrefilteredPattern,
     automation_config_root,
-    is_generated,
-    is_prose,
-    is_test,
+    is_documentation_file,
+    is_generated_file,
+    is_test_or_test_data,
     manifest_of_lock_file,
+    name_shared_by_test_and_code,
     order_for_review,
-    tested_name,
 )
-from app.proposals.risk.read_reasons import ReadHistory, find_read_reasons
+from app.proposals.risk.read_reasons import ReadHistory, find_reasons_from_read_history
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_prefix_and_suffix
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind
@@ -78,15 +78,17 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
         added: The lines that the whole proposal adds.
         tests: Names of the tests that it adds.
     """
-    if is_prose(file.path):
+    if is_documentation_file(file.path):
         return
     lost_tests = []
-    if is_test(file.path):
+    if is_test_or_test_data(file.path):
         removed_tests = [
-            (line, name) for line, name in find_changed_tests(file.removed, file.removed_text) if name not in tests
+            (line, name)
+            for line, name in find_changed_test_definitions(file.removed, file.removed_text)
+            if name not in tests
         ]
         # A renamed test still exists: count each new test as a renamed one.
-        new_count = sum(1 for _ in find_changed_tests(file.added, file.added_text))
+        new_count = sum(1 for _ in find_changed_test_definitions(file.added, file.added_text))
         lost_tests = removed_tests[: max(0, len(removed_tests) - new_count)]
         if lost_tests:
             lines, names = (line for line, _ in lost_tests), (name for _, name in lost_tests)
@@ -95,13 +97,13 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
     if file.change.op is FileOperation.DELETE:
         # The deletion itself is reported; the checks in the file are not.
         return
-    if not is_test(file.path) and _GUARD.search(file.removed_text):
+    if not is_test_or_test_data(file.path) and _GUARD.search(file.removed_text):
         yield from _find_lost_lines(file, ReasonKind.GUARDS, _GUARD, added, _find_guards_of_removed_calls(file))
     if not lost_tests and _ASSERT.search(file.removed_text):
         yield from _find_lost_lines(file, ReasonKind.ASSERTS, _ASSERT, added)
 
 
-def find_changed_tests(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
+def find_changed_test_definitions(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
     """Yield the changed lines on which a test begins, each with the test's name; `text` is all of the lines."""
     for line in lines if _TEST_DEFINITION.search(text) else ():
         if found := _TEST_DEFINITION.search(line.text):
@@ -178,9 +180,12 @@ def find_unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[st
     mentioned = {path for path in paths if _is_mentioned(path, words)}
     if not mentioned:
         return frozenset()
-    tested_names = {tested_name(path) for path in mentioned}
+    tested_names = {name_shared_by_test_and_code(path) for path in mentioned}
     return frozenset(
-        path for path in paths if path not in mentioned and not (is_test(path) and tested_name(path) in tested_names)
+        path
+        for path in paths
+        if path not in mentioned
+        and not (is_test_or_test_data(path) and name_shared_by_test_and_code(path) in tested_names)
     )
 
 
@@ -211,7 +216,7 @@ _NON_OPERATOR_CHARACTERS = ",;:{}\"'`"
 
 def find_changed_operators(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
-    if is_prose(file.path) or not any(_find_lines_with_changed_operators(file.removed, file.added)):
+    if is_documentation_file(file.path) or not any(_find_lines_with_changed_operators(file.removed, file.added)):
         return
     if changed := list(_find_lines_with_changed_operators(file.removed_code, file.added_code)):
         yield file.make_reason(ReasonKind.OPERATORS, changed)
@@ -368,7 +373,11 @@ def find_secrets(file: EditedFile) -> Iterator[AttentionReason]:
     secrets = [(line, name) for line in file.added if patterns for name in _find_secret_kinds(line, patterns)]
     if secrets:
         yield file.make_reason(ReasonKind.SECRET, (line for line, _ in secrets), (name for _, name in secrets))
-    elif not is_test(file.path) and not is_prose(file.path) and _ASSIGNED_SECRET.search(file.added_text):
+    elif (
+        not is_test_or_test_data(file.path)
+        and not is_documentation_file(file.path)
+        and _ASSIGNED_SECRET.search(file.added_text)
+    ):
         found = [
             line
             for line in file.added
@@ -518,16 +527,18 @@ def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
 
     Tests usually start programs and servers; for tests, only weakened connections are reported.
     """
-    if is_prose(file.path):
+    if is_documentation_file(file.path):
         return
     if _UNVERIFIED_CONNECTION.search(file.added_text):
         # Outside tests, search strings too: they have options of commands and names of environment variables.
-        lines = (file.removed_code, file.added_code) if is_test(file.path) else (file.removed, file.added)
+        lines = (
+            (file.removed_code, file.added_code) if is_test_or_test_data(file.path) else (file.removed, file.added)
+        )
         yield from _find_added_calls(file, ReasonKind.UNVERIFIED, _UNVERIFIED_CONNECTION, *lines)
     if file.path.endswith("package.json") and _INSTALL_SCRIPT.search(file.added_text):
         yield from _find_added_calls(file, ReasonKind.EXECUTES, _INSTALL_SCRIPT, file.removed, file.added)
     language = next((name for name, endings in _LANGUAGE_ENDINGS.items() if file.path.endswith(endings)), "")
-    if not language or is_test(file.path):
+    if not language or is_test_or_test_data(file.path):
         return
     for kind, patterns in _CALLS_BY_KIND:
         pattern = patterns[language]
@@ -576,7 +587,7 @@ def add_risk_reasons(
         history: What its author had read; None to keep the earlier reasons from that.
     """
     budget = LexingBudget()
-    files = [_load_edited_file(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
+    files = [_load_edited_file(contents, change, budget) for change in iterate_when_event_loop_idle(proposal.files)]
     known_unmentioned = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
     paths = {change.path for change in proposal.files}
     unmentioned = find_unmentioned_paths(request, paths) if request else frozenset(known_unmentioned)
@@ -586,7 +597,9 @@ def add_risk_reasons(
         ]
     else:
         read_reasons = [
-            reason for file in iterate_cooperatively(files) for reason in find_read_reasons(file, history, paths)
+            reason
+            for file in iterate_when_event_loop_idle(files)
+            for reason in find_reasons_from_read_history(file, history, paths)
         ]
     reasons = (*find_risk_reasons(files, unmentioned), *read_reasons)
     return proposal.model_copy(
@@ -597,9 +610,11 @@ def add_risk_reasons(
 def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str]) -> Iterator[AttentionReason]:
     """Yield all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
-    tests = frozenset(name for file in files for _, name in find_changed_tests(file.added, file.added_text))
+    tests = frozenset(
+        name for file in files for _, name in find_changed_test_definitions(file.added, file.added_text)
+    )
     paths = [file.path for file in files]
-    for file in iterate_cooperatively(files):
+    for file in iterate_when_event_loop_idle(files):
         reasons_to_read_last = _find_reasons_to_read_last(file)
         yield from reasons_to_read_last
         yield from _find_file_reasons(file, paths)
@@ -642,7 +657,7 @@ def _find_reasons_to_read_last(file: EditedFile) -> list[AttentionReason]:
     """Return the reasons why a file is read last; empty for most."""
     if manifest_of_lock_file(file.path) is not None:
         return [AttentionReason(kind=ReasonKind.LOCK, path=file.path)]
-    generated = is_generated(file.path, file.old)
+    generated = is_generated_file(file.path, file.old)
     return [AttentionReason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
 
 

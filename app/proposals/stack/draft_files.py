@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import Overlay, is_same_version
-from app.proposals.journal.apply import find_case_clash
+from app.proposals.journal.apply import find_case_or_unicode_clash
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
@@ -120,7 +120,7 @@ class DraftFiles:
             gone = {name for name, file in self.by_path.items() if file.data is None} | {leaving}
             if obstacle := overlay.find_creation_obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
-        clash = find_case_clash(overlay.filesystem, path, overlay.listings)
+        clash = find_case_or_unicode_clash(overlay.filesystem, path, overlay.listings)
         if clash and clash != leaving and self.content(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
 

@@ -13,11 +13,11 @@ from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.journal.apply import (
     JournalApplier,
     check_record_against_disk,
-    clear_leftovers,
     describe_os_error,
     recover_records,
+    remove_crash_leftovers,
 )
-from app.proposals.journal.journal import Action, PathTransition, plan_journal_record, recorded_folder_modes
+from app.proposals.journal.journal import Action, PathTransition, folder_modes_from_records, plan_journal_record
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
@@ -242,11 +242,11 @@ class LockedProposals:
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        modes = {} if action == "apply" else recorded_folder_modes(self.store.journal_records(proposal=before.id))
+        modes = {} if action == "apply" else folder_modes_from_records(self.store.journal_records(proposal=before.id))
         record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (
-            *clear_leftovers(self.store, self._applier.rollback),
+            *remove_crash_leftovers(self.store, self._applier.rollback),
             *self._applier.apply_record(record, after, before),
         ):
             self._notify(line)

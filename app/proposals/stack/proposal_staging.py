@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.files.file_changes import (
     describe_file_attributes,
     describe_link_change,
@@ -12,7 +12,7 @@ from app.proposals.files.file_changes import (
     next_hunk_number,
 )
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
-from app.proposals.risk.change_summary import default_proposal_summary, is_command_summary
+from app.proposals.risk.change_summary import default_proposal_summary, is_default_command_summary
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
@@ -31,7 +31,7 @@ from app.proposals.values.models import (
     with_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import NothingToStage
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -140,7 +140,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
             new_paths.setdefault(entry.source, path)
     changes: list[FileChange] = []
     number = 1
-    for path, entry in iterate_cooperatively(sorted(draft_files.items())):
+    for path, entry in iterate_when_event_loop_idle(sorted(draft_files.items())):
         if entry.data is None and (entry.base is None or path in new_paths):
             continue
         old_path = entry.source if new_paths.get(entry.source) == path else ""
@@ -233,7 +233,7 @@ def _find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[
     earlier = [each for each in related_pending_proposals(store, proposal_paths(proposal)) if each.on_disk]
     new_keys = {_change_key(change) for change in proposal.files}
     for each in earlier:
-        if {_change_key(change) for change in each.files if is_undecided(change)} == new_keys:
+        if {_change_key(change) for change in each.files if has_undecided_part(change)} == new_keys:
             raise NothingToStage(
                 f"{each.id} is already pending with the same changes; `signoff show {each.id}` shows it."
             )
@@ -242,13 +242,15 @@ def _find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[
 
 def is_pending_within(proposal: Proposal, paths: Collection[str]) -> bool:
     """Return whether everything pending of a proposal is in these files."""
-    return all(change.already_applied or change.path in paths for change in proposal.files if is_undecided(change))
+    return all(
+        change.already_applied or change.path in paths for change in proposal.files if has_undecided_part(change)
+    )
 
 
 def _make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """Return a pending proposal of these changes."""
     text = summary or (draft.summaries or [""])[0]
-    if is_command_summary(text):
+    if is_default_command_summary(text):
         text = text[:_MAX_COMMAND_CHARACTERS]
     else:
         text = (" ".join(text.split()) or default_proposal_summary(changes))[:_MAX_SUMMARY_CHARACTERS]
@@ -295,7 +297,7 @@ def _mark_superseded(old: Proposal, by: str) -> Proposal:
         change.model_copy(
             update={"hunks": set_state_of_pending_hunks(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
         )
-        if is_undecided(change)
+        if has_undecided_part(change)
         else change
         for change in old.files
     )

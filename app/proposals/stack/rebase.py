@@ -7,7 +7,7 @@ re-base. So if a file changes and changes back, the proposal is again as it was.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import describe_os_error
@@ -23,7 +23,7 @@ from app.proposals.values.models import (
     compute_state,
     with_state,
 )
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.pending_paths import has_undecided_part
 from app.proposals.values.proposal_errors import MissingContent
 from app.sandbox.captured_changes import FileOrLink
 from app.text.quantities import format_count
@@ -56,8 +56,8 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     reasons: list[str] = []
     number = next_hunk_number(proposal.files)
     leaving = removed_paths(proposal)
-    for change in iterate_cooperatively(proposal.files):
-        if not is_undecided(change):
+    for change in iterate_when_event_loop_idle(proposal.files):
+        if not has_undecided_part(change):
             changes.append(change)
             continue
         try:
@@ -86,13 +86,13 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     return with_state(rebased_proposal, compute_state(rebased_proposal))
 
 
-def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
+def find_rebase_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
     """Return by path the changes that do not fit the present files; arguments as for `rebase_proposal`."""
     if proposal.on_disk:
         overlay = overlay.disk_only()
     conflicts: dict[str, RebaseConflict] = {}
     leaving = removed_paths(proposal)
-    for change in filter(is_undecided, iterate_cooperatively(proposal.files)):
+    for change in filter(has_undecided_part, iterate_when_event_loop_idle(proposal.files)):
         try:
             _rebase_change(overlay, change, next_hunk_number(proposal.files), leaving)
         except RebaseConflict as conflict:
@@ -105,7 +105,7 @@ def removed_paths(proposal: Proposal) -> set[str]:
     return {
         change.old_path or change.path
         for change in proposal.files
-        if is_undecided(change) and (change.old_path or change.origin_result is None)
+        if has_undecided_part(change) and (change.old_path or change.origin_result is None)
     }
 
 
@@ -121,7 +121,7 @@ def _is_current(overlay: Overlay, proposal: Proposal) -> bool:
             and is_same_version(overlay.version(change.path), change.disk_version)
             and overlay.pending_proposals_at(change.path) == change.stacked_on
             for change in proposal.files
-            if is_undecided(change)
+            if has_undecided_part(change)
         )
     except OSError:
         return False

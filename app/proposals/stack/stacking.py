@@ -61,7 +61,7 @@ def proposal_paths(proposal: Proposal) -> set[str]:
     return {path for change in proposal.files for path in change.paths}
 
 
-class RecordingReader:
+class RecordingDiskReader:
     """Reads the disk and records the first result of each read."""
 
     def __init__(self, disk: ReadableDisk) -> None:
@@ -104,7 +104,7 @@ class RecordingReader:
         except OSError:
             return False
 
-    def add_reads_of(self, other: "RecordingReader") -> None:
+    def add_reads_of(self, other: "RecordingDiskReader") -> None:
         """Add the recorded reads of another reader of the same disk."""
         self._kinds |= other._kinds
         self._versions |= other._versions
@@ -122,7 +122,7 @@ class ProposalStack:
 
     paths: frozenset[str]
     """Every path that one of them names, and the paths for which the stack was made."""
-    disk: RecordingReader
+    disk: RecordingDiskReader
     """The reads of the disk on which they are based."""
     denied: tuple[Proposal, ...] = ()
     """Those of which the user has denied a part."""
@@ -163,7 +163,7 @@ class StackCache:
         """Return the re-based pending proposals that are related to some paths; changed ones are saved."""
         if cached := self._cached_stack(paths):
             return cached
-        disk = RecordingReader(self._filesystem)
+        disk = RecordingDiskReader(self._filesystem)
         proposals = related_pending_proposals(self._store, paths)
         _, rebased = restack_proposals(disk, self._contents, proposals)
         if rebased:

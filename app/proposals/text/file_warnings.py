@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.concurrency import iterate_cooperatively
+from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
 from app.proposals.values.pending_paths import format_proposal_ids
@@ -135,7 +135,7 @@ def _describe_special_bits(version: FileVersion) -> str:
     return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
 
 
-def describe_deceptive_text(
+def deceptive_text_warnings_and_remarks(
     path: str, result: Document, hunks: Sequence[Hunk]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return warnings about deceptive text in a file's path and added lines, and remarks on harmless text."""
@@ -153,7 +153,7 @@ def _inspect_changed_text(path: str, result: Document, hunks: Sequence[Hunk]) ->
     yield find_deceptive_characters(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
-        for start in iterate_cooperatively(range(hunk.new_start, last, _MAX_INSPECTED_LINES)):
+        for start in iterate_when_event_loop_idle(range(hunk.new_start, last, _MAX_INSPECTED_LINES)):
             yield find_deceptive_characters(
                 "\n".join(result.line_texts[start : min(last, start + _MAX_INSPECTED_LINES)])
             )

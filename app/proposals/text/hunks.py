@@ -15,7 +15,7 @@ Lines = Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class FileComparison:
+class HunksWithLineCounts:
     """The change of a file, computed from both texts."""
 
     hunks: tuple[Hunk, ...]
@@ -42,7 +42,7 @@ def compare_contents(
     next_number: int = 1,
     state: HunkState = HunkState.PENDING,
     changes: Sequence[LineChange] | None = None,
-) -> FileComparison:
+) -> HunksWithLineCounts:
     """Return the hunks between two contents.
 
     Args:
@@ -94,7 +94,7 @@ def compare_contents(
     marks = [hunk for hunk in earlier_hunks.values() if hunk.state is not state or not has_new_hunk]
     shifts = _LineShifts(hunks)
     placed = [*hunks, *(shifts.move_mark(hunk, len(old), len(new)) for hunk in marks)]
-    return FileComparison(
+    return HunksWithLineCounts(
         tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else hunks),
         sum(hunk.new_count for hunk in hunks),
         sum(hunk.old_count for hunk in hunks),

@@ -166,7 +166,7 @@ class RecordedTestEvidence(FrozenModel):
     hunks: tuple[HunkTestEvidence, ...]
 
 
-class CommandCaller(FrozenModel):
+class DecisionCommandCaller(FrozenModel):
     """How a deciding command was called, as far as its process could see: a hint, not a proof."""
 
     stdin_is_terminal: bool
@@ -200,7 +200,7 @@ class DecisionContext(FrozenModel):
     checks: tuple[RecordedCheckResult, ...] = ()
     evidence: RecordedTestEvidence | None = None
     """Evidence about the hunks; None if there was none for the present revision."""
-    caller: CommandCaller | None = None
+    caller: DecisionCommandCaller | None = None
     """The caller of a command that decided; None for the app, and in records of earlier versions."""
 
 

@@ -74,7 +74,7 @@ class PendingPaths:
             changes = [
                 change
                 for change in proposal.files
-                if is_undecided(change) and not change.already_applied and not change.on_disk
+                if has_undecided_part(change) and not change.already_applied and not change.on_disk
             ]
             previous = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
             for change in changes:
@@ -137,7 +137,7 @@ def format_proposal_ids(ids: Sequence[str]) -> str:
     return f"{oldest} … {', '.join(ids[_MAX_OLDEST_IDS:])}" if len(ids) > _MAX_OLDEST_IDS else oldest
 
 
-def is_undecided(change: FileChange) -> bool:
+def has_undecided_part(change: FileChange) -> bool:
     """Return whether a part of the change still awaits a decision."""
     return change.state is HunkState.PENDING
 

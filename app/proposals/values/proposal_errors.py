@@ -120,11 +120,11 @@ class RecoveryNeeded(ProposalError):
     """An apply broke off and could not be rolled back at once; `recover` finishes it."""
 
 
-class NotRecorded(ProposalError):
+class DecisionMadeButNotRecorded(ProposalError):
     """The decision was carried out and stays, but could not be recorded."""
 
 
-class CheckFailed(ProposalError):
+class RequiredCheckFailed(ProposalError):
     """A check that is required before a write has failed."""
 
 

@@ -15,7 +15,7 @@ from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import run_shielded
 from app.tools.base.contract import DraftEdits, PermissionRequest, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.paths import WalkedFile, Workspace
+from app.workspace.paths import WalkedFileContent, Workspace
 from app.workspace.secrets import secret_reason
 
 _P = ParamSpec("_P")
@@ -134,7 +134,7 @@ def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = 
     return f"it is {twin} by another name, and {reason}" if reason else ""
 
 
-def walked_file_looks_secret(path: str, file: WalkedFile) -> bool:
+def walked_file_looks_secret(path: str, file: WalkedFileContent) -> bool:
     """Return whether a file from a walk looks like a secret by any of its names; its path must have no links."""
     if secret_reason(path, file.content):
         return True

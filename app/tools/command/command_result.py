@@ -24,11 +24,11 @@ from app.sandbox.captured_changes import (
     describe_written_ignored_paths,
 )
 from app.sandbox.confinement import (
-    ChangedMeanwhile,
-    CommandPermissions,
+    AllowedCommandResources,
+    ChangedByCommandAndOtherProgram,
     SandboxMode,
     SandboxProbeResult,
-    WorkspaceWrites,
+    WorkspaceChangesWithWriteBack,
 )
 from app.text.quantities import format_count, join_first
 from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
@@ -181,7 +181,7 @@ _MAX_SHOWN_PATHS = 200
 
 
 async def write_back_ignored_and_read_changes(
-    run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
+    run: WorkspaceChangesWithWriteBack, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write the git-ignored changes to disk, and read the command's other changes.
 
@@ -214,7 +214,7 @@ async def write_back_ignored_and_read_changes(
 
 
 async def _write_back_ignored(
-    run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
+    run: WorkspaceChangesWithWriteBack, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
     """Write the ignored files if the user allows it; return lines for the model and a summary for the user."""
     if context.hold_ignored and (held_paths := (await run.write_back(paths, dry_run=True)).written):
@@ -325,7 +325,7 @@ async def _stage_changes(context: ToolContext, changes: list[PathChange], recipe
             raise
 
 
-def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[PathChange], list[str]]:
+def read_changes(run: WorkspaceChangesWithWriteBack, changes: CapturedChanges) -> tuple[list[PathChange], list[str]]:
     """Return the changes with their contents, and lines about those that can't be read."""
     readable: list[PathChange] = []
     left_out: list[str] = []
@@ -338,7 +338,7 @@ def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[P
             change = run.read_change(touched_path.path, MAX_CHANGED_FILE_BYTES)
             bytes_left -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
             readable.append(change)
-        except ChangedMeanwhile:
+        except ChangedByCommandAndOtherProgram:
             left_out.append(f"{touched_path.path}: changed on disk by someone else while the command ran")
         except OSError as error:
             left_out.append(f"{touched_path.path}: {(error.strerror or str(error)).lower()}")
@@ -391,7 +391,7 @@ _PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def command_permission_notes(
-    probe: SandboxProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
+    probe: SandboxProbeResult, permissions: AllowedCommandResources, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
     """Return what the user should know before allowing a command, the most important first.
 

@@ -174,13 +174,13 @@ def _check_folder(context: ToolContext, folder: str) -> None:
 
 def _make_recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str]) -> CommandRecipe:
     """Return the data to run the command again; called after the sandbox has run, so its modules are loaded."""
-    from app.sandbox.environment import environment_digest
+    from app.sandbox.environment import command_environment_digest
 
     return CommandRecipe(
         command=arguments.command,
         folder=folder,
         seconds=arguments.timeout_seconds or DEFAULT_SECONDS,
-        environment=environment_digest(os.environ, variables),
+        environment=command_environment_digest(os.environ, variables),
     )
 
 

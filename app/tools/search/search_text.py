@@ -25,10 +25,10 @@ from app.tools.base.targets import (
     resolve_real_path,
     walked_file_looks_secret,
 )
-from app.tools.search.list_files import compile_path_matcher, list_overlay_files, run_with_time_limit
+from app.tools.search.list_files import compile_path_matcher, list_files_with_pending_edits, run_with_time_limit
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.paths import LinkInPath, WalkedFile
+from app.workspace.paths import PathBecameLink, WalkedFileContent
 from app.workspace.secrets import secret_path_reason
 
 LineMatch = tuple[int, int, str]
@@ -229,7 +229,7 @@ class _SearchedFile:
 
     path: str
     document: Document
-    on_disk: WalkedFile | None
+    on_disk: WalkedFileContent | None
     """The file on disk; None if the document contains pending edits."""
 
 
@@ -287,7 +287,7 @@ class FileSearch:
         """Yield the files to search, without those that look like secrets by their path."""
         prefix = "" if self.root_path == "." else f"{self.root_path}/"
         matches = compile_path_matcher(self.glob) if self.glob else None
-        for path, _ in list_overlay_files(self.context, self.root_path, lambda: self._stopped):
+        for path, _ in list_files_with_pending_edits(self.context, self.root_path, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
             if path != self.allowed_secret and secret_path_reason(path):
@@ -296,7 +296,7 @@ class FileSearch:
             self.findings.files_searched += 1
             yield path
 
-    def _iterate_batches(self, read: Callable[[str], WalkedFile]) -> Iterator[list[_SearchedFile]]:
+    def _iterate_batches(self, read: Callable[[str], WalkedFileContent]) -> Iterator[list[_SearchedFile]]:
         """Yield the files that may have matching lines, in batches.
 
         The first batches are small: if an expression takes too long in one file, the matches in its batch are lost,
@@ -318,10 +318,10 @@ class FileSearch:
         if batch:
             yield batch
 
-    def _read_on_disk(self, path: str, read: Callable[[str], WalkedFile]) -> _SearchedFile | None:
+    def _read_on_disk(self, path: str, read: Callable[[str], WalkedFileContent]) -> _SearchedFile | None:
         try:
             file = read(path)
-        except LinkInPath:
+        except PathBecameLink:
             # The link's target is searched, or left out, under its real name.
             return None
         except (OSError, WorkspaceError):
@@ -341,7 +341,9 @@ class FileSearch:
             return None
         return None if file.content is None else self._make_searched_file(path, file.content, None)
 
-    def _make_searched_file(self, path: str, content: bytes, on_disk: WalkedFile | None) -> _SearchedFile | None:
+    def _make_searched_file(
+        self, path: str, content: bytes, on_disk: WalkedFileContent | None
+    ) -> _SearchedFile | None:
         if not self.matcher.can_match(content):
             return None
         document = Document(content)

@@ -71,10 +71,10 @@ class Preferences:
 
     def apply_keymap(self) -> list[str]:
         """Apply the user's keys; return the reason if they are invalid."""
-        from app.keys.keymap import KeymapError, actions_bound_only_by_user, validate_keymap
+        from app.keys.keymap import KeymapError, actions_bound_only_by_user, validate_and_convert_keymap
 
         try:
-            keymap = validate_keymap(self.settings.keys)
+            keymap = validate_and_convert_keymap(self.settings.keys)
         except KeymapError as error:
             self.settings = self.settings.model_copy(update={"keys": {}})
             return [f"{error} The standard keys are in force."]
@@ -124,13 +124,13 @@ class Preferences:
         Raises:
             ConfigError: the value is invalid, or the file cannot be written.
         """
-        from app.config.settings import save_settings, set_nested_value, validate_setting
+        from app.config.settings import save_settings, set_or_remove_nested_value, validate_setting
 
         tables = {
             name: table.model_dump(exclude_unset=True, exclude_none=True)
             for name, table in self.settings.models.items()
         }
-        set_nested_value(tables, (model, *setting_path), value)
+        set_or_remove_nested_value(tables, (model, *setting_path), value)
         models = validate_setting("models", tables)
         save_settings(self._runtime.dirs.config_file, {("models", model, *setting_path): value})
         self.apply_for_this_run(models=models)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from widgets.chat.composer import Composer
 
 
-def palette_commands(
+def palette_commands_without_decisions(
     perform: Callable[[UserAction], None],
     custom_commands: "Iterable[CustomCommand]",
     run_custom: Callable[[str], None],
@@ -148,7 +148,7 @@ class CustomCommands:
 Handler = Callable[[str], Awaitable[None]]
 
 
-class CommandRunner:
+class SlashCommandRunner:
     """Runs commands by name in one workspace."""
 
     def __init__(
@@ -249,9 +249,9 @@ class CommandRunner:
         )
 
     async def _trust(self, _: str) -> None:
-        from app.ui.screens.trust_screen import TrustScreen, read_config_to_trust
+        from app.ui.screens.trust_screen import TrustScreen, read_config_and_trust
 
-        config = await asyncio.to_thread(read_config_to_trust, self._runtime)
+        config = await asyncio.to_thread(read_config_and_trust, self._runtime)
         if not await self._app_context.push_screen(TrustScreen(config)):
             return
         await self.custom_commands.refresh()
@@ -321,11 +321,11 @@ class CommandRunner:
 
     async def open_session_awaiting_user(self) -> None:
         """Open another session whose model waits for the user; if another window has it open, name it."""
-        from app.runtime.model_connection import find_session_awaiting_user
+        from app.runtime.model_connection import find_session_awaiting_user_reply
 
         session = self._session.current
         waiting_session = await asyncio.to_thread(
-            find_session_awaiting_user, self._runtime, session.id if session else ""
+            find_session_awaiting_user_reply, self._runtime, session.id if session else ""
         )
         if waiting_session is None:
             self._app_context.notify("Nothing needs you in this workspace.")
@@ -489,15 +489,15 @@ class CommandRunner:
         await session.compact()
 
     async def _worktree(self, argument: str) -> None:
-        from app.runtime.git_proposals import stage_worktree
+        from app.runtime.git_proposals import stage_worktree_changes
 
         words = slash_commands.split_shell_words(argument)
         paths = [word for word in words if word != "--all"]
-        staging = partial(stage_worktree, self._runtime, paths, "", everything="--all" in words)
+        staging = partial(stage_worktree_changes, self._runtime, paths, "", everything="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _from(self, argument: str) -> None:
-        from app.runtime.git_proposals import stage_commits
+        from app.runtime.git_proposals import stage_commits_or_pull_request
 
         words = slash_commands.split_shell_words(argument)
         arguments = [word for word in words if word != "--all"]
@@ -505,7 +505,7 @@ class CommandRunner:
             raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['from'])}.")
         if len(arguments) == 2 or "://" in arguments[0]:
             self._app_context.notify(f"Fetching {' '.join(arguments)}…")
-        staging = partial(stage_commits, self._runtime, arguments, everything="--all" in words)
+        staging = partial(stage_commits_or_pull_request, self._runtime, arguments, everything="--all" in words)
         await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _report_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
@@ -529,12 +529,12 @@ class CommandRunner:
             await self._connector.switch_model(self._preferences.settings)
 
     async def _verify(self, _: str) -> None:
-        from app.runtime.git_proposals import stage_worktree
+        from app.runtime.git_proposals import stage_worktree_changes
         from app.ui.screens.report_screens import ReviewCoverageScreen
 
         unreviewed = await self._app_context.push_screen(ReviewCoverageScreen(self._runtime.workspace.root))
         if unreviewed is not None:
-            staging = partial(stage_worktree, self._runtime, unreviewed.paths, unreviewed.base)
+            staging = partial(stage_worktree_changes, self._runtime, unreviewed.paths, unreviewed.base)
             await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _skills(self, _: str) -> None:

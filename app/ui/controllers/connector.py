@@ -148,11 +148,11 @@ class ModelConnector:
             await self._ask_for_endpoint(missing)
             return
         if choice == DEMO_CHOICE:
-            from app.demo.demo_server import DemoServerFailed
+            from app.demo.demo_server import DemoServerCannotListen
 
             try:
                 choice = await self._session.host.start_demo()
-            except DemoServerFailed as error:
+            except DemoServerCannotListen as error:
                 raise ModelNotConfigured(str(error)) from error
             self._session.is_demo = True
         base_url, model = choice

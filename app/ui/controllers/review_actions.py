@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
-from app.proposals.values.proposal_errors import NotRecorded
+from app.proposals.values.proposal_errors import DecisionMadeButNotRecorded
 from app.review.review_decisions import (
     ReviewDecisionService,
     describe_approval,
@@ -298,7 +298,7 @@ class ReviewActions:
                 results.append(await carry_out(event))
             except BaseException as error:
                 # A decision that took effect without a record keeps its feedback, which is sent with the record.
-                keeps_feedback = isinstance(error, NotRecorded)
+                keeps_feedback = isinstance(error, DecisionMadeButNotRecorded)
                 for failed_event in events[number + keeps_feedback :]:
                     self._review.restore_feedback(failed_event.proposal_id, failed_event.feedback)
                 raise

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.text.safe_text import escape_unsafe
-from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenClock
+from widgets.common.input_order import KEY_BURST_MESSAGE, BurstKey, OnScreenSinceTracker
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import SearchList
 from widgets.common.text_view import TextView, TextViewLine
@@ -135,7 +135,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def __init__(self, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
-        self._on_screen_clock = OnScreenClock()
+        self._on_screen_clock = OnScreenSinceTracker()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as frame:

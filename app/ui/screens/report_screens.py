@@ -24,7 +24,7 @@ from app.conversation.events import Event, LadderMove, TurnStarted
 from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.images.image import format_bytes
-from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
+from app.llm.capabilities.profiles import replace_learned_by_diagnosis, resolve_profile
 from app.llm.endpoint_doctor import (
     CHECKS,
     EndpointDiagnosis,
@@ -37,7 +37,7 @@ from app.llm.wires.wire_registry import SentRequest
 from app.prompts.skills import Skill, Skills
 from app.runtime.model_connection import ProfileStore
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.prompt_sources import check_prompt_sources
+from app.runtime.prompt_sources import check_commands_skills_and_hooks
 from app.sandbox.confinement import SandboxMode
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
@@ -121,7 +121,7 @@ class EndpointDoctorScreen(Dialog[bool]):
                 resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
             probe = await self._runtime.sandbox.probe()
-            for check in await asyncio.to_thread(lambda: list(check_prompt_sources(self._runtime))):
+            for check in await asyncio.to_thread(lambda: list(check_commands_skills_and_hooks(self._runtime))):
                 self._checks[check.name] = check
             self._checks[_COMMANDS_CHECK] = EndpointFinding(
                 _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
@@ -132,7 +132,7 @@ class EndpointDoctorScreen(Dialog[bool]):
                         self._checks[finding.name] = finding
                         self._draw_checks(busy=True)
                     case EndpointDiagnosis():
-                        await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
+                        await asyncio.to_thread(replace_learned_by_diagnosis, cache, self._endpoint, finding.profile)
                         self._checks[_LEARNED_CHECK] = await asyncio.to_thread(
                             describe_learned_fields, cache, self._endpoint
                         )
@@ -185,7 +185,7 @@ _QUIET_STYLE = "$foreground 65%"
 
 
 @dataclass(frozen=True, slots=True)
-class UnreviewedFiles:
+class UnreviewedBranchFiles:
     """Files that the branch changes and no review covers."""
 
     base: str
@@ -194,7 +194,7 @@ class UnreviewedFiles:
     """Paths relative to the workspace."""
 
 
-class ReviewCoverageScreen(Dialog[UnreviewedFiles]):
+class ReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
     """Shows which commits to be pushed are covered by reviews; the result is the uncovered files, if the user wants
     to review them."""
 
@@ -214,7 +214,7 @@ class ReviewCoverageScreen(Dialog[UnreviewedFiles]):
     def __init__(self, root: Path) -> None:
         super().__init__(classes="-small")
         self._root = root
-        self._unreviewed: UnreviewedFiles | None = None
+        self._unreviewed: UnreviewedBranchFiles | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         yield Static("Verifying…", id="verify-summary", classes="text")
@@ -244,12 +244,12 @@ class ReviewCoverageScreen(Dialog[UnreviewedFiles]):
         self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
         self._unreviewed = self._find_unreviewed(verified)
 
-    def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
+    def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedBranchFiles | None:
         folder = folder_path_in_repository(self._root)
         prefix = f"{folder}/" if folder else ""
         paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
         workspace_paths = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-        return UnreviewedFiles(verified.base, workspace_paths) if workspace_paths and verified.base else None
+        return UnreviewedBranchFiles(verified.base, workspace_paths) if workspace_paths and verified.base else None
 
 
 def _commit_rows(commit: CommitVerification) -> Iterable[Content]:

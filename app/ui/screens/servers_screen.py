@@ -32,7 +32,7 @@ _LOCAL_BROWSER_HINT = "If your browser can't connect at the end, copy the addres
 _WRONG_ADDRESS = "That is not the address at the end of this sign-in."
 
 
-class SignInScreen(Dialog[bool]):
+class SignInWaitScreen(Dialog[bool]):
     """Waits for an OAuth sign-in; the result is True once it has ended, also without success.
 
     Args:
@@ -46,7 +46,7 @@ class SignInScreen(Dialog[bool]):
         DialogKey("escape", "cancel"),
     )
     DEFAULT_CSS = """
-    SignInScreen {
+    SignInWaitScreen {
         VerticalScroll { height: auto; max-height: 8; }
         &.-short VerticalScroll { max-height: 3; }
         Input { margin-top: 1; }
@@ -209,11 +209,11 @@ class McpServersScreen(PreviewedListDialog[None]):
             return
 
         worker = get_current_worker()
-        dialogs: list[SignInScreen] = []
+        dialogs: list[SignInWaitScreen] = []
 
         async def show(request: SignInRequest) -> None:
             is_browser_open = _has_browser()
-            dialogs.append(SignInScreen(server.name, request, opened=is_browser_open, environment=os.environ))
+            dialogs.append(SignInWaitScreen(server.name, request, opened=is_browser_open, environment=os.environ))
             await self.app.push_screen(dialogs[0], lambda ended: None if ended else worker.cancel())
             if is_browser_open:
                 await asyncio.to_thread(self.app.open_url, request.address)

@@ -52,7 +52,7 @@ class ConfigToTrust:
         return [(content, name) for content, name in parts if content]
 
 
-def read_config_to_trust(runtime: OpenWorkspace) -> ConfigToTrust:
+def read_config_and_trust(runtime: OpenWorkspace) -> ConfigToTrust:
     """Read the workspace's configuration, and whether it is trusted. Blocks on the disk."""
     try:
         content = trust.read_workspace_configuration(runtime.workspace)

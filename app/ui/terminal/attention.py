@@ -19,7 +19,7 @@ from app.runtime.terminal_at_start import (
     ENTER_ALTERNATE_SCREEN,
     pop_typed_lines,
     restore_terminal,
-    take_over_screen,
+    take_over_first_picture_screen,
 )
 from app.text.safe_text import strip_unsafe
 
@@ -31,7 +31,7 @@ _KEY_SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
 """Escape sequences of keys that enter no character."""
 
 
-def make_key_events(lines: str) -> Iterator[events.Key]:
+def typed_lines_to_key_events(lines: str) -> Iterator[events.Key]:
     """Yield a key event for each printable character, and Enter at the end of each line."""
     for letter in _KEY_SEQUENCE.sub("", lines):
         if letter == "\n":
@@ -127,9 +127,9 @@ class TerminalNotifier:
             def start_application_mode(self) -> None:
                 # Textual restores the state that it finds here at its end, and for an external editor.
                 restore_terminal()
-                for key in make_key_events(pop_typed_lines()):
+                for key in typed_lines_to_key_events(pop_typed_lines()):
                     self.process_message(key)
-                notifier._is_screen_taken_over = take_over_screen()
+                notifier._is_screen_taken_over = take_over_first_picture_screen()
                 super().start_application_mode()
                 notifier._is_screen_taken_over = False
                 notifier._driver = self

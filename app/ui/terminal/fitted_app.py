@@ -70,7 +70,7 @@ def nearest_palette_colour(red: int, green: int, blue: int) -> int:
     return min(_palette_in_oklab(), key=distance)
 
 
-def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
+def keep_tints_visible_in_256_colours(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
     """Return the variables of a theme, changed so that tints stay visible in 256 colours.
 
     `nearest_palette_colour` would turn a weakly tinted background into a grey. So the backgrounds of changed lines
@@ -208,7 +208,7 @@ class TerminalAdaptedApp(OrderedInputApp):
         """Return the theme's variables, fitted to a terminal of 256 colours."""
         variables = super().get_css_variables()
         if self._has_palette:
-            variables = self.theme_variables = add_tint_variables(variables, self.current_theme)
+            variables = self.theme_variables = keep_tints_visible_in_256_colours(variables, self.current_theme)
         return variables
 
     @property

@@ -49,11 +49,11 @@ _MIN_FREED_BYTES = 2 * 1024 * 1024
 
 
 def pause_collection() -> None:
-    """Disable garbage collection until `resume_idle_collection`."""
+    """Disable garbage collection until `freeze_and_resume_idle_collection`."""
     gc.disable()
 
 
-def resume_idle_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
+def freeze_and_resume_idle_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
     """Enable garbage collection if it was paused; freeze the present objects, so that it never visits them again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 

@@ -9,7 +9,7 @@ from app.agent.interventions import (
     closing_instruction,
     files_changed_note,
     nudge_instruction,
-    pending_note,
+    pending_proposals_note,
     repeated_denials_note,
     stop_after_staging_instruction,
 )
@@ -24,7 +24,7 @@ from app.conversation.events import (
     RequestSent,
     TurnStarted,
 )
-from app.conversation.proposal_reports import PendingProposals
+from app.conversation.proposal_reports import PendingAndDeniedProposals
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.decision_facts import FileStat, LineComment
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
@@ -83,7 +83,7 @@ def test_nudges_are_for_one_request_and_differ() -> None:
 
 
 def test_pending_note_is_one_message_for_this_turn() -> None:
-    told = pending_note(
+    told = pending_proposals_note(
         [
             proposal(1),
             proposal(2, ProposalState.STALE, "a.py changed"),
@@ -98,11 +98,11 @@ def test_pending_note_is_one_message_for_this_turn() -> None:
     assert "a.py changed" in told.text
     assert "- P4 (partly approved)" in told.text
     assert "P3" not in told.text
-    assert pending_note([proposal(3, ProposalState.DENIED)]) is None
+    assert pending_proposals_note([proposal(3, ProposalState.DENIED)]) is None
 
 
 def test_denials_in_a_row_are_counted_until_an_approval_or_taken_back() -> None:
-    fold = PendingProposals()
+    fold = PendingAndDeniedProposals()
     for number in range(1, 7):
         fold.apply(ProposalStaged(proposal=f"P{number}", summary="", files=(), calls=()))
     counts = []
@@ -123,7 +123,7 @@ def test_denials_in_a_row_are_counted_until_an_approval_or_taken_back() -> None:
         fold.apply(event)
         counts.append(fold.denials_in_row)
     assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0, 1, 1, 1], "a patch of the user's is no answer to the model"
-    fold = PendingProposals()
+    fold = PendingAndDeniedProposals()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
     fold.apply(decide(1, DecisionKind.DENIED))
     assert not fold.pending
@@ -140,7 +140,7 @@ def test_the_advice_comes_with_the_third_denial() -> None:
 
 
 def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
-    fold = PendingProposals()
+    fold = PendingAndDeniedProposals()
 
     def waiting() -> list[str]:
         return [one.id for one in fold.pending]

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from app.agent.prompts import make_system_prompt
-from app.agent.request_payload import NextRequestImagesFold, PreparedRequest
-from app.agent.side_questions import SideQuestionRequest
+from app.agent.request_payload import NextRequestImagesFold, RequestPayloadBuilder
+from app.agent.side_questions import SideQuestionPayloadBuilder
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
-from app.conversation.payload.compaction_plan import TokenMeter
+from app.conversation.payload.compaction_plan import TokenEstimateCalibrator
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
@@ -50,7 +50,7 @@ def test_payload_is_made_once_for_each_profile() -> None:
         profiles.append(profile)
         return Payload([{"role": "user", "content": profile.name}], [])
 
-    request = PreparedRequest(make, "m", sent.append)
+    request = RequestPayloadBuilder(make, "m", sent.append)
     made = request.payload(EndpointProfile())
     assert profiles and not sent
     assert (
@@ -85,8 +85,8 @@ def conversation(turns: int) -> list[Event]:
 )
 def test_context_is_cut_before_history(window: int, tight: bool, around: bool, earlier: bool, oldest: bool) -> None:
     facts = PayloadInputs("prompt", [])
-    request = SideQuestionRequest(
-        conversation(10), facts, CachedProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER
+    request = SideQuestionPayloadBuilder(
+        conversation(10), facts, CachedProjection().project, TokenEstimateCalibrator(), (WIDE, LEAST), "why?", EARLIER
     )
     sent = str(request.payload(EndpointProfile(context_window=window), tight=tight).messages)
     assert "why?" in sent

@@ -14,7 +14,7 @@ from app.automation.check_suggestions import (
     suggest_checks,
     unconfigured_suggestions,
 )
-from app.config.config_tables import FILES, validate_placeholders
+from app.config.config_tables import FILES, require_unquoted_placeholders
 from app.config.settings import ConfigError, load_configuration, validate_setting
 from app.workspace.paths import Workspace
 
@@ -91,14 +91,14 @@ def test_a_quoted_files_placeholder_is_refused_with_a_correction(command: str) -
     ],
 )
 def test_elsewhere_each_name_is_one_argument(command: str, tmp_path: Path) -> None:
-    assert run(validate_placeholders(command), tmp_path) == NAMES
+    assert run(require_unquoted_placeholders(command), tmp_path) == NAMES
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join).filter(lambda text: FILES in text))
 def test_no_name_is_run(tmp_path: Path, command: str) -> None:
     try:
-        validate_placeholders(command)
+        require_unquoted_placeholders(command)
     except ValueError:
         return
     run(command, tmp_path)

@@ -12,7 +12,7 @@ from app.config.settings import CheckTable
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.sandbox.confinement import CommandPermissions, SandboxMode
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from tests.unit.tools.processes import new_mark, running
 
@@ -117,7 +117,7 @@ async def test_checks_run_one_at_a_time_and_known_results_are_reused(runtime: Op
     trees = runtime.service.versions_to_check(proposal.id)
     log = tmp_path / "shared/log"
     log.parent.mkdir()
-    runtime.sandbox.permissions = CommandPermissions((str(log.parent),))
+    runtime.sandbox.permissions = AllowedCommandResources((str(log.parent),))
     checks = [
         CheckTable(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1")
         for number in range(3)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import ComparedTrees, ReportResult
+from app.automation.check_runner import ReportResult, TreesWithAndWithoutProposal
 from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftCheckRunner
 from app.automation.workspace_tree import WorkspaceTree
@@ -26,7 +26,7 @@ PROPOSAL = Proposal(
 )
 
 
-READ = ComparedTrees(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
+READ = TreesWithAndWithoutProposal(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
 
 
 def everything(proposal: Proposal) -> None:
@@ -44,10 +44,12 @@ class Endless:
         self.running = asyncio.Event()
         self.results: dict[str, CheckResult] = {}
 
-    def cached_result(self, check: CheckTable, trees: VersionsToCheck, read: ComparedTrees) -> CheckResult | None:
+    def cached_result(
+        self, check: CheckTable, trees: VersionsToCheck, read: TreesWithAndWithoutProposal
+    ) -> CheckResult | None:
         return self.results.get(check.name)
 
-    async def read_trees(self, trees: VersionsToCheck) -> ComparedTrees:
+    async def read_trees(self, trees: VersionsToCheck) -> TreesWithAndWithoutProposal:
         return READ
 
     async def unavailable_reason(self) -> str:

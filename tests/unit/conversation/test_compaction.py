@@ -26,7 +26,7 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
-    TokenMeter,
+    TokenEstimateCalibrator,
     TruncateStep,
     estimate_text_tokens,
     is_nearly_full,
@@ -70,7 +70,7 @@ class Log:
 
 
 def size(events: list[Event]) -> int:
-    return TokenMeter().count_tokens(project(events, EndpointProfile(), FACTS))
+    return TokenEstimateCalibrator().count_tokens(project(events, EndpointProfile(), FACTS))
 
 
 def make_room(
@@ -233,7 +233,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
         log.turn("go", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), 4_000, 8_000)
     payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
-    assert 2_000 < TokenMeter().count_tokens(payload) < 8_000
+    assert 2_000 < TokenEstimateCalibrator().count_tokens(payload) < 8_000
 
 
 def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
@@ -289,20 +289,20 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = ContextBudget(size(log.events), 1_000, 32_000)
     payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
-    assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
-    assert TokenMeter().count_tokens(payload) < size(log.events) / 10
+    assert TokenEstimateCalibrator().count_tokens(payload) < 0.8 * 32_000
+    assert TokenEstimateCalibrator().count_tokens(payload) < size(log.events) / 10
 
 
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 
 
-def counted(meter: TokenMeter, prompt_tokens: int) -> None:
+def counted(meter: TokenEstimateCalibrator, prompt_tokens: int) -> None:
     meter.apply(RequestSent(estimated_tokens=meter.count_tokens(PAYLOAD)))
     meter.apply(AssistantMessage(text="x", usage=TokenUsage(prompt_tokens=prompt_tokens)))
 
 
 def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
-    meter = TokenMeter()
+    meter = TokenEstimateCalibrator()
     for _ in range(5):
         counted(meter, 2_000)
         assert meter.count_tokens(PAYLOAD) == pytest.approx(2_000, rel=0.01)
@@ -311,10 +311,10 @@ def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
 
 
 def test_a_count_that_is_missing_or_cannot_be_true_is_not_believed() -> None:
-    meter = TokenMeter()
+    meter = TokenEstimateCalibrator()
     counted(meter, 10)
-    assert meter.count_tokens(PAYLOAD) >= TokenMeter().count_tokens(PAYLOAD) / 2 - 1
-    meter = TokenMeter()
+    assert meter.count_tokens(PAYLOAD) >= TokenEstimateCalibrator().count_tokens(PAYLOAD) / 2 - 1
+    meter = TokenEstimateCalibrator()
     meter.apply(RequestSent(estimated_tokens=100))
     meter.apply(AssistantMessage(text="x"))
     assert meter.factor == 1.0
@@ -322,9 +322,9 @@ def test_a_count_that_is_missing_or_cannot_be_true_is_not_believed() -> None:
 
 def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
     with_tools = Payload(PAYLOAD.messages, [{"type": "function", "function": {"name": "x" * 400}}])
-    assert TokenMeter().count_tokens(with_tools) > TokenMeter().count_tokens(PAYLOAD) + 100
+    assert TokenEstimateCalibrator().count_tokens(with_tools) > TokenEstimateCalibrator().count_tokens(PAYLOAD) + 100
     named = Payload([{**PAYLOAD.messages[0], "role": "r" * 400}], [])
-    assert TokenMeter().count_tokens(named) == TokenMeter().count_tokens(PAYLOAD), (
+    assert TokenEstimateCalibrator().count_tokens(named) == TokenEstimateCalibrator().count_tokens(PAYLOAD), (
         "who speaks is in what each message costs"
     )
     assert estimate_text_tokens("漢" * 100) > 2 * estimate_text_tokens("a" * 100)

@@ -21,7 +21,7 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
-    TokenMeter,
+    TokenEstimateCalibrator,
     make_summary_payload,
     plan_compaction,
 )
@@ -143,8 +143,8 @@ def test_each_image_is_sent_or_named(
 
 def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
     large = PayloadInputs(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
-    without = TokenMeter().count_tokens(payload_of(SHOWN, images_supported=False))
-    assert without + 1_000 < TokenMeter().count_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
+    without = TokenEstimateCalibrator().count_tokens(payload_of(SHOWN, images_supported=False))
+    assert without + 1_000 < TokenEstimateCalibrator().count_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
 
 
 SEEN = numbered(

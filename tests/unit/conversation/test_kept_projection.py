@@ -23,7 +23,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
 from app.images.image import Image
 from app.llm.values.endpoint import EndpointProfile
 
@@ -172,7 +172,7 @@ def test_room_made_on_trial_leaves_nothing(method: str) -> None:
 
 def test_a_side_question_leaves_nothing() -> None:
     events, profile = log(), EndpointProfile(images_supported=True)
-    asked = replace(FACTS, side_request=SideRequestInputs("of a hunk", "why?", (("and before?", "because"),)))
+    asked = replace(FACTS, side_request=SideQuestionInputs("of a hunk", "why?", (("and before?", "because"),)))
     kept = CachedProjection()
     for _ in range(2):
         assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
@@ -181,7 +181,7 @@ def test_a_side_question_leaves_nothing() -> None:
 
 def test_cached_messages_are_reused() -> None:
     events, profile = log(), EndpointProfile(images_supported=True)
-    asked = replace(FACTS, side_request=SideRequestInputs("of a hunk", "why?"))
+    asked = replace(FACTS, side_request=SideQuestionInputs("of a hunk", "why?"))
     kept = CachedProjection()
     first = kept.project(events, profile, FACTS)
     second, aside = kept.project(events, profile, FACTS), kept.project(events, profile, asked)

@@ -15,7 +15,7 @@ from app.conversation.events import (
     ToolCall,
     TurnStarted,
     UserMessage,
-    find_side_thread,
+    find_thread_of_side_event,
 )
 from app.conversation.log import EventLog
 
@@ -155,7 +155,7 @@ def test_side_questions_are_found_by_their_hunk() -> None:
         SideAnswer(id=5, question="gone", proposal="P1", text="Because.", state="complete"),
     ]
     about_hunk, about_file = ThreadAnchor("P1", "a.py", "h"), ThreadAnchor("P1", "b.py", "")
-    assert [find_side_thread(events, number) for number in range(1, 7)] == [
+    assert [find_thread_of_side_event(events, number) for number in range(1, 7)] == [
         None,
         about_hunk,
         about_file,

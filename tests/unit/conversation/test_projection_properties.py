@@ -29,8 +29,8 @@ from app.conversation.events import (
     SideQuestion,
     UserMessage,
 )
-from app.conversation.payload.compaction_plan import ContextBudget, TokenMeter, plan_compaction
-from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.compaction_plan import ContextBudget, TokenEstimateCalibrator, plan_compaction
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
 from tests.unit.conversation.histories import (
@@ -233,8 +233,8 @@ def _with_marks_for(event: Event) -> Event:
 
 def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event], data: st.DataObject) -> None:
     for fold in (
-        TokenMeter,
-        lambda: ContextTokenCount(TokenMeter()),
+        TokenEstimateCalibrator,
+        lambda: ContextTokenCount(TokenEstimateCalibrator()),
         TurnState,
         lambda: Gate(GatePolicy()),
         UnansweredDenials,
@@ -255,7 +255,10 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
 def _held(fold: Any) -> str:
     """All that a fold knows."""
     return str(
-        {name: value if not isinstance(value, TokenMeter) else value.factor for name, value in vars(fold).items()}
+        {
+            name: value if not isinstance(value, TokenEstimateCalibrator) else value.factor
+            for name, value in vars(fold).items()
+        }
     )
 
 
@@ -264,7 +267,7 @@ def _held(fold: Any) -> str:
 def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.DataObject) -> None:
     """A log grows event by event, while profile, prompt, model and images change now and then."""
     profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
-    kept, meter = CachedProjection(), TokenMeter()
+    kept, meter = CachedProjection(), TokenEstimateCalibrator()
     before: list[tuple[Payload, Payload]] = []
     length = 0
     while length < len(events):
@@ -285,7 +288,7 @@ def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.Da
         if data.draw(st.booleans()):
             asked = replace(
                 facts,
-                side_request=SideRequestInputs("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)]))),
+                side_request=SideQuestionInputs("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)]))),
             )
             assert kept.project(events[:length], profile, asked) == project(events[:length], profile, asked)
         if data.draw(st.booleans()):
@@ -295,7 +298,7 @@ def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.Da
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh
         assert json.dumps(payload.messages) == json.dumps(fresh.messages)
-        assert meter.count_tokens(payload) == TokenMeter().count_tokens(fresh)
+        assert meter.count_tokens(payload) == TokenEstimateCalibrator().count_tokens(fresh)
         before.append((payload, fresh))
     # What went out before is left as it was.
     assert all(payload == fresh for payload, fresh in before)

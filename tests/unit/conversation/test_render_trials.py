@@ -23,9 +23,9 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.render_trials import make_trial_conversations
+from app.conversation.payload.render_trials import make_chat_template_trials
 from app.llm.capabilities.corrections import find_correction
-from app.llm.capabilities.template_check import ChatTemplateFinding, check_chat_template
+from app.llm.capabilities.template_check import ChatTemplateFinding, find_placement_kept_by_chat_template
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
@@ -83,7 +83,9 @@ def found(template: Template) -> ChatTemplateFinding:
         except Refused as words:
             return 500, json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
 
-    finding = asyncio.run(check_chat_template(ENDPOINT, EndpointProfile(), make_trial_conversations, exchange))
+    finding = asyncio.run(
+        find_placement_kept_by_chat_template(ENDPOINT, EndpointProfile(), make_chat_template_trials, exchange)
+    )
     assert finding is not None
     return finding
 

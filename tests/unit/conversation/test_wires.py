@@ -22,7 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.tool_calls import dump_arguments
+from app.conversation.payload.tool_calls import dump_arguments_as_json
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, texts_by_role
@@ -241,12 +241,12 @@ def nested(depth: int, core: Any) -> dict[str, Any]:
 
 
 def test_nested_arguments_that_json_supports_are_sent_unchanged() -> None:
-    assert json.loads(dump_arguments(nested(60, 1))) == nested(60, 1)
+    assert json.loads(dump_arguments_as_json(nested(60, 1))) == nested(60, 1)
 
 
 def test_a_deep_nest_with_what_json_has_not_is_cut() -> None:
-    assert json.loads(dump_arguments(nested(60, math.nan))) == nested(49, [None])
+    assert json.loads(dump_arguments_as_json(nested(60, math.nan))) == nested(49, [None])
 
 
 def test_arguments_nested_too_deeply_are_replaced_by_an_empty_object() -> None:
-    assert dump_arguments(nested(100_000, 1)) == "{}"
+    assert dump_arguments_as_json(nested(100_000, 1)) == "{}"

@@ -9,8 +9,8 @@ import pytest
 
 from app.agent.updates import Update
 from app.doors.hook import hook_messages
-from app.doors.hook.delivery import answer_call_of_closed_turn, deliver_after_wait
-from app.doors.hook.hook_entry import HookContext, answer_call
+from app.doors.hook.delivery import answer_call_with_decision_or_refusal, wait_and_answer_with_decision
+from app.doors.hook.hook_entry import HookContext, stage_edit_or_answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -148,14 +148,16 @@ def test_a_waiting_agent_is_told_that_its_edit_could_not_be_staged(runtime: Open
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.dirs.locks / f"{runtime.signal.path.name}.lock").mkdir()
-    answer = deliver_after_wait(runtime.workspace.root, HookAnswer("deny", f"{name} is staged.", proposal=name), 0)
+    answer = wait_and_answer_with_decision(
+        runtime.workspace.root, HookAnswer("deny", f"{name} is staged.", proposal=name), 0
+    )
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
 def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = CapturedAgentTurn("claude", "s", "1", "r", "opus", "P7")
-    assert answer_call_of_closed_turn(runtime.workspace.root, turn, refusal) == refusal
+    assert answer_call_with_decision_or_refusal(runtime.workspace.root, turn, refusal) == refusal
 
 
 def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -> None:
@@ -174,7 +176,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = HookContext(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
-    assert answer_call(door, call) == hook_messages.later_call_answer("P1", ends_turn=True)
+    assert stage_edit_or_answer_call(door, call) == hook_messages.later_call_answer("P1", ends_turn=True)
     assert [file.path for file in runtime.captured_edits.captured_files("P1")] == ["a.txt"]
 
 

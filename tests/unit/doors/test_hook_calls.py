@@ -10,15 +10,15 @@ import pytest
 
 from app.doors.hook import transcripts
 from app.doors.hook.agents import parse_seconds
-from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_interactive_shell
+from app.doors.hook.hook_entry import contains_signoff_decision_command, find_project_root, starts_interactive_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.transcripts import (
     ResponseIds,
     find_claude_response,
     find_codex_response,
     find_copilot_response,
-    find_droid_response,
-    find_qwen_response,
+    find_last_droid_response,
+    find_last_qwen_response,
     find_running_kimi_response,
 )
 
@@ -123,8 +123,8 @@ def test_the_last_response_of_qwen_is_that_of_the_call(tmp_path: Path) -> None:
         {"type": "assistant", "uuid": "second", "model": "m"},
         {"type": "system", "uuid": "later", "model": "other"},
     )
-    assert find_qwen_response(path, "c1") == ResponseIds("second", "m")
-    assert find_qwen_response(str(tmp_path / "none"), "c1") == ResponseIds()
+    assert find_last_qwen_response(path, "c1") == ResponseIds("second", "m")
+    assert find_last_qwen_response(str(tmp_path / "none"), "c1") == ResponseIds()
 
 
 def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None
         line("second", "assistant", "tool_use"),
         {"type": "other", "id": "third", "message": {"role": "assistant", "content": []}},
     )
-    assert find_droid_response(path, "c1") == ResponseIds("second", "m", "prompt")
+    assert find_last_droid_response(path, "c1") == ResponseIds("second", "m", "prompt")
 
 
 AT = "2026-11-24T00:10:{}Z"
@@ -278,7 +278,7 @@ def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch:
     ],
 )
 def test_deciding_commands_are_recognised(line: str) -> None:
-    assert is_deciding_command(line)
+    assert contains_signoff_decision_command(line)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_deciding_commands_are_recognised(line: str) -> None:
     ],
 )
 def test_other_commands_are_not_deciding(line: str) -> None:
-    assert not is_deciding_command(line)
+    assert not contains_signoff_decision_command(line)
 
 
 @pytest.mark.parametrize(
@@ -338,4 +338,4 @@ def test_deeply_nested_command_is_read_in_bounded_time() -> None:
     line = "signoff show"
     for _ in range(40):
         line = f'sh -c "{line}"'
-    assert not is_deciding_command(line * 100)
+    assert not contains_signoff_decision_command(line * 100)

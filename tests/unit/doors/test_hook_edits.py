@@ -11,7 +11,7 @@ import pytest
 from app.doors.hook import text_edits
 from app.doors.hook.agents import find_agent
 from app.doors.hook.call_errors import EditNotStaged
-from app.doors.hook.turn_files import TurnFiles
+from app.doors.hook.turn_files import InMemoryTurnFiles
 from app.workspace.paths import Workspace
 
 TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in find_agent(agent).edits.items()}
@@ -20,15 +20,15 @@ NOTEBOOK = (
     ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'
     ' "metadata": {"n": 1e3, "f": 2.0, "z": []}, "nbformat": 4, "nbformat_minor": 5}\n'
 )
-Make = Callable[[Mapping[str, str]], TurnFiles]
+Make = Callable[[Mapping[str, str]], InMemoryTurnFiles]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Make:
-    def make(texts: Mapping[str, str]) -> TurnFiles:
+    def make(texts: Mapping[str, str]) -> InMemoryTurnFiles:
         for name, text in texts.items():
             (tmp_path / name).write_bytes(text.encode())
-        return TurnFiles(Workspace(tmp_path), str(tmp_path))
+        return InMemoryTurnFiles(Workspace(tmp_path), str(tmp_path))
 
     return make
 
@@ -154,7 +154,9 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
 
 def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
     made = files({"f": NOTEBOOK})
-    text_edits.apply_notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
+    text_edits.apply_claude_notebook_edit(
+        made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}
+    )
     (file,) = made.edited_files
     assert file.after is not None
     text = file.after.decode()
@@ -176,7 +178,7 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
 )
 def test_notebook_cells_are_inserted_and_deleted(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
     made = files({"f": NOTEBOOK})
-    text_edits.apply_notebook_edit(made, {"notebook_path": "f", **arguments})
+    text_edits.apply_claude_notebook_edit(made, {"notebook_path": "f", **arguments})
     (file,) = made.edited_files
     cells = json.loads(file.after or b"")["cells"]
     assert len(cells) == len(sources) and len({cell["id"] for cell in cells}) == len(cells)

@@ -21,7 +21,7 @@ from app.doors.agent_decisions import (
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.runtime.git_proposals import stage_worktree
+from app.runtime.git_proposals import stage_worktree_changes
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage.process_coordination import DatabaseChangeWatch
@@ -259,7 +259,7 @@ def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) ->
         subprocess.run([*git, *words], check=True)
     changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
     (runtime.workspace.root / "a.txt").write_text(changed)
-    proposal, _ = stage_worktree(runtime, (), "")
+    proposal, _ = stage_worktree_changes(runtime, (), "")
     assert read_decision_report(runtime, proposal.id)[0].startswith(
         "P1: hunks 1 and 2 on disk and waiting for the user."
     )

@@ -13,7 +13,7 @@ from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NothingToStage
-from app.runtime.git_proposals import push_proposal, stage_commits, stage_worktree
+from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
@@ -49,7 +49,7 @@ def test_a_proposal_pushed_to_a_remote_is_staged_unchanged(opened: Open, root: P
     (root / "crlf.txt").write_bytes(b"1\r\n2")
     change_all(root)
     mine = opened(root)
-    proposal, _ = stage_worktree(mine, [], "")
+    proposal, _ = stage_worktree_changes(mine, [], "")
     status, index = git(root, "status", "--porcelain"), (root / ".git/index").read_bytes()
     pushed = push_proposal(mine, proposal.id, "", "", force=False)
     assert (pushed.remote, pushed.reference) == ("origin", "refs/signoff/P1")
@@ -62,7 +62,7 @@ def test_a_proposal_pushed_to_a_remote_is_staged_unchanged(opened: Open, root: P
 
     other = clone(bare, "other")
     theirs = opened(other)
-    here, left_out = stage_commits(theirs, ["signoff/P1"])
+    here, left_out = stage_commits_or_pull_request(theirs, ["signoff/P1"])
     assert not left_out and not here.on_disk
     assert here.origin.kind is OriginKind.REF
     assert here.origin.description == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
@@ -73,7 +73,7 @@ def test_a_proposal_pushed_to_a_remote_is_staged_unchanged(opened: Open, root: P
     theirs.service.undo(here.id)
     git(other, "reset", "--quiet")
     assert git(other, "status", "--porcelain") == b""
-    again, _ = stage_commits(theirs, [str(bare), "refs/signoff/P1"])
+    again, _ = stage_commits_or_pull_request(theirs, [str(bare), "refs/signoff/P1"])
     assert again.state is ProposalState.PENDING
 
 
@@ -82,7 +82,7 @@ def test_a_reference_is_only_replaced_by_force(opened: Open, root: Path, bare: P
     names = []
     for text in ("one\n", "two\n"):
         (root / f"{text.strip()}.txt").write_text(text)
-        names.append(stage_worktree(runtime, [f"{text.strip()}.txt"], "")[0].id)
+        names.append(stage_worktree_changes(runtime, [f"{text.strip()}.txt"], "")[0].id)
     first = push_proposal(runtime, names[0], "origin", "", force=False)
     with pytest.raises(GitFailed, match="--as NAME"):
         push_proposal(runtime, names[1], "origin", "P1", force=False)
@@ -116,22 +116,22 @@ def test_a_commit_a_range_and_a_branch(opened: Open, root: Path) -> None:
     (root / "a.txt").write_text(text.replace("\n28\n", "\nend\n"))
     commit(root, "Meanwhile")
     runtime = opened(root)
-    one, _ = stage_commits(runtime, [second[:10]])
+    one, _ = stage_commits_or_pull_request(runtime, [second[:10]])
     assert [change.path for change in one.files] == ["b.txt"]
     assert (one.summary, one.origin.ref) == ("Two", f"{second[:10]}, by Cleo")
     runtime.service.deny(one.id)
-    ranged, _ = stage_commits(runtime, [f"{first}..feature"])
+    ranged, _ = stage_commits_or_pull_request(runtime, [f"{first}..feature"])
     assert [change.path for change in ranged.files] == ["b.txt"]
     runtime.service.deny(ranged.id)
-    whole, _ = stage_commits(runtime, ["feature"])
+    whole, _ = stage_commits_or_pull_request(runtime, ["feature"])
     assert [change.path for change in whole.files] == ["a.txt", "b.txt"]
     assert whole.origin.ref == f"feature ({second[:7]}), 2 commits by Cleo, Bea"
     runtime.service.approve(whole.id)
     assert (root / "a.txt").read_text() == text.replace("\n3\n", "\nthree\n").replace("\n28\n", "\nend\n")
     with pytest.raises(NothingToStage, match="already"):
-        stage_commits(runtime, ["feature"])
+        stage_commits_or_pull_request(runtime, ["feature"])
     with pytest.raises(GitFailed, match="no commit, branch or range nowhere"):
-        stage_commits(runtime, ["nowhere"])
+        stage_commits_or_pull_request(runtime, ["nowhere"])
 
 
 def test_a_first_commit_and_one_that_conflicts(opened: Open, root: Path) -> None:
@@ -140,12 +140,12 @@ def test_a_first_commit_and_one_that_conflicts(opened: Open, root: Path) -> None
     second = commit(root)
     (root / "a.txt").write_text(text.replace("\n3\n", "\nother\n"))
     runtime = opened(root)
-    stale, _ = stage_commits(runtime, [second])
+    stale, _ = stage_commits_or_pull_request(runtime, [second])
     assert stale.state is ProposalState.STALE and "a.txt changed at line 3" in stale.reason
     for path in root.iterdir():
         if path.name != ".git":
             path.unlink()
-    every, _ = stage_commits(runtime, ["HEAD~1"])
+    every, _ = stage_commits_or_pull_request(runtime, ["HEAD~1"])
     assert {change.op for change in every.files} == {FileOperation.CREATE}
     runtime.service.deny(stale.id)
     runtime.service.approve(every.id)
@@ -184,7 +184,7 @@ def test_a_pull_request_by_its_address(
     users_own.write_text(f'[url "{tmp_path}/server/"]\n\tinsteadOf = https://example.org/\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(users_own))
     runtime = opened(work)
-    proposal, _ = stage_commits(runtime, [page])
+    proposal, _ = stage_commits_or_pull_request(runtime, [page])
     assert (proposal.summary, proposal.origin.ref) == ("Please pull", f"{name} ({tip[:7]}), by Bea")
     runtime.service.approve(proposal.id)
     assert tree_of(work) == wanted
@@ -223,7 +223,7 @@ def test_a_missing_revision_is_a_line(opened: Open, root: Path, bare: Path, word
     orphan = git(root, "commit-tree", "HEAD^{tree}", "-m", "Apart").decode().strip()
     git(root, "branch", "orphan", orphan)
     with pytest.raises(GitFailed, match=said) as caught:
-        stage_commits(opened(root), words)
+        stage_commits_or_pull_request(opened(root), words)
     assert "\n" not in str(caught.value)
 
 
@@ -237,7 +237,7 @@ def test_a_commit_can_not_reach_out_of_the_workspace(opened: Open, root: Path, t
     for name, base in (("dir", "dir"), ("git", "git")):
         commit_id = git(root, "commit-tree", trees[base], "-m", name).decode().strip()
         with pytest.raises(UnsafePath):
-            stage_commits(opened(root), [commit_id])
+            stage_commits_or_pull_request(opened(root), [commit_id])
     assert list((tmp_path / "outside").iterdir()) == []
 
 
@@ -251,7 +251,7 @@ def test_a_shallow_and_a_linked_worktree_are_repositories_too(opened: Open, root
         work = bare.parent / name
         (work / "a.txt").write_text("again\n")
         runtime = opened(work)
-        proposal, _ = stage_worktree(runtime, [], "HEAD")
+        proposal, _ = stage_worktree_changes(runtime, [], "HEAD")
         assert [change.path for change in proposal.files] == ["a.txt"]
         assert push_proposal(runtime, proposal.id, "origin", name, force=False).commit
 
@@ -260,13 +260,13 @@ def test_an_object_that_the_repository_lacks_is_named(opened: Open, root: Path) 
     blob = git(root, "rev-parse", "HEAD:a.txt").decode().strip()
     (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(GitFailed, match=f"lacks the object {blob[:12]}; fetch it first"):
-        stage_commits(opened(root), ["HEAD"])
+        stage_commits_or_pull_request(opened(root), ["HEAD"])
 
 
 def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "_MAX_BYTES", 20)
     with pytest.raises(GitFailed, match="bytes together; name a path, or fewer commits"):
-        stage_commits(opened(root), ["HEAD"])
+        stage_commits_or_pull_request(opened(root), ["HEAD"])
     line = f":000000 100644 {'0' * 40} {'1' * 40} A\0"
     with pytest.raises(GitFailed, match="5,001 files are changed, and the maximum is 5,000"):
         parse_raw_diff("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
@@ -289,7 +289,7 @@ def test_pushing_without_a_commit_is_refused(opened: Open, bare: Path, tmp_path:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
     runtime = opened(tmp_path / "empty")
     with pytest.raises(GitFailed, match="There is no commit HEAD here"):
-        stage_commits(runtime, [str(bare), "main"])
+        stage_commits_or_pull_request(runtime, [str(bare), "main"])
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")
     name = runtime.service.stage(draft, "First").id

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.runtime.git_proposals import push_proposal, stage_commits, stage_worktree
+from app.runtime.git_proposals import push_proposal, stage_commits_or_pull_request, stage_worktree_changes
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
 
@@ -78,14 +78,14 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
     mark.unlink(missing_ok=True)
     change_all(root)
     runtime = opened(root)
-    proposal, left_out = stage_worktree(runtime, [], "")
+    proposal, left_out = stage_worktree_changes(runtime, [], "")
     assert proposal.files and left_out
-    stage_worktree(runtime, ["a.txt"], "HEAD", everything=True)
+    stage_worktree_changes(runtime, ["a.txt"], "HEAD", everything=True)
     for work in (
-        lambda: stage_commits(runtime, ["HEAD"]),
-        lambda: stage_commits(runtime, ["origin", "main"]),
+        lambda: stage_commits_or_pull_request(runtime, ["HEAD"]),
+        lambda: stage_commits_or_pull_request(runtime, ["origin", "main"]),
         lambda: push_proposal(runtime, proposal.id, "", "", force=False),
-        lambda: stage_commits(runtime, ["signoff/P1"]),
+        lambda: stage_commits_or_pull_request(runtime, ["signoff/P1"]),
     ):
         try:
             work()

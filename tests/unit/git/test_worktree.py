@@ -10,7 +10,7 @@ from app.git import commits
 from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.proposal_errors import NothingToStage
-from app.runtime.git_proposals import stage_worktree
+from app.runtime.git_proposals import stage_worktree_changes
 from app.storage.record_store import RecordStore
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
@@ -25,7 +25,7 @@ def test_every_kind_of_change_is_reverted_and_restored(opened: Open, root: Path)
     change_all(root)
     before = status(root)
     service = opened(root).service
-    proposal, left_out = stage_worktree(opened(root), [], "")
+    proposal, left_out = stage_worktree_changes(opened(root), [], "")
     assert not left_out and proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
         "a.txt": FileOperation.EDIT,
@@ -53,29 +53,29 @@ def test_the_worktree_is_compared_with_the_index_or_a_commit(opened: Open, root:
     git(root, "add", "a.txt")
     runtime = opened(root)
     with pytest.raises(NothingToStage, match="--against HEAD"):
-        stage_worktree(runtime, [], "")
+        stage_worktree_changes(runtime, [], "")
     (root / "gone.txt").write_text("on disk\n")
-    against_index, _ = stage_worktree(runtime, [], "")
+    against_index, _ = stage_worktree_changes(runtime, [], "")
     assert [change.path for change in against_index.files] == ["gone.txt"]
-    against_head, _ = stage_worktree(runtime, [], "HEAD")
+    against_head, _ = stage_worktree_changes(runtime, [], "HEAD")
     assert [change.path for change in against_head.files] == ["a.txt", "gone.txt"]
     assert against_head.origin.ref.startswith("HEAD (")
     assert runtime.service.get(against_index.id).state is ProposalState.SUPERSEDED
     runtime.service.deny(against_head.id)
     assert git(root, "diff", "HEAD") == b""
     with pytest.raises(GitFailed, match="no commit nowhere"):
-        stage_worktree(runtime, [], "nowhere")
+        stage_worktree_changes(runtime, [], "nowhere")
 
 
 def test_worktree_proposal_is_limited_to_paths_and_folder(opened: Open, root: Path) -> None:
     change_all(root)
     (root / "sub/more.txt").write_text("more\n")
     runtime = opened(root)
-    proposal, _ = stage_worktree(runtime, ["sub", "bin"], "")
+    proposal, _ = stage_worktree_changes(runtime, ["sub", "bin"], "")
     assert [change.path for change in proposal.files] == ["bin", "sub/more.txt", "sub/moved.txt"]
     with pytest.raises(UnsafePath):
-        stage_worktree(runtime, ["../elsewhere"], "")
-    inner, _ = stage_worktree(opened(root / "sub"), [], "")
+        stage_worktree_changes(runtime, ["../elsewhere"], "")
+    inner, _ = stage_worktree_changes(opened(root / "sub"), [], "")
     assert [change.path for change in inner.files] == ["more.txt", "moved.txt"]
     opened(root / "sub").service.deny(inner.id)
     assert not (root / "sub/more.txt").exists()
@@ -101,7 +101,7 @@ def test_line_endings_are_compared_as_in_a_git_checkout(opened: Open, root: Path
     (root / "id.i").write_bytes(marked + b"y\n")
     (root / "wide.u").write_text("wider\n", encoding="utf-16")
     runtime = opened(root)
-    proposal, _ = stage_worktree(runtime, [], "")
+    proposal, _ = stage_worktree_changes(runtime, [], "")
     assert {change.path: (change.added, change.removed) for change in proposal.files} == {
         "a.lf": (1, 0),
         "a.txt": (1, 1),
@@ -123,9 +123,9 @@ def test_files_with_a_git_filter_are_named_and_left_out(opened: Open, root: Path
     git(root / "inner", "init", "--quiet")
     (root / "inner/f").write_text("f\n")
     with pytest.raises(NothingToStage, match=r"x\.big: git stores another form"):
-        stage_worktree(opened(root), [], "")
+        stage_worktree_changes(opened(root), [], "")
     (root / "new.txt").write_text("n\n")
-    proposal, left_out = stage_worktree(opened(root), [], "")
+    proposal, left_out = stage_worktree_changes(opened(root), [], "")
     assert [change.path for change in proposal.files] == ["new.txt"]
     assert left_out == ("x.big: git stores another form of it (filter=lfs)", "inner: another repository")
 
@@ -134,7 +134,7 @@ def test_staging_outside_a_repository_is_refused(opened: Open, tmp_path: Path) -
     folder = tmp_path / "plain"
     folder.mkdir()
     with pytest.raises(GitFailed, match="not in a git repository"):
-        stage_worktree(opened(folder), [], "")
+        stage_worktree_changes(opened(folder), [], "")
 
 
 @pytest.mark.parametrize("options", [(), ("-U0",), ("-U10", "--no-prefix"), ("-M", "HEAD")])
@@ -177,7 +177,7 @@ def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, roo
 def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path) -> None:
     change_all(root)
     runtime = opened(root)
-    name = stage_worktree(runtime, ["a.txt", "bin"], "")[0].id
+    name = stage_worktree_changes(runtime, ["a.txt", "bin"], "")[0].id
     on_disk = git(root, "hash-object", "a.txt").decode().strip()
     runtime.service.approve(name, ["a.txt"])
     runtime.service.deny(name)
@@ -192,7 +192,7 @@ def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path)
 def test_changes_on_disk_are_committed_only_when_all_are_decided(opened: Open, root: Path) -> None:
     change_all(root)
     service = opened(root).service
-    name = stage_worktree(opened(root), ["a.txt"], "")[0].id
+    name = stage_worktree_changes(opened(root), ["a.txt"], "")[0].id
     assert not service.approve(name, ["1"]).proposal.can_be_committed
     assert service.approve(name).proposal.can_be_committed
 
@@ -212,7 +212,7 @@ def test_files_that_cannot_be_proposed_are_named_with_the_reason(opened: Open, r
     (root / "new.txt").write_text("n\n")
     runtime = opened(root)
     runtime.workspace.read_limit = 1_000
-    proposal, left_out = stage_worktree(runtime, [], "")
+    proposal, left_out = stage_worktree_changes(runtime, [], "")
     assert [change.path for change in proposal.files] == ["dir", "new.txt"]
     assert sorted(left_out) == [
         "dir/x: dir leads out of the workspace through a link",
@@ -227,7 +227,7 @@ def test_a_file_replaced_by_a_repository_is_named_and_left_out(opened: Open, roo
     (root / "a.txt").mkdir()
     git(root, "update-index", "--cacheinfo", f"160000,{head},a.txt")
     (root / "new.txt").write_text("n\n")
-    proposal, left_out = stage_worktree(opened(root), [], "HEAD")
+    proposal, left_out = stage_worktree_changes(opened(root), [], "HEAD")
     assert [change.path for change in proposal.files] == ["new.txt"]
     assert left_out == ("a.txt: a commit of another repository",)
 
@@ -236,7 +236,7 @@ def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: py
     monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", 3)
     for number in range(3):
         (root / f"new{number}").touch()
-    stage_worktree(opened(root), [], "")
+    stage_worktree_changes(opened(root), [], "")
     (root / "new3").touch()
     with pytest.raises(GitFailed, match="4 files are changed or new; name a path"):
-        stage_worktree(opened(root), [], "")
+        stage_worktree_changes(opened(root), [], "")

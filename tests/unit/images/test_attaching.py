@@ -15,7 +15,7 @@ from app.images.image import (
     image_refusal_reason,
     parse_image_header,
 )
-from app.images.image_files import ImageCandidate, ImageFiles, ImageNotAttached
+from app.images.image_files import ImageFiles, ImageNotAttached, MentionedImage
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png, webp
@@ -34,14 +34,14 @@ def files(root: Path) -> ImageFiles:
     return ImageFiles(Workspace(root))
 
 
-def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[ImageCandidate]:
+def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[MentionedImage]:
     return files.find_mentioned(Mention(path, dropped) for path in paths)
 
 
 def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles, root: Path) -> None:
     for path in ("shot.png", "./shot.png", str(root / "shot.png")):
         (candidate,) = mentioned(files, path)
-        assert candidate == ImageCandidate("shot.png", "")
+        assert candidate == MentionedImage("shot.png", "")
         image, data = files.load(candidate, "chat")
         assert data == png(30, 20)
         assert (image.name, image.media_type, image.width, image.height) == ("shot.png", "image/png", 30, 20)

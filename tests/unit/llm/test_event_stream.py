@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
-from app.llm.response.response_assembly import Delta, DeltaCollector
+from app.llm.response.response_assembly import Delta, DeltaMerger
 from app.llm.transport import BackgroundBodyReader, TaskYielder
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
@@ -194,7 +194,7 @@ PIECES = st.one_of(
 
 
 def collected(pieces: list[Delta]) -> list[Delta]:
-    deltas = DeltaCollector()
+    deltas = DeltaMerger()
     for piece in pieces:
         match piece:
             case TextDelta(text):

@@ -12,8 +12,8 @@ from app.llm.capabilities.profiles import (
     find_server_kind,
     profile_cache_key,
     read_learned_fields,
+    replace_learned_by_diagnosis,
     resolve_profile,
-    store_diagnosis,
 )
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint
@@ -75,7 +75,9 @@ def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
     LearnedProfile(endpoint, EndpointProfile(), EndpointProfile(), cache, time.time).learn(mid_system="fold_user")
-    store_diagnosis(cache, endpoint, DEFAULT_PROFILES["ollama"].model_copy(update={"stream_usage": False}))
+    replace_learned_by_diagnosis(
+        cache, endpoint, DEFAULT_PROFILES["ollama"].model_copy(update={"stream_usage": False})
+    )
     (stored,) = cache.values()
     assert stored.keys() == {"stream_usage", "learned_at"}
     assert resolve_profile(endpoint.base_url, "q", cache=cache) == DEFAULT_PROFILES["ollama"].model_copy(

@@ -13,9 +13,9 @@ from app.prompts.custom_commands import (
     CommandUnusable,
     build_command_catalogue,
     command_name_from_path,
-    expand_arguments,
     find_user_commands,
     find_workspace_commands,
+    insert_or_append_arguments,
     parse_custom_command,
 )
 from app.workspace.paths import Workspace
@@ -153,17 +153,17 @@ def test_a_file_in_place_of_a_command_folder_is_ignored(root: Path) -> None:
     ],
 )
 def test_arguments_are_filled_in_once(body: str, argument: str, message: str) -> None:
-    assert expand_arguments(body, argument) == message
+    assert insert_or_append_arguments(body, argument) == message
 
 
 @given(st.text().filter(lambda text: "$" not in text), st.text())
 def test_command_arguments_are_not_expanded_again(body: str, argument: str) -> None:
-    assert expand_arguments(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
+    assert insert_or_append_arguments(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
 
 
 def test_a_message_has_an_end() -> None:
     with pytest.raises(CommandUnusable, match="500,000"):
-        expand_arguments("$ARGUMENTS" * 6, "x" * (MAX_MESSAGE_CHARACTERS // 5))
+        insert_or_append_arguments("$ARGUMENTS" * 6, "x" * (MAX_MESSAGE_CHARACTERS // 5))
 
 
 @pytest.mark.parametrize(

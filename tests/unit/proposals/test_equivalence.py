@@ -11,7 +11,7 @@ from app.proposals.locate.line_index import (
     LineIndex,
     find_indent_shift,
     indentation_unit,
-    normalize_spacing,
+    normalize_spaces_and_lookalikes,
     strip_trailing_space,
 )
 from app.proposals.text.document import Document
@@ -39,7 +39,7 @@ def test_spacing_and_likeness() -> None:
     assert not are_similar_lines("return value", "raise error", 0.8)
     assert are_similar_lines("", "", 0.8)
     assert not are_similar_lines("", "x", 0.8)
-    assert normalize_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
+    assert normalize_spaces_and_lookalikes("  a –  “b”\u00a0c\t") == 'a - "b" c'
     assert strip_trailing_space("a\u00a0 \t") == "a\u00a0"
 
 

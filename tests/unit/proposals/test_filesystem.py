@@ -11,7 +11,7 @@ import pytest
 
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.stack.locked_proposals import WorkspaceLock
-from app.proposals.stack.stacking import RecordingReader
+from app.proposals.stack.stacking import RecordingDiskReader
 from app.proposals.values.proposal_errors import WorkspaceBusy
 
 
@@ -161,7 +161,7 @@ Change = Callable[[Path], object]
     ids=["nothing", "text", "too large", "gone", "one more in a folder", "a folder"],
 )
 def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Path, change: Change) -> None:
-    observed = RecordingReader(disk)
+    observed = RecordingDiskReader(disk)
     observed.read("a.txt"), observed.list_names("folder"), observed.kind("none")
     before = (data_of(disk, "a.txt"), disk.kind("none"), disk.list_names("folder"))
     change(tmp_path)
@@ -174,7 +174,7 @@ def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Pa
 
 def test_failed_read_is_not_remembered(disk: PosixFilesystem, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 200)
-    observed, taking_over = RecordingReader(disk), RecordingReader(disk)
+    observed, taking_over = RecordingDiskReader(disk), RecordingDiskReader(disk)
     with pytest.raises(OSError, match="larger than 100 bytes"):
         observed.read("large")
     taking_over.add_reads_of(observed)

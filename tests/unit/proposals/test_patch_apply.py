@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from app.proposals.patch.hunk_placement import apply_file_patch
-from app.proposals.patch.parsed_patch import has_blob_id
+from app.proposals.patch.parsed_patch import matches_long_blob_id_prefix
 from app.proposals.patch.patching import parse_patch_text
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
@@ -457,10 +457,10 @@ def test_a_deletion_must_match_the_file_content() -> None:
 
 
 def test_gits_id_of_the_content() -> None:
-    assert has_blob_id(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
-    assert has_blob_id(b"foo\n", "257cc56")
-    assert not has_blob_id(b"foo", "257cc56")
-    assert not has_blob_id(b"foo\n", "257c")
+    assert matches_long_blob_id_prefix(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
+    assert matches_long_blob_id_prefix(b"foo\n", "257cc56")
+    assert not matches_long_blob_id_prefix(b"foo", "257cc56")
+    assert not matches_long_blob_id_prefix(b"foo\n", "257c")
 
 
 def test_numbers_are_trusted_where_the_id_fits() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.agent.side_questions import format_hunk, format_surroundings
+from app.agent.side_questions import format_hunk, format_lines_around_hunk
 from app.conversation.payload.compaction_plan import clip_middle
 from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
 from app.proposals.files.file_changes import count_lines, file_operation
@@ -465,18 +465,18 @@ def test_the_surroundings_of_a_hunk_come_from_the_new_or_deleted_text(bench: Mak
     (diff,) = site.service.file_diffs(edited.id)
     (hunk,) = diff.change.hunks
     assert format_hunk(diff, hunk, 99) == "-line 5\n+five\n+more"
-    assert format_surroundings(diff, hunk, 1, 999) == "4  line 4\n5  five\n6  more\n7  line 6"
-    assert format_surroundings(diff, None, 2, 999) == "1  line 1\n2  line 2"
+    assert format_lines_around_hunk(diff, hunk, 1, 999) == "4  line 4\n5  five\n6  more\n7  line 6"
+    assert format_lines_around_hunk(diff, None, 2, 999) == "1  line 1\n2  line 2"
     (diff,) = site.service.file_diffs(site.write(**{"gone.txt": None}).id)
     (hunk,) = diff.change.hunks
-    assert format_surroundings(diff, hunk, 1, 999) == "1  line 1\n2  line 2\n3  line 3"
+    assert format_lines_around_hunk(diff, hunk, 1, 999) == "1  line 1\n2  line 2\n3  line 3"
 
 
 def test_the_lines_next_to_a_hunk_are_kept_first_if_space_is_short(bench: Make) -> None:
     site = bench({"a.txt": numbered(9, l6="x" * 90, l7="y")})
     proposal = site.edit("a.txt", ("line 5\n", "five\n"))
     (diff,) = site.service.file_diffs(proposal.id)
-    assert format_surroundings(diff, diff.change.hunks[0], 3, 40) == "4  line 4\n5  five"
+    assert format_lines_around_hunk(diff, diff.change.hunks[0], 3, 40) == "4  line 4\n5  five"
 
 
 FILE, PROGRAM = FileOrLink(b"text\n", 0o644), FileOrLink(b"text\n", 0o755)

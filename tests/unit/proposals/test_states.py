@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
-from app.proposals.journal.journal import effective_records, recorded_folder_modes, undone_records
+from app.proposals.journal.journal import effective_records, folder_modes_from_records, undone_records
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import (
@@ -119,7 +119,7 @@ def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], tak
 
 
 def test_folder_permissions_come_from_the_last_executed_record() -> None:
-    assert recorded_folder_modes(records("apply undo -redo")) == {"folder": 2}
+    assert folder_modes_from_records(records("apply undo -redo")) == {"folder": 2}
 
 
 @pytest.fixture

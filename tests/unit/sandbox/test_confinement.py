@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxRun
 from app.sandbox.outside_access import find_outside_access, is_in_any_folder
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
@@ -21,7 +21,7 @@ from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 def outside() -> Path:
     """A folder that the user may write in and a command may not, wherever the checkout lies."""
-    temporary = find_outside_access(CommandPermissions(), ()).temporary
+    temporary = find_outside_access(AllowedCommandResources(), ()).temporary
     homes = [Path(each.pw_dir) for each in pwd.getpwall() if each.pw_uid == os.getuid()]
     for place in (Path(__file__).resolve().parents[3], *homes, Path("/var/lib")):
         if os.access(place, os.W_OK) and not is_in_any_folder(place, temporary):

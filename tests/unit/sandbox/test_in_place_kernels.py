@@ -19,7 +19,7 @@ import pytest
 
 from app.sandbox import confinement
 from app.sandbox import sandbox as choosing
-from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxRun
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
@@ -95,7 +95,7 @@ def in_place(root: Path, *, sockets: tuple[str, ...] = (), processes: int = 2000
         Workspace(root),
         root.parent / "runs",
         own_folders=(own,),
-        permissions=CommandPermissions(sockets=sockets),
+        permissions=AllowedCommandResources(sockets=sockets),
         modes=[SandboxMode.IN_PLACE],
         limits=process_limits(processes=processes),
     )

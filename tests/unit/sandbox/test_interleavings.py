@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.sandbox.captured_changes import WriteBackReport
-from app.sandbox.confinement import CommandPermissions, SandboxMode
+from app.sandbox.captured_changes import IgnoredPathsWriteBackReport
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -171,7 +171,7 @@ class Site:
             each.mkdir()
         for name in ("go", "done"):
             os.mkfifo(self.shared / name)
-        permissions = CommandPermissions((str(self.shared),))
+        permissions = AllowedCommandResources((str(self.shared),))
         self.sandbox = Sandbox(
             Workspace(self.root),
             self.folder / "runs",
@@ -217,7 +217,7 @@ class Interleaving:
         self.final: dict[str, bytes | None] = {}
         """What the command has seen at its end."""
 
-    async def run(self) -> WriteBackReport:
+    async def run(self) -> IgnoredPathsWriteBackReport:
         shared = self.site.shared
         program = (
             f"exec 3<>{shared}/go 4<>{shared}/done; "

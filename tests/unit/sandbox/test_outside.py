@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import run_folders as caches_module
-from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 from app.sandbox.sandbox import Sandbox
@@ -36,14 +36,14 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield home
 
 
-def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: Path | None = None) -> Sandbox:
+def sandbox_in(home: Path, permissions: AllowedCommandResources | None = None, root: Path | None = None) -> Sandbox:
     state = home / ".local/state/signoff"
     state.mkdir(parents=True, exist_ok=True)
     return Sandbox(
         Workspace(root or home / "ws"),
         state / "runs",
         own_folders=(state,),
-        permissions=permissions or CommandPermissions(),
+        permissions=permissions or AllowedCommandResources(),
     )
 
 
@@ -101,7 +101,7 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
     shared.mkdir()
     for name in ("ready", "go"):
         os.mkfifo(shared / name)
-    permissions = CommandPermissions((str(shared),))
+    permissions = AllowedCommandResources((str(shared),))
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
     monkeypatch.setattr(caches_module, "MAX_LAYER_BYTES", 0)
     monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
@@ -128,7 +128,7 @@ def test_an_inaccessible_folder_on_the_path_is_skipped(home: Path) -> None:
     locked = home / "locked"
     locked.mkdir(mode=0)
     environment = {"PATH": f"{locked}/bin", "CARGO_HOME": f"{locked}/cargo"}
-    found = find_outside_access(CommandPermissions((f"{locked}/in",)), (), environment=environment)
+    found = find_outside_access(AllowedCommandResources((f"{locked}/in",)), (), environment=environment)
     assert found.writable == () and found.caches == (home / ".cache",)
 
 
@@ -178,7 +178,7 @@ async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.Mon
             for place in places:
                 assert "reached" not in await printed(run, connects_to(place)), place
             assert await printed(run, "echo $SSH_AUTH_SOCK") == "\n"
-        opened = CommandPermissions(sockets=("ssh-agent", f"{temporary}/display"))
+        opened = AllowedCommandResources(sockets=("ssh-agent", f"{temporary}/display"))
         async with sandbox_in(home, opened).open_run({}) as run:
             reached = [await printed(run, connects_to(place)) for place in places]
             assert [each == "reached\n" for each in reached] == [False, True, False, True]
@@ -194,7 +194,7 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
             root = above / "a/proj"
             root.mkdir(parents=True)
             (root / "file").write_text("mine\n")
-            sandbox = sandbox_in(home, CommandPermissions(writable), root)
+            sandbox = sandbox_in(home, AllowedCommandResources(writable), root)
             attack = f"mv {above}/a {above}/b; mkdir -p {root}; echo theirs > {root}/file; echo x > {above}/new"
             async with sandbox.open_run({}) as run:
                 await printed(run, attack)

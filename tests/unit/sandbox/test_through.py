@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.captured_changes import FileOrLink, WriteBackReport
+from app.sandbox.captured_changes import FileOrLink, IgnoredPathsWriteBackReport
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.files_and_links import has_same_content
 from app.sandbox.ignored_write_back import IgnoredFileWriter
@@ -41,7 +41,7 @@ def whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, 0)
 
 
-def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> WriteBackReport:
+def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> IgnoredPathsWriteBackReport:
     since = time.time_ns()
     return IgnoredFileWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
 

@@ -12,7 +12,7 @@ from app.proposals.patch.patching import parse_patch_text
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, PathChange, WrittenIgnoredPath
-from app.sandbox.confinement import CommandPermissions, SandboxMode
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import PermissionAnswer, PermissionRequest, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ToolSet, make_standard_tools
@@ -151,7 +151,7 @@ class Bench:
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
         self.shared.mkdir(exist_ok=True)
-        permissions = CommandPermissions((str(self.shared),))
+        permissions = AllowedCommandResources((str(self.shared),))
         self.sandbox = Sandbox(self.workspace, state, own_folders=(), permissions=permissions, modes=self.modes)
         self.tools = make_standard_tools(lambda: self.sandbox)
 

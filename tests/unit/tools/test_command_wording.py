@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxProbeResult
+from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxProbeResult
 from app.sandbox.process import ProcessResult
 from app.tools.command import command_result
 from app.tools.command.command_result import (
@@ -24,7 +24,7 @@ def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
     probe = SandboxProbeResult(
         way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
     )
-    notes = command_permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
+    notes = command_permission_notes(probe, AllowedCommandResources(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
     for said in (" ".join(notes), describe_sandbox(probe)):
@@ -34,7 +34,7 @@ def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) -> None:
     notes = command_permission_notes(
-        SandboxProbeResult(way, "the reason", landlock=6), CommandPermissions(("~/.foo",)), planning=True
+        SandboxProbeResult(way, "the reason", landlock=6), AllowedCommandResources(("~/.foo",)), planning=True
     )
     assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
     assert "git ignores" not in " ".join(notes)
@@ -78,7 +78,7 @@ OPEN = {
 )
 def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filtered: bool, is_open: str) -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
-    text = " ".join(command_permission_notes(probe, CommandPermissions(), planning=False))
+    text = " ".join(command_permission_notes(probe, AllowedCommandResources(), planning=False))
     assert [name for name, words in OPEN.items() if words in text] == [
         name for name in OPEN if name in is_open.split()
     ]
@@ -88,14 +88,14 @@ def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filter
 def test_the_in_place_question_says_that_ignored_files_are_written() -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filters_syscalls=True)
     for hold in (False, True):
-        text = command_permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
+        text = command_permission_notes(probe, AllowedCommandResources(), planning=False, hold_ignored=hold)[-1]
         assert text.startswith("What git ignores it writes at once, and that is not put back")
         assert ("can't hold it" in text) is hold
 
 
 def test_the_in_place_question_says_that_an_allowed_socket_opens_all() -> None:
     for mode in SandboxMode:
-        opened = CommandPermissions(sockets=("ssh-agent",))
+        opened = AllowedCommandResources(sockets=("ssh-agent",))
         text = " ".join(
             command_permission_notes(SandboxProbeResult(mode, "", 6, filters_syscalls=True), opened, planning=False)
         )
@@ -105,7 +105,9 @@ def test_the_in_place_question_says_that_an_allowed_socket_opens_all() -> None:
 def test_outside_linux_the_question_says_that_nothing_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_result, "PLATFORM", "darwin")
     text = " ".join(
-        command_permission_notes(SandboxProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False)
+        command_permission_notes(
+            SandboxProbeResult(SandboxMode.IN_PLACE, "x"), AllowedCommandResources(), planning=False
+        )
     )
     assert "have no limit, and what it starts may go on" in text
 

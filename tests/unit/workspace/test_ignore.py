@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.sandbox.path_policy import GitIgnoreRules
 from app.workspace.broad_folder import describe_broad_folder
-from app.workspace.path_rules import MAX_PATH_DEPTH, UnsafePath, WorkspaceClosed
+from app.workspace.path_rules import MAX_PATH_DEPTH, UnsafePath, WorkspaceClosedDuringWalk
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
@@ -256,7 +256,7 @@ def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
     walk = workspace.walk_files()
     assert next(walk) == "a/f"
     workspace.close()
-    with pytest.raises(WorkspaceClosed):
+    with pytest.raises(WorkspaceClosedDuringWalk):
         next(walk)
 
 

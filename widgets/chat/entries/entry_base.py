@@ -40,7 +40,7 @@ USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
 """The mark beside everything that the user wrote."""
 
 
-class EntryMarks(NamedTuple):
+class EntryGutterMarks(NamedTuple):
     """The marks (bar, triangle or bullet) to the left of an entry's rows."""
 
     first: Span = NO_MARK
@@ -90,9 +90,9 @@ class TranscriptEntry(ABC):
         """
         return None
 
-    def marks(self, opened: bool) -> EntryMarks:
+    def marks(self, opened: bool) -> EntryGutterMarks:
         """Return the marks at the left; `opened` selects the triangle of an entry that can open."""
-        return EntryMarks()
+        return EntryGutterMarks()
 
     def expected_height(self, width: int) -> int:
         """Return an estimate of the number of rows, without laying them out."""
@@ -115,8 +115,8 @@ class FoldedEntry(TranscriptEntry):
 
     triangle: ClassVar[TextStyle] = MUTED_STYLE
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(("▾ " if opened else "▸ ", self.triangle))
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(("▾ " if opened else "▸ ", self.triangle))
 
     @property
     def can_open(self) -> bool:

@@ -10,7 +10,7 @@ from app.images.image import Image
 from app.text.quantities import format_count
 from widgets.chat.entries.entry_base import (
     USER_BAR,
-    EntryMarks,
+    EntryGutterMarks,
     FoldedEntry,
     GrowingRows,
     TranscriptEntry,
@@ -35,7 +35,7 @@ from widgets.chat.markdown.styled_lines import (
 from widgets.common.figures import format_dollars, format_tokens
 
 
-class PlainTextRows:
+class GrowingPlainTextRows:
     """Rows of a growing plain text, below a heading row."""
 
     def __init__(self, width: int, style: TextStyle) -> None:
@@ -97,8 +97,8 @@ class UserEntry(TranscriptEntry):
         shown_count = MAX_MESSAGE_ROWS - 4
         return [*lines[:shown_count], _more_line(lines[shown_count:], self.text.count("\n", wrapped_length))]
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(USER_BAR, USER_BAR)
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
         row_count = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
@@ -177,8 +177,10 @@ class AnswerEntry(TranscriptEntry):
         note = {"interrupted": "interrupted", "truncated": "cut off before it was finished"}.get(self.state)
         return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)] if note else []
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(
+            ("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark"))
+        )
 
     def expected_height(self, width: int) -> int:
         return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
@@ -212,8 +214,8 @@ class ReasoningEntry(FoldedEntry):
         """Return the rows of the whole reasoning; None if the entry is folded."""
         if not opened:
             return None
-        document = former if isinstance(former, PlainTextRows) and former.width == width else None
-        document = document or PlainTextRows(width, TextStyle("muted", italic=True))
+        document = former if isinstance(former, GrowingPlainTextRows) and former.width == width else None
+        document = document or GrowingPlainTextRows(width, TextStyle("muted", italic=True))
         head = StyledLine((("Thinking" if self.streaming else "Thought", MUTED_STYLE),), action="toggle")
         document.set_text(head, self.text.strip())
         return document
@@ -247,8 +249,8 @@ class QuestionEntry(TranscriptEntry):
             lines.extend(wrap_spans([(make_safe_text(option), style)], width, (mark,), (indent,)))
         return lines
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(("? ", TextStyle("user-mark", bold=True)))
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
         return 1 + len(self.options)
@@ -270,7 +272,7 @@ _NO_TOKENS = TokenTotals()
 
 
 @dataclass(frozen=True, slots=True)
-class InterventionEntry(FoldedEntry):
+class ProgramMessageToModelEntry(FoldedEntry):
     """A message of signoff to the model; folded to one line."""
 
     is_compact: ClassVar[bool] = True
@@ -296,7 +298,7 @@ class InterventionEntry(FoldedEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeEntry(TranscriptEntry):
+class NoticeToUserEntry(TranscriptEntry):
     """A message of signoff to the user."""
 
     is_compact: ClassVar[bool] = True
@@ -308,8 +310,8 @@ class NoticeEntry(TranscriptEntry):
         style = MUTED_STYLE if self.level == "info" else TextStyle(self.level)
         return wrap_text(make_safe_text(self.text), style, width)
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
     def copy_text(self) -> str:
@@ -348,8 +350,8 @@ class TurnEndEntry(TranscriptEntry):
         last_line = [StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else []
         return [*message_lines, *last_line]
 
-    def marks(self, opened: bool) -> EntryMarks:
-        return EntryMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryMarks()
+    def marks(self, opened: bool) -> EntryGutterMarks:
+        return EntryGutterMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutterMarks()
 
     @property
     def copy_text(self) -> str:

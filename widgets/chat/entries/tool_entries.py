@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.proposals.values.decision_facts import FileStat
 from app.text.quantities import format_count
-from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
+from widgets.chat.entries.entry_base import USER_BAR, EntryGutterMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (
     MUTED_STYLE,
@@ -198,9 +198,9 @@ class ToolEntry(TranscriptEntry):
             lines.extend(_plain_code_rows(make_safe_text(self.output.rstrip("\n")), width))
         return lines
 
-    def marks(self, opened: bool) -> EntryMarks:
+    def marks(self, opened: bool) -> EntryGutterMarks:
         sign, style, _ = _TOOL_STATUSES[self.status]
-        return EntryMarks((sign, style))
+        return EntryGutterMarks((sign, style))
 
     @property
     def can_open(self) -> bool:
@@ -301,9 +301,9 @@ class ProposalEntry(TranscriptEntry):
         lines.extend(wrap_spans(status, width, fill="card"))
         return lines
 
-    def marks(self, opened: bool) -> EntryMarks:
+    def marks(self, opened: bool) -> EntryGutterMarks:
         _, style = _STATES.get(self.state, ("", MUTED_STYLE))
-        return EntryMarks(("╭ ", style), ("│ ", style), ("╰ ", style))
+        return EntryGutterMarks(("╭ ", style), ("│ ", style), ("╰ ", style))
 
     def expected_height(self, width: int) -> int:
         return 2 + (0 if self.is_command else min(len(self.files), MAX_LISTED_FILES + 1))
@@ -362,9 +362,9 @@ class DecisionEntry(TranscriptEntry):
         verb = "" if event.on_disk else " discarded"
         return f"{sum(hunk.reason == 'denied' for hunk in event.hunks)} of {count} hunks{verb}"
 
-    def marks(self, opened: bool) -> EntryMarks:
+    def marks(self, opened: bool) -> EntryGutterMarks:
         sign, _, style = _DECISIONS[self.event.decision]
-        return EntryMarks((sign, style))
+        return EntryGutterMarks((sign, style))
 
     def expected_height(self, width: int) -> int:
         event = self.event

@@ -73,7 +73,7 @@ def load_lexers(languages: Iterable[str]) -> None:
             _lexers[language] = None
 
 
-class HighlightedCode:
+class LazyHighlightedCode:
     """Lines of one language, highlighted on first use; plain until the lexer is loaded.
 
     Args:
@@ -84,12 +84,12 @@ class HighlightedCode:
 
     __slots__ = ("_highlighted_lines", "_previous_piece", "language", "lines")
 
-    def __init__(self, lines: Sequence[str], info_string: str, previous: "HighlightedCode | None" = None) -> None:
+    def __init__(self, lines: Sequence[str], info_string: str, previous: "LazyHighlightedCode | None" = None) -> None:
         self.lines = lines
         self.language = find_code_language(info_string)
         self._highlighted_lines: list[list[Span]] | None = None
         # If the previous piece was never highlighted, use the one before it.
-        self._previous_piece: HighlightedCode | None = previous
+        self._previous_piece: LazyHighlightedCode | None = previous
         if previous is not None and previous._highlighted_lines is None:
             self._previous_piece = previous._previous_piece
 
@@ -156,7 +156,7 @@ def lay_out_code(
     width: int,
     prefix: tuple[Span, ...] = (),
     continuation_lines: Collection[int] = (),
-    previous: HighlightedCode | None = None,
+    previous: LazyHighlightedCode | None = None,
 ) -> list[StyledLine]:
     """Return the rows of code, cut at the width rather than at words, so that a copy is exact; styles are lazy.
 
@@ -167,7 +167,7 @@ def lay_out_code(
         previous: The shorter, previous state of the code.
     """
     texts = source.expandtabs(4).split("\n")
-    piece = HighlightedCode(texts, info_string, previous)
+    piece = LazyHighlightedCode(texts, info_string, previous)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
     gutter_length = sum(len(text) for text, _ in gutter)
     room = max(8, width - gutter_length - 1)

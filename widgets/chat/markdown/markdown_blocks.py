@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from widgets.chat.markdown.highlighted_code import HighlightedCode, lay_out_code
+from widgets.chat.markdown.highlighted_code import LazyHighlightedCode, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
 from widgets.chat.markdown.styled_lines import (
     BLANK_LINE,
@@ -201,7 +201,7 @@ class MarkdownRenderState:
     """Cells before the text of the current list item."""
     environment: dict[str, Any] = field(default_factory=dict)
     """Link references of the whole text, for the parser."""
-    unfinished_code: HighlightedCode | None = None
+    unfinished_code: LazyHighlightedCode | None = None
     """Previous state of the growing code, while an unfinished chunk is rendered."""
 
 

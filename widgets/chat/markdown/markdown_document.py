@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from widgets.chat.markdown.highlighted_code import HighlightedCode
+from widgets.chat.markdown.highlighted_code import LazyHighlightedCode
 from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
@@ -125,7 +125,7 @@ class MarkdownDocument:
         """Number of rows that never change again at this width."""
         self._continued_row: StyledLine | None = None
         """The settled row that the shown, unfinished end of a long paragraph continues."""
-        self._unfinished_code: HighlightedCode | None = None
+        self._unfinished_code: LazyHighlightedCode | None = None
         """The code at the shown, unfinished end."""
 
     @property
@@ -228,7 +228,7 @@ class MarkdownDocument:
                 self.settled_row_count -= 1
             self._lines += render_chunk(chunk, self.width, state, self._lines)
         code = self._lines[-1].code if self._lines else None
-        self._unfinished_code = code[0] if code is not None and isinstance(code[0], HighlightedCode) else None
+        self._unfinished_code = code[0] if code is not None and isinstance(code[0], LazyHighlightedCode) else None
 
 
 def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str) -> list[StyledLine]:

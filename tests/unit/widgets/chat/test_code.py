@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.markdown.highlighted_code import HighlightedCode, find_code_language, lay_out_code, load_lexers
+from widgets.chat.markdown.highlighted_code import LazyHighlightedCode, find_code_language, lay_out_code, load_lexers
 from widgets.chat.markdown.styled_lines import cell_width
 
 
@@ -35,7 +35,7 @@ def test_rows_join_to_the_code_again(source: str, width: int, language: str) -> 
 
 
 def test_python_gets_faces() -> None:
-    piece = HighlightedCode(["def f():", '    return "x"  # why'], "python")
+    piece = LazyHighlightedCode(["def f():", '    return "x"  # why'], "python")
     roles = {text: face.role for text, face in [*piece.spans(0), *piece.spans(1)]}
     assert roles["def"] == "code-keyword"
     assert roles["f"] == "code-function"
@@ -62,7 +62,7 @@ def test_growing_code_loses_no_character(lines: list[str], data: st.DataObject) 
     while end < len(source):
         end = min(len(source), end + data.draw(st.integers(1, 30)))
         written = source[:end].split("\n")
-        piece = HighlightedCode(written, "python", piece)
+        piece = LazyHighlightedCode(written, "python", piece)
         if data.draw(st.booleans()):
             assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(written))] == written
 
@@ -82,16 +82,19 @@ def test_growing_code_is_highlighted_like_complete_code() -> None:
     ]
     grown = None
     for count in range(1, len(lines) + 1):
-        grown, fresh = HighlightedCode(lines[:count], "python", grown), HighlightedCode(lines[:count], "python")
+        grown, fresh = (
+            LazyHighlightedCode(lines[:count], "python", grown),
+            LazyHighlightedCode(lines[:count], "python"),
+        )
         assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
 
 
 def test_other_code_with_the_same_end_is_lexed_completely() -> None:
     lines = [f"value_{number} = {number}" for number in range(10)]
-    before = HighlightedCode(lines, "python")
+    before = LazyHighlightedCode(lines, "python")
     before.spans(0)
     other = ['"""Said first."""', *lines[1:], "end"]
-    piece = HighlightedCode(other, "python", before)
+    piece = LazyHighlightedCode(other, "python", before)
     assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(other))] == other
 
 
@@ -105,10 +108,10 @@ def test_growing_code_is_lexed_only_at_its_end(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(RegexLexer, "get_tokens", counting)
     lines = [f"value_{number} = {number}" for number in range(50)]
-    piece = HighlightedCode(lines, "python")
+    piece = LazyHighlightedCode(lines, "python")
     piece.spans(0)
     for typed in range(1, 10):
-        piece = HighlightedCode([*lines[:-1], "value = 49"[:typed]], "python", piece)
+        piece = LazyHighlightedCode([*lines[:-1], "value = 49"[:typed]], "python", piece)
         piece.spans(0)
     whole, *again = lexed
     assert max(again) < whole / 5
@@ -120,7 +123,7 @@ def test_info_strings_name_their_language_in_many_ways(info: str) -> None:
 
 
 def test_code_is_plain_until_its_lexer_is_loaded() -> None:
-    piece = HighlightedCode(["let x = 1"], "nim")
+    piece = LazyHighlightedCode(["let x = 1"], "nim")
     assert piece.missing_lexer == "nim"
     assert [face.role for _, face in piece.spans(0)] == ["code"]
     load_lexers([piece.missing_lexer])
@@ -129,12 +132,12 @@ def test_code_is_plain_until_its_lexer_is_loaded() -> None:
 
 
 def test_no_lexer_is_missing_where_no_language_is_named() -> None:
-    assert not HighlightedCode(["x"], "").missing_lexer
+    assert not LazyHighlightedCode(["x"], "").missing_lexer
 
 
 @pytest.mark.parametrize("language", ["", "text", "output", "no-such-language"])
 def test_what_is_no_code_is_plain(language: str) -> None:
-    piece = HighlightedCode(["def f():", "", "  1 # x"], language)
+    piece = LazyHighlightedCode(["def f():", "", "  1 # x"], language)
     faces = {face for at in range(3) for _, face in piece.spans(at)}
     assert [face.role for face in faces] == ["code"]
 
@@ -157,7 +160,7 @@ def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
 
 
 def test_every_line_of_a_diff_has_its_colour_the_last_one_too() -> None:
-    piece = HighlightedCode(["-old", "+  new", "+  last"], "diff")
+    piece = LazyHighlightedCode(["-old", "+  new", "+  last"], "diff")
     assert [[face.role for _, face in piece.spans(index)] for index in range(3)] == [
         ["removed"],
         ["added"],

@@ -49,7 +49,7 @@ from app.proposals.values.origin import OriginKind, ProposalOrigin
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
-    NoticeEntry,
+    NoticeToUserEntry,
     QuestionEntry,
     ReasoningEntry,
     TurnEndEntry,
@@ -165,7 +165,7 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
             CallDenied(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
         ]
     )
-    kinds = ["UserEntry", "InterventionEntry", "NoticeEntry", "UserEntry"]
+    kinds = ["UserEntry", "ProgramMessageToModelEntry", "NoticeToUserEntry", "UserEntry"]
     assert [type(entry).__name__ for entry in entries] == kinds
 
 
@@ -323,7 +323,7 @@ def test_the_end_of_a_turn_shows_a_summary() -> None:
 
 def test_a_failure_is_shown_once_where_it_happened() -> None:
     entries = reopened([RequestFailed(id=1, kind="auth", message="The key was refused.")])
-    assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
+    assert entries == [NoticeToUserEntry("e1", "The key was refused.", "error")]
     failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
     ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
     assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, TokenTotals())]

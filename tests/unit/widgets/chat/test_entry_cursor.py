@@ -8,16 +8,21 @@ from textual.content import Content
 
 from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryRemoved, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
+from widgets.chat.entries.message_entries import (
+    AnswerEntry,
+    NoticeToUserEntry,
+    ProgramMessageToModelEntry,
+    ReasoningEntry,
+)
 from widgets.chat.transcript import EntryCursor, Transcript
-from widgets.chat.transcript_layout import EntrySlots, PreviousSlotLayout, TranscriptLayout
+from widgets.chat.transcript_layout import EntrySlots, SlotLayoutBeforeResize, TranscriptLayout
 
 
 def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     """A layout of notices."""
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
-        layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", text)))
+        layout.apply_change(EntryAddedOrReplaced(NoticeToUserEntry(f"n{number}", text)))
     layout.lay_out_screen_from(0, height)
     return layout
 
@@ -74,12 +79,12 @@ def test_an_unmounted_transcript_keeps_entries_without_layout() -> None:
 def test_rows_of_the_former_width_are_kept_only_for_laid_out_entries() -> None:
     layout = TranscriptLayout()
     for number in range(1_000):
-        layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", "some words")))
+        layout.apply_change(EntryAddedOrReplaced(NoticeToUserEntry(f"n{number}", "some words")))
     layout.lay_out_end(10)
     gc.collect()
-    before = sum(isinstance(one, PreviousSlotLayout) for one in gc.get_objects())
+    before = sum(isinstance(one, SlotLayoutBeforeResize) for one in gc.get_objects())
     layout.resize(40)
-    kept = sum(isinstance(one, PreviousSlotLayout) for one in gc.get_objects()) - before
+    kept = sum(isinstance(one, SlotLayoutBeforeResize) for one in gc.get_objects()) - before
     assert 5 <= kept <= 20
 
 
@@ -94,7 +99,7 @@ def entry(key: str, text: str) -> TranscriptEntry:
     """An entry, of a kind that its key decides."""
     match key:
         case "a":
-            return InterventionEntry(key, InterventionKind.STAGED, text, "system")
+            return ProgramMessageToModelEntry(key, InterventionKind.STAGED, text, "system")
         case "b":
             return ReasoningEntry(key, text)
         case _:

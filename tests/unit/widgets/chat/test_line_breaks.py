@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import split_graphemes
 
-from widgets.chat.entries.message_entries import PlainTextRows
+from widgets.chat.entries.message_entries import GrowingPlainTextRows
 from widgets.chat.markdown import styled_lines
 from widgets.chat.markdown.markdown_blocks import TableRow, table_column_widths
 from widgets.chat.markdown.styled_lines import (
@@ -93,7 +93,7 @@ PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)
 
 @given(PIECES, st.integers(1, 9))
 def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int) -> None:
-    document, text = PlainTextRows(width, TEXT_STYLE), ""
+    document, text = GrowingPlainTextRows(width, TEXT_STYLE), ""
     for piece in pieces:
         text += piece
         document.set_text(BLANK_LINE, text)
@@ -102,7 +102,7 @@ def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int)
 
 
 def test_rows_of_whole_lines_stay() -> None:
-    document = PlainTextRows(20, TEXT_STYLE)
+    document = GrowingPlainTextRows(20, TEXT_STYLE)
     document.set_text(BLANK_LINE, "first line\nsecond")
     kept = document.lines[1]
     document.set_text(BLANK_LINE, "first line\nsecond and more\nthird")

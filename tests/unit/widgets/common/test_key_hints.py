@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from app.keys.actions import ACTIONS
-from widgets.common.input_order import OnScreenClock
+from widgets.common.input_order import OnScreenSinceTracker
 from widgets.common.key_hints import KeyHint, WrappedKeyHints
 from widgets.common.search_list import ListChoice, SearchList
 from widgets.common.text_view import TextView, TextViewLine
@@ -152,6 +152,6 @@ async def test_search_matches_are_underlined(label: str) -> None:
 
 
 async def test_waiting_for_an_unpainted_widget_ends() -> None:
-    sight = OnScreenClock()
+    sight = OnScreenSinceTracker()
     await sight.wait_until_on_screen(0.001)
     assert not sight.was_on_screen_at(time.monotonic())

@@ -8,8 +8,8 @@ from widgets.diff.display_cells import (
     DisplayText,
     display_text,
     find_line_breaks,
-    recent_results_cache,
-    wrap_words,
+    lru_cache_by_text_identity,
+    wrap_into_safe_lines,
     wrapped_row_count,
 )
 from widgets.diff.line_marks import suspicious_spans
@@ -101,7 +101,7 @@ def test_a_long_word_breaks_before_a_name_inside_it() -> None:
 
 @given(TEXT, st.integers(2, 20))
 def test_wrapped_words_fit_and_lose_only_spaces(line: str, width: int) -> None:
-    lines = wrap_words(line, width)
+    lines = wrap_into_safe_lines(line, width)
     assert all(cell_len(part) <= width for part in lines)
     assert "".join("".join(lines).split()) == "".join(display_text(line).text.split())
 
@@ -156,7 +156,7 @@ def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
 def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     calls: list[str] = []
 
-    @recent_results_cache(8)
+    @lru_cache_by_text_identity(8)
     def noted(line: str) -> int:
         calls.append(line)
         return len(line)

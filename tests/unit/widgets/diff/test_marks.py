@@ -12,17 +12,17 @@ from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import hunk_line_numbers
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
-from widgets.diff.background_jobs import BackgroundJobs
+from widgets.diff.background_jobs import DiffBackgroundJobs
 from widgets.diff.diff_arrangement import DiffFoldState, arrange_diffs
 from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_pane import minimap_cells
-from widgets.diff.diff_rows import RowSegment, SingleSegment, SourceLine
+from widgets.diff.diff_pane import minimap_cell_bits
+from widgets.diff.diff_rows import RowSegment, SingleRowSegment, SourceLine
 from widgets.diff.display_cells import display_text
-from widgets.diff.file_facts import warning_notes
+from widgets.diff.file_facts import misleading_text_warning_notes
 from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines, suspicious_spans
-from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex_lines
+from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, LazySyntaxTokens, lex_lines
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
@@ -221,7 +221,7 @@ def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
 
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
-    syntax = SyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
+    syntax = LazySyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
     assert syntax.line_tokens(0, "new", 9_000) == ()
     assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", 9_000)
@@ -234,7 +234,7 @@ async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
     start = 2 * CHUNK_LINES
     begun = start - LEAD_LINES - 5
     lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
-    syntax = SyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
+    syntax = LazySyntaxTokens([file_diff("a.py", "", "\n".join(lines))])
     assert syntax.line_tokens(0, "new", start) == ()
     assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", start) == ((0, 9, "diff--string"),)
@@ -242,23 +242,25 @@ async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
 
 def test_trojan_source_is_warned_about() -> None:
     diff = file_diff("a.py", "x\n", "x\nif admin:  # \u202e } \u2066\n    p\u0430ssword = 1\n")
-    (warning,) = warning_notes([diff.change])
+    (warning,) = misleading_text_warning_notes([diff.change])
     assert "2 bidirectional controls" in warning.text
     assert "p\u0430ssword" in warning.text
 
 
 def test_old_lines_and_context_are_not_warned_about() -> None:
-    assert list(warning_notes([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n").change])) == []
+    assert (
+        list(misleading_text_warning_notes([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n").change])) == []
+    )
 
 
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
-    assert minimap_cells(DiffLayout(), 20) == [0] * 20
-    assert minimap_cells(DiffLayout(), 0) == []
+    assert minimap_cell_bits(DiffLayout(), 20) == [0] * 20
+    assert minimap_cell_bits(DiffLayout(), 0) == []
     layout = arrange_diffs(diffs, DiffFoldState(), measure=lambda row: 1)
     layout.lay_out_more()
-    assert sum(bool(cell) for cell in minimap_cells(layout, 40)) == 10
-    assert not any(isinstance(segment, SingleSegment) and segment.hunk for segment in layout.segments)
+    assert sum(bool(cell) for cell in minimap_cell_bits(layout, 40)) == 10
+    assert not any(isinstance(segment, SingleRowSegment) and segment.hunk for segment in layout.segments)
 
 
 def test_a_minimap_cell_reads_only_the_needed_rows() -> None:
@@ -275,7 +277,7 @@ def test_a_minimap_cell_reads_only_the_needed_rows() -> None:
     whole.lay_out_more()
     layout = Watched(whole.segments)
     layout.lay_out_more()
-    assert minimap_cells(layout, 1) == [3]
+    assert minimap_cell_bits(layout, 1) == [3]
     assert layout.looked < 5
 
 
@@ -287,7 +289,7 @@ class Desk:
         self.sheet.shows_white_space = white_space
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
-        self.background = BackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
+        self.background = DiffBackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
         self.sheet.show_change(proposal("P1", diffs), diffs, versions=False)
 
     def looked(self) -> "Desk":

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.proposals.values.models import Hunk
 from app.review.hunk_lines import SeenLines
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import DraftComment, move_comment_to_revision
+from app.review.unfinished_review import UnsentComment, move_comment_to_revision
 from tests.examples import scale_examples
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
@@ -115,7 +115,7 @@ def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, 
     new = site.service.file_diffs(proposal.id)[0].new
     state = ReviewState()
     state.update_proposals([proposal])
-    state.feedback_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.feedback_drafts.set_comment(proposal, UnsentComment("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update_proposals([after])
     (remark,) = state.feedback_drafts.remarks[proposal.id]
@@ -143,9 +143,9 @@ def test_a_comment_stays_at_its_hunk_after_a_decision(
     state = ReviewState()
     state.update_proposals([proposal])
     remark = (
-        DraftComment("a.txt", "old", diff.old.index(OWN[own]), "why?")
+        UnsentComment("a.txt", "old", diff.old.index(OWN[own]), "why?")
         if on_old
-        else DraftComment("a.txt", "new", line, "why?")
+        else UnsentComment("a.txt", "new", line, "why?")
     )
     state.feedback_drafts.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
@@ -164,7 +164,7 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state = ReviewState()
     state.update_proposals([proposal])
     line = site.service.file_diffs(proposal.id)[0].new.index("D")
-    state.feedback_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.feedback_drafts.set_comment(proposal, UnsentComment("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
     state.update_proposals([site.service.replace_proposed_text(proposal.id, "a.txt", f"{edited}\n")])
@@ -174,7 +174,7 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
 
 def test_a_comment_on_a_pending_hunk_stays_on_its_side() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
-    on_old, on_new = DraftComment("a.txt", "old", 1, "why?"), DraftComment("a.txt", "new", 3, "why?")
+    on_old, on_new = UnsentComment("a.txt", "old", 1, "why?"), UnsentComment("a.txt", "new", 3, "why?")
     assert move_comment_to_revision(on_old, long, short) == on_old
     assert move_comment_to_revision(on_new, long, short).line == 1
 
@@ -184,7 +184,7 @@ def test_a_comment_is_unchanged_if_its_line_cannot_be_found() -> None:
     denied = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\n2\n3\n4\n")])
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
     elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
-    on_new, on_old = DraftComment("a.txt", "new", 4, "why?"), DraftComment("a.txt", "old", 2, "why?")
+    on_new, on_old = UnsentComment("a.txt", "new", 4, "why?"), UnsentComment("a.txt", "old", 2, "why?")
     assert move_comment_to_revision(on_new, two_more, denied).line == 2, "the third line"
     assert move_comment_to_revision(on_old, two_more, denied) == on_old
     for after in (rebased, elsewhere):
