@@ -29,7 +29,7 @@ _loop_is_idle.set()
 
 
 def wait_while_event_loop_busy() -> None:
-    """Wait while the event loop is busy; for threads, between pieces of work of a millisecond or less."""
+    """Make a thread wait while the event loop is busy, at most 10 ms; call it between short pieces of work."""
     _wait_for_loop(_MAX_WAIT_SECONDS)
 
 
@@ -39,7 +39,7 @@ def _wait_for_loop(max_seconds: float) -> None:
 
 
 def iterate_when_event_loop_idle(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """Yield the items; before each, wait while the event loop is busy."""
+    """Yield the items; before each, make a thread wait while the event loop is busy, at most 10 ms."""
     for piece in pieces:
         wait_while_event_loop_busy()
         yield piece
@@ -88,11 +88,11 @@ _Result = TypeVar("_Result")
 
 
 class Interrupted(Exception):
-    """The user interrupted the wait."""
+    """A wait ended early: the user stopped it, or another awaited event came first."""
 
 
 class Interrupter:
-    """The user's request to stop, for one turn."""
+    """Lets the user stop a turn or a side question: cancels the work that it waits for."""
 
     def __init__(self) -> None:
         self._stop_requested = asyncio.Event()

@@ -34,7 +34,7 @@ from app.llm.values.requests_and_updates import Payload, ResponseCompleted, Toke
 
 
 class ContextTokenCount:
-    """Fold over the estimated tokens of the next payload, at constant cost per event."""
+    """Fold over the log that estimates the tokens of the next request, at constant cost per event."""
 
     def __init__(self, meter: TokenEstimateCalibrator) -> None:
         self._meter = meter
@@ -59,7 +59,7 @@ class ContextTokenCount:
 
 
 class ContextCompactor:
-    """Measures the context of one session, and compacts it when it is nearly full."""
+    """Prunes, summarises or cuts a session's context when it is nearly full, and estimates its tokens."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log

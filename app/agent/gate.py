@@ -64,7 +64,7 @@ _OPENING_DECISIONS = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPRO
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """The number of steps of a turn that may stage edits before the gate closes."""
+    """When the gate closes: after how many steps of a turn have staged edits."""
 
     kind: Literal["every-edit", "chain"] = "every-edit"
     chain_steps: int = 3
@@ -77,7 +77,7 @@ class GatePolicy:
 
 
 class Gate:
-    """Blocks the tools of a turn that has staged all edits it may; a fold, to be attached to the log."""
+    """Blocks a turn's tool calls once it has staged all edits that the policy allows; a fold over the log."""
 
     def __init__(self, policy: GatePolicy) -> None:
         self.policy = policy

@@ -180,7 +180,7 @@ def limit_near_note(use: LimitUse) -> Intervention:
 
 
 def pending_proposals_note(proposals: Iterable[Proposal]) -> Intervention | None:
-    """Return a note that lists the pending proposals when the gate opens again; None if there are none."""
+    """Return a note to the model that lists the pending proposals; None if there are none."""
     lines = [_describe_pending(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
         return None
@@ -208,7 +208,7 @@ def planning_instruction() -> Intervention:
 
 
 def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
-    """Return advice after denials in a row (`PendingAndDeniedProposals.denials_in_row`); None below the threshold.
+    """Return a note that advises the model to ask after several denials in a row; None for fewer denials.
 
     Args:
         asks_by_tool: the model has the tool `ask_user`; agents from outside do not have it.
@@ -245,7 +245,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
 
 
 def rerun_replaced_proposal_note(proposal: str, paths: Iterable[str]) -> Intervention:
-    """Return a note that a command was run again and its result replaces that of the proposal."""
+    """Return a note that the user ran a proposal's command again and the new result replaced the old one."""
     return Intervention(
         kind=InterventionKind.FACT,
         text=(

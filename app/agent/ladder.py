@@ -23,7 +23,7 @@ NUDGES = 1
 
 
 class LastStepKind(StrEnum):
-    """The last entry of the conversation, classified for the decision about the next action."""
+    """Kind of the conversation's last entry (user input, results, calls, text, empty …), for `decide`."""
 
     USER = "user"
     """An action of the user (message, answer, feedback, continue); the model has not responded yet."""
@@ -149,7 +149,7 @@ class LadderDecision:
 
 
 def decide(state: LadderState) -> LadderDecision:
-    """Return the decision about the next action."""
+    """Return the next action of a turn, and the rung that chose it; a pure function of the state."""
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStepKind.NO_ROOM:

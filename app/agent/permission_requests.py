@@ -17,7 +17,7 @@ Form = CommandForm | McpToolForm
 
 
 class PermanentPermissionStore(Protocol):
-    """Store of the permanently allowed forms; its methods block."""
+    """Stores the forms of commands and MCP tools that are allowed permanently; its methods block."""
 
     def forms(self) -> Sequence[str]:
         """Return the allowed forms as text."""
@@ -82,7 +82,10 @@ class _OpenRequest:
 
 
 class PermissionRequests:
-    """Open permission requests of tools. Feedback on a denial is recorded as the user's; the tool does not get it."""
+    """Asks the user for tools' permissions and waits for the answers; records feedback on a denial.
+
+    Feedback on a denial is recorded as the user's; the tool does not get it.
+    """
 
     def __init__(self, publish: Callable[[Update], None], granted: GrantedPermissions, log: EventLog) -> None:
         self._publish = publish

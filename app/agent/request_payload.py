@@ -90,7 +90,7 @@ def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
 
 
 class RequestPayloadBuilder:
-    """Builds the payload of a request and caches the last one; not safe for use on several threads at a time.
+    """Builds a request's payload for a profile, and caches the last one; not safe on several threads at a time.
 
     Args:
         sent: Called with each request that is sent, on the thread that builds it.

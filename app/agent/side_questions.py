@@ -101,7 +101,7 @@ def _line_cost(line: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SideQuestionPayloadBuilder:
-    """A side question that can be built as a payload for any profile."""
+    """Builds the payload of a side question for any profile, with less context until it fits the window."""
 
     events: Sequence[Event]
     """The log without the response whose calls still run."""
@@ -271,7 +271,7 @@ class _OpenQuestion:
 
 
 class SideQuestionService:
-    """Side questions of a session; each thread has at most one open question.
+    """Asks the model side questions, publishes and records the answers; one open question per thread.
 
     Args:
         unfinished: Returns the response whose calls still run; None if there is none.

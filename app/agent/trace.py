@@ -40,7 +40,7 @@ _MAX_NAME_CHARACTERS = 40
 
 
 def make_ladder_move_event(state: LadderState, move: LadderDecision) -> LadderMove:
-    """Return the log record of a move; it is written together with the events that follow from the move."""
+    """Return the log event that records a decision of the ladder and the state on which it is based."""
     match move.action:
         case EndTurn(stopped=stopped):
             move_text = f"stop: {stopped}"
@@ -63,7 +63,7 @@ def make_ladder_move_event(state: LadderState, move: LadderDecision) -> LadderMo
 
 
 class TraceFileWriter:
-    """Subscriber that appends JSON lines to a file; raises OSError if it cannot be opened."""
+    """Subscriber that writes decisions and timings as JSON lines; raises OSError if the file can't be opened."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)

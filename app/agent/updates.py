@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SessionPhase(StrEnum):
-    """Phases of a session."""
+    """What a session does now: idle, requesting, streaming, running tools, retrying, compacting, asking …."""
 
     IDLE = "idle"
     WAITING = "waiting"
@@ -144,7 +144,7 @@ class SideAnswerDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplateCheckFinished:
-    """The chat template of the server was checked: the server rendered test conversations."""
+    """The check of the server's chat template is done: the server rendered test conversations."""
 
     server: str
     """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""

@@ -56,7 +56,7 @@ class AcceptedReview:
 
 @dataclass(frozen=True, slots=True)
 class HunkVerification:
-    """The reviews of one hunk of a file, for any base."""
+    """Whether one hunk of a file was reviewed, on any base, and the reviews that cover it."""
 
     line: int
     """Its first line in the file after the commit, from 1."""
@@ -423,7 +423,7 @@ def _describe_change(pair: TreeDiffEntry) -> str:
 
 
 def require_approvals_by_other_people(root: Path, changes: Iterable[PathChange]) -> None:
-    """Check that enough other people have approved the same changes, if the policy of HEAD requires several people.
+    """Raise GitFailed if fewer other people approved these changes than the policy of HEAD requires.
 
     Raises:
         GitFailed: They have not, or the repository, its policy, the allowed keys or a note can't be read.

@@ -165,7 +165,7 @@ def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
 
 
 def merge_notes_and_add_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
-    """Merge fetched notes, and write an envelope to our own; return its id. Raises GitFailed."""
+    """Merge fetched notes into our own, add an envelope to them, and return its id. Raises GitFailed."""
     _, predicate = read_envelope(envelope)
     name = git_blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]

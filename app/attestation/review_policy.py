@@ -17,7 +17,7 @@ POLICY_PATH = ".signoff/review-policy.toml"
 
 
 class PathReviewRule(BaseModel):
-    """Requirements for some paths."""
+    """A rule of the policy: how many people must have approved changes of some paths."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,7 +28,7 @@ class PathReviewRule(BaseModel):
 
 
 class ReviewPolicy(BaseModel):
-    """The whole policy; by default it requires one review of every change in every commit."""
+    """Which changes must be reviewed, and by how many people; by default one review of every change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -74,7 +74,7 @@ class ReviewOrigin(_StrictModel):
 
 
 class ReviewCheckResult(_StrictModel):
-    """The result of a check when the user decided."""
+    """The result of a check at the time of a review's decision."""
 
     name: str
     state: str
@@ -84,7 +84,7 @@ class ReviewCheckResult(_StrictModel):
 
 
 class ReviewHunkEvidence(_StrictModel):
-    """The evidence of a hunk, if tests ran before the decision."""
+    """Whether tests noticed that a hunk was left out, if they ran before the decision."""
 
     path: str
     hunk: int
@@ -214,7 +214,7 @@ def file_version_note_id(path: str, blob: str, algorithm: str) -> str:
 
 
 def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
+    """Return each hunk's first line in `result` and the digests that identify the hunk on any base.
 
     The digests identify a hunk on another base. Each one is a git blob id of the path, the removed and the added
     lines, and three context lines: three before, or two before and one after, and so on. Each line is preceded by its

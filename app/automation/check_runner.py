@@ -61,7 +61,7 @@ _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
 def tests_placeholder_for_all_tests(command: str) -> tuple[str, ...]:
-    """Return the value of `{tests}` for a run of all tests."""
+    """Return the arguments that replace `{tests}` in a command for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
 
@@ -148,7 +148,7 @@ ReportResult = Callable[[CheckResult], None]
 
 @dataclass(frozen=True, slots=True)
 class TreesWithAndWithoutProposal:
-    """The exact contents of the workspace that a check compares."""
+    """The workspace's tree with and without a proposal, whose results a check compares."""
 
     after: WorkspaceTree
     before: WorkspaceTree

@@ -32,7 +32,7 @@ _StatKey = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceTree:
-    """Identity of all files that a check can read in a workspace, except those that git ignores."""
+    """The git tree id, or hash, that identifies the content of a workspace, without files that git ignores."""
 
     commit: str
     """The commit that is checked out; empty outside a repository, and before the first commit."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class CliCommand(NamedTuple):
-    """A command: the function that runs it, and the preparation that it needs."""
+    """An entry of the command table: the module and function that run a command, and what it needs opened."""
 
     module: str
     """Name of the module in `app.cli`; only the module of the running command is imported."""

@@ -63,7 +63,7 @@ _STDIN, _STDOUT = 0, 1
 
 
 def find_command_caller() -> DecisionCommandCaller:
-    """Return how this process was called; of environment variables only the names."""
+    """Return whether a terminal or an agent called this process: its streams, parent and agents' variables."""
     markers = sorted(name for name in os.environ if _AGENT_VARIABLE.fullmatch(name))
     return DecisionCommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),

@@ -124,12 +124,12 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
 
 
 def read_stdin_text(expected: str) -> str:
-    """Return standard input as text; on a terminal, first print which input is expected."""
+    """Return all of standard input as text; on a terminal, first print what to type."""
     return read_stdin_bytes(expected).decode("utf-8", "replace")
 
 
 def read_stdin_bytes(expected: str) -> bytes:
-    """Return all of standard input; on a terminal, first print which input is expected."""
+    """Return all of standard input; on a terminal, first print what to type."""
     if sys.stdin.isatty():
         sys.stderr.write(f"signoff: Type {expected}, then Ctrl-D.\n")
     return sys.stdin.buffer.read()
@@ -233,7 +233,7 @@ def open_null_for_closed_streams() -> None:
 
 
 def escape_control_characters_on_terminals() -> None:
-    """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
+    """Wrap stdout and stderr, if they are terminals, to show control characters escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and stream.isatty() and not isinstance(stream, _EscapingStream):

@@ -497,7 +497,10 @@ async def _ask_and_print(arguments: argparse.Namespace) -> int:
 async def ask_side_question_in_proposing_session(
     runtime: OpenWorkspace, proposal: Proposal, anchor: ThreadAnchor, question: str
 ) -> SideExchange:
-    """Ask in the session that proposed, or the latest; return the question and answer. Raises CommandError."""
+    """Ask a side question in the session that made the proposal, or the latest; return it with the answer.
+
+    Raises CommandError.
+    """
     settings = settings_with_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)

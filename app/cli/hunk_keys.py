@@ -23,7 +23,7 @@ _LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 @dataclass(frozen=True, slots=True)
 class NonDecidingKeyHandler:
-    """Carries out keys that don't decide; the review asks its question again afterwards."""
+    """Handles the keys of the plain review that decide nothing: split, edit, comment, ask."""
 
     terminal: PlainTerminal
     runtime: OpenWorkspace

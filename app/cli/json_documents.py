@@ -141,7 +141,7 @@ class ExcludedHunksJson(JsonDocument):
 
 
 class ProposalBaseJson(JsonDocument):
-    """The facts of a proposal in lists and details."""
+    """The fields of a proposal that both its list entry and its details contain."""
 
     id: str
     state: str
@@ -157,7 +157,7 @@ class ProposalBaseJson(JsonDocument):
 
 
 class ProposalJson(ProposalBaseJson):
-    """`signoff proposals --json`: a list of these."""
+    """A proposal in the list of `signoff proposals --json`."""
 
     files: list[FileWithWarningsJson]
     ignored: list[WrittenIgnoredFilesJson]
@@ -231,7 +231,7 @@ class FileWithHunksJson(FileWithWarningsJson):
 
 
 class ProposalWithHunksJson(ProposalBaseJson):
-    """`signoff show ID --json`."""
+    """A proposal with the hunks of its files: `signoff show ID --json`."""
 
     reason: str
     """Why it is stale, failed or superseded."""
@@ -250,7 +250,7 @@ class ProposalWithHunksJson(ProposalBaseJson):
 
 
 class DecisionDocument(JsonDocument):
-    """`signoff approve`, `deny`, `undo` and `redo` with `--json`; a list of these if several ids are given."""
+    """The result of `signoff approve`, `deny`, `undo` or `redo` with `--json`; a list for several ids."""
 
     id: str
     state: str
@@ -262,7 +262,7 @@ class DecisionDocument(JsonDocument):
 
 
 class PushDocument(JsonDocument):
-    """`signoff push ID --json`."""
+    """Where `signoff push ID --json` has pushed a proposal: remote, reference and commit."""
 
     id: str
     remote: str
@@ -285,7 +285,7 @@ class TokenUsageJson(JsonDocument):
 
 
 class SideAnswerDocument(JsonDocument):
-    """`signoff ask --json`."""
+    """A side question and the model's answer: `signoff ask --json`."""
 
     proposal: str
     path: str
@@ -311,7 +311,7 @@ class UnavailableServerJson(JsonDocument):
 
 
 class HeadlessRunDocument(JsonDocument):
-    """`signoff run --json`."""
+    """The answer and the end of a turn, with the proposals it staged: `signoff run --json`."""
 
     session: str
     text: str
@@ -332,7 +332,7 @@ class HeadlessRunDocument(JsonDocument):
 
 
 class SessionJson(JsonDocument):
-    """`signoff sessions --json`: a list of these."""
+    """A session in the list of `signoff sessions --json`."""
 
     id: str
     title: str
@@ -350,7 +350,7 @@ class ImportRepairJson(JsonDocument):
 
 
 class SessionImportDocument(JsonDocument):
-    """`signoff import FILE --json`."""
+    """The imported session and the repairs that were made: `signoff import FILE --json`."""
 
     session: str
     """The id for `signoff --session`."""
@@ -367,7 +367,7 @@ class SessionImportDocument(JsonDocument):
 
 
 class SearchHitJson(JsonDocument):
-    """`signoff search --json`: a list of these, the newest first."""
+    """A place where the text was found: in the list of `signoff search --json`, the newest first."""
 
     session: str
     title: str
@@ -391,7 +391,7 @@ class CommandCallerJson(JsonDocument):
 
 
 class LoggedDecisionJson(JsonDocument):
-    """`signoff log --json`: a list of these."""
+    """A recorded decision of the user: in the list of `signoff log --json`."""
 
     time: float
     """Unix time in seconds."""
@@ -418,7 +418,7 @@ class LoggedDecisionJson(JsonDocument):
 
 
 class AgentHookJson(JsonDocument):
-    """`signoff doors --json`: a list of these."""
+    """An external agent and the state of signoff's hook in it: in the list of `signoff doors --json`."""
 
     agent: str
     program: str | None
@@ -438,7 +438,7 @@ class AgentHookJson(JsonDocument):
 
 
 class HookTrialJson(JsonDocument):
-    """`signoff doors --try --json`: a list of these."""
+    """Whether a hook held an agent's trial edit: in the list of `signoff doors --try --json`."""
 
     agent: str
     program: str | None
@@ -466,7 +466,7 @@ class FileChangedSinceApprovalJson(JsonDocument):
 
 
 class RecordVerificationDocument(JsonDocument):
-    """`signoff log --verify --json`; if `broken`, `differences` or `unknown` is not empty, the exit code is 3."""
+    """The verification of the decision record: `signoff log --verify --json`; exit code 3 if it failed."""
 
     entries: int
     """Number of decisions in the record, broken ones included."""
@@ -487,7 +487,7 @@ class RecordVerificationDocument(JsonDocument):
 
 
 class GitNotesDocument(JsonDocument):
-    """`signoff notes --json`."""
+    """What a written git note covers: commits, decisions and files: `signoff notes --json`."""
 
     commit: str
     """The last commit that got a note."""
@@ -560,7 +560,7 @@ class VerifiedHunkJson(JsonDocument):
 
 
 class VerifiedFileJson(JsonDocument):
-    """A file that a commit changes."""
+    """A file that a commit changes, and whether reviews cover the change."""
 
     path: EncodableText
     covered: bool
@@ -577,7 +577,7 @@ class VerifiedFileJson(JsonDocument):
 
 
 class VerifiedCommitJson(JsonDocument):
-    """A commit of the range."""
+    """A commit of the range, and whether reviews cover its changes."""
 
     commit: str
     subject: EncodableText
@@ -589,7 +589,7 @@ class VerifiedCommitJson(JsonDocument):
 
 
 class CommitVerificationDocument(JsonDocument):
-    """`signoff verify --json`."""
+    """Whether reviews cover the commits of a range: `signoff verify --json`."""
 
     base: str
     """The commit before the range; empty if the range starts with the first commit."""
@@ -603,7 +603,7 @@ class CommitVerificationDocument(JsonDocument):
 
 
 class ActionKeysJson(JsonDocument):
-    """`signoff keys --json`: a list of these."""
+    """An action with its keys: in the list of `signoff keys --json`."""
 
     id: str
     """Its id in the keymap of the configuration."""
@@ -614,7 +614,7 @@ class ActionKeysJson(JsonDocument):
 
 
 class ConfiguredServerJson(JsonDocument):
-    """`signoff servers --json`: a list of these."""
+    """A configured MCP server: in the list of `signoff servers --json`."""
 
     name: str
     on: bool
@@ -685,7 +685,7 @@ class CheckResultJson(JsonDocument):
 
 
 class CheckDocument(JsonDocument):
-    """`signoff check ID --json`."""
+    """The results of a proposal's checks: `signoff check ID --json`."""
 
     id: str
     revision: int
@@ -694,7 +694,7 @@ class CheckDocument(JsonDocument):
 
 
 class ReproductionDocument(JsonDocument):
-    """`signoff reproduce ID --json`."""
+    """The result of running a proposal's command again: `signoff reproduce ID --json`."""
 
     id: str
     revision: int
@@ -713,7 +713,7 @@ class ReproductionDocument(JsonDocument):
 
 
 class HunkEvidenceJson(JsonDocument):
-    """One hunk of `signoff evidence --json`, and of a review in `signoff log` and `verify`."""
+    """Whether tests notice one hunk's removal: in `signoff evidence --json`, and reviews of `log` and `verify`."""
 
     path: str
     hunk: int
@@ -733,7 +733,7 @@ class HunkEvidenceJson(JsonDocument):
 
 
 class EvidenceDocument(JsonDocument):
-    """`signoff evidence ID --json`."""
+    """Which hunks of a proposal tests notice when they are left out: `signoff evidence ID --json`."""
 
     id: str
     revision: int
@@ -762,7 +762,7 @@ class DoctorCheckJson(JsonDocument):
 
 
 class DoctorDocument(JsonDocument):
-    """`signoff doctor --json`."""
+    """The checks of endpoint and installation: `signoff doctor --json`."""
 
     endpoint: str
     """Empty if no endpoint was checked."""

@@ -263,7 +263,7 @@ def print_or_add_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace)
 
 
 def write_and_sign_git_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Write a git note on a commit that says which of its changes were reviewed."""
+    """Write git notes that say which changes of a commit were reviewed; sign the reviews if a key is set."""
     from app.attestation.review_notes import REVIEWS
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_and_sign_commit_notes
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
-    """Serve until the host closes standard input or sends a signal; always return 0."""
+    """Run the MCP server on standard input and output until the host ends it; always return 0."""
     from app.doors.mcp.door_server import McpDoorServer, MessageWriter, read_lines_until_stopped
 
     _require_pipes()

@@ -70,7 +70,7 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def push_proposal_as_commit(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Push a proposal as a commit to a reference of another repository."""
+    """Push a proposal as a commit to a reference of another repository, signed if `--sign` is given."""
     from app.cli.check_evidence_reproduce import run_required_checks
     from app.runtime.git_proposals import push_proposal
 
@@ -130,7 +130,7 @@ def _print_staged_proposal(proposal: Proposal, *, as_json: bool) -> None:
 
 
 def print_proposal_and_record_as_seen(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
+    """Print a proposal as a unified diff, or its hunks with `--hunks`, and record that it was shown."""
     rebase_proposals_and_record_unseen(runtime)
     proposal = runtime.service.get(arguments.id)
     record_proposal_as_seen(runtime, proposal.id)

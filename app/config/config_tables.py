@@ -74,8 +74,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def require_unquoted_placeholders(command: str) -> str:
-    """Return the command; `{files}` and `{tests}` must be outside quotes, backquotes and here-documents, and not
-    escaped.
+    """Return the command; raise ValueError if `{files}` or `{tests}` is quoted or escaped in it.
 
     Raises:
         ValueError: a placeholder is in such a place.
@@ -219,7 +218,7 @@ class ModelTable(BaseModel):
 
 
 class ReadingTable(BaseModel):
-    """The `[reading]` table: how many lines may wait unread."""
+    """The `[reading]` table: how many changed lines may wait unread, and whether to show the reading time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -318,7 +318,7 @@ def load_configuration(
     environment: Mapping[str, str] = os.environ,
     trusted: bool = False,
 ) -> Configuration:
-    """Merge all layers.
+    """Return the settings merged from the user's file, the workspace's file, environment and flags.
 
     Args:
         project: The bytes of the workspace's `.signoff.toml`, as they were read for `trusted`.

@@ -25,7 +25,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
 
 
 def read_unseen_lines_limit(user_file: Path) -> int:
-    """Return `unseen_lines` of the `[reading]` table; 0 if it is not set.
+    """Return the user's limit of changed lines that may wait unread (`reading.unseen_lines`); 0 if none is set.
 
     Raises:
         ValueError: the file is not TOML, or the value is not a number above 0.

@@ -28,7 +28,7 @@ class EventSource(StrEnum):
 
 
 class Audience(StrEnum):
-    """Who may read an event's text; only texts for `BOTH` are sent to the model."""
+    """Who may read an event's text: the user, user and model, or nobody; only `BOTH` is sent to the model."""
 
     USER = "user"
     BOTH = "both"
@@ -38,7 +38,7 @@ class Audience(StrEnum):
 
 
 class EventValue(BaseModel):
-    """A frozen value inside an event; unknown fields are an error, to detect logs of newer versions."""
+    """Base model of events and their parts: frozen; unknown fields (a log of a newer version) are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -63,7 +63,7 @@ _PARTY_NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.B
 
 
 class ThreadAnchor(NamedTuple):
-    """The proposal, file and hunk that a side thread is about."""
+    """The place that a thread of side questions is about: proposal, file and hunk."""
 
     proposal: str
     path: str
@@ -121,7 +121,7 @@ class SideAnswer(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class SideExchange:
-    """A question and its answer, if it has one."""
+    """A side question of the user with the model's answer, if it has one."""
 
     question: SideQuestion
     answer: SideAnswer | None = None
@@ -133,7 +133,7 @@ class SideExchange:
 
 
 def find_thread_of_side_event(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
-    """Return the thread of the side question or answer with this id; None for other events."""
+    """Return the place that the side question or answer with this id is about; None for other events."""
     threads: dict[str, ThreadAnchor] = {}
     for event in events:
         match event:
@@ -390,7 +390,7 @@ class ProposalStaged(EventBase):
 
 
 class DecisionKind(StrEnum):
-    """The kind of a decision on a proposal."""
+    """What was decided on a proposal: approved, partly approved, denied, undone, redone, reopened or edited."""
 
     APPROVED = "approved"
     """All its pending changes were written to disk."""
@@ -465,7 +465,7 @@ class ProposalChanged(EventBase):
 
 
 class RequestSent(EventBase):
-    """A request was sent."""
+    """A request was sent to the model."""
 
     type: Literal["request_sent"] = "request_sent"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -511,7 +511,7 @@ class TurnEnded(EventBase):
 
 
 class LadderMove(EventBase):
-    """A decision of the ladder in a turn, with the facts it was based on."""
+    """The next action that a rule (rung) of the ladder chose in a turn, with its facts; for the log only."""
 
     type: Literal["ladder_move"] = "ladder_move"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM

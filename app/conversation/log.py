@@ -10,7 +10,7 @@ from app.conversation.events import EVENT_JSON, Audience, Event, TurnStarted
 
 
 class EventSink(Protocol):
-    """Stores the events of one session; other processes may append to the session too."""
+    """Stores the events of one session, and reads those that other processes append to it."""
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Store a batch of events in one transaction.

@@ -131,7 +131,7 @@ class PendingProposal:
 
 
 class PendingAndDeniedProposals:
-    """Fold over the pending proposals, oldest first, and the denials since the last approval."""
+    """Fold that tracks the pending proposals, oldest first, and the denials since the last approval."""
 
     def __init__(self) -> None:
         self._pending: dict[str, PendingProposal] = {}

@@ -26,7 +26,7 @@ MAX_QUOTED_LINES = 14
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A tool call to make."""
+    """A tool call that the demo model makes next."""
 
     name: str
     arguments: dict[str, Any]
@@ -126,7 +126,7 @@ class DemoTurn:
 
 
 def parse_turns_from_messages(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
-    """Return the turns of a conversation; the last one needs an answer.
+    """Return the user's turns in the messages of a request; the last one needs an answer.
 
     Raises:
         LookupError, TypeError, ValueError: The messages are not in the form of the Chat Completions API.
@@ -272,7 +272,7 @@ _INTENT_PATTERNS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern i
 
 @dataclass(frozen=True, slots=True)
 class DemoIntent:
-    """A skill and its argument."""
+    """What a message asks the demo model for: the kind of request, and the files that it names."""
 
     kind: str
     """A key of `intents` in words.toml; "other" if none fits."""
@@ -281,7 +281,7 @@ class DemoIntent:
 
 
 def read_intent(text: str) -> DemoIntent:
-    """Return the skill that a message asks for."""
+    """Recognise by keywords what a message asks for, and the files that it names."""
     paths = tuple(dict.fromkeys(PATH_PATTERN.findall(text)))
     return DemoIntent(
         next((kind for kind, pattern in _INTENT_PATTERNS.items() if pattern.search(text)), "other"), paths
@@ -290,7 +290,7 @@ def read_intent(text: str) -> DemoIntent:
 
 @dataclass(frozen=True)
 class DemoTask:
-    """A request of the user and all later turns, from which a skill computes its next step."""
+    """A request of the user to the demo model, with the feedback and all later turns that belong to it."""
 
     intent: DemoIntent
     text: str
@@ -335,7 +335,7 @@ def _edit_keys(calls: Sequence[DemoCall | PlannedCall]) -> set[str]:
 
 
 def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
-    """Return the task to continue."""
+    """Return the request on which the demo model works now, with the later turns that belong to it."""
     start = len(turns) - 1
     while start > 0 and _continues_task(turns[start]):
         start -= 1

@@ -179,7 +179,7 @@ _OVERVIEW_FILES = 8
 
 
 def make_help_reply(task: DemoTask) -> DemoReply:
-    """Return a list of the demo model's abilities, or a reply to thanks."""
+    """Return a reply that lists the demo model's abilities, or answers the user's thanks."""
     return DemoReply(WORDING["welcome" if task.intent.kind == "thanks" else "help"])
 
 
@@ -195,7 +195,7 @@ def make_clarifying_question(task: DemoTask) -> DemoReply:
 
 
 def make_explanation(task: DemoTask) -> DemoReply:
-    """Explain the files that the request names, or the whole project."""
+    """Return a reply that explains the named files or the project, or first makes the calls to read them."""
     findings, named = task.results_of_turn, task.intent.paths
     if task.listed_files is None:
         if calls := findings.calls_to_read(named):

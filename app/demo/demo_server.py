@@ -38,7 +38,7 @@ _ARGUMENT_PIECE = re.compile(r".{1,24}", re.DOTALL)
 
 
 class DemoCompletion:
-    """The response to one request."""
+    """The chat completion for one request, as one JSON object or as a stream of chunks."""
 
     def __init__(self, request: dict[str, Any], reply: DemoReply) -> None:
         self._text = reply.text

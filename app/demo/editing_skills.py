@@ -27,7 +27,7 @@ _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
 
 class ScriptedDemoAgents:
-    """The agents of one sample workspace."""
+    """Two scripted other agents that propose edits in the sample workspace through `signoff hook`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -111,7 +111,7 @@ class TideBug:
 
 @dataclass(frozen=True, slots=True)
 class FixVariant:
-    """The variant of the fix."""
+    """One way to fix the tide bug: additional parts, the name it defines, and the only file it changes."""
 
     variants: frozenset[str] = frozenset()
     """Additional parts of the fix: keys of `fix` in words.toml."""
@@ -355,7 +355,7 @@ def propose_with_other_agents(task: DemoTask, agents: ScriptedDemoAgents | None)
 
 
 def make_reply_quoting_agents_decisions(agents: ScriptedDemoAgents | None) -> DemoReply:
-    """Return a reply with the user's decisions as the other agents get them."""
+    """Get the decisions that signoff delivers to the other agents, and return a reply that quotes them."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
         return DemoReply(words["elsewhere"])

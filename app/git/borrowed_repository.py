@@ -64,7 +64,7 @@ _MAX_COPIED_BYTES = 16 << 20
 
 
 class BorrowedRepository:
-    """A temporary repository that borrows the objects of the workspace's one, so that git runs none of its programs.
+    """A temporary git repository that borrows the user's objects, so that git runs no programs of the user's one.
 
     It is a context manager, and also writes notes and references into the workspace's repository.
 

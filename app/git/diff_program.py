@@ -47,7 +47,7 @@ class ExternalDiffInput:
 
 @dataclass(frozen=True, slots=True)
 class ExternalDiffOutput:
-    """Output of an external diff program."""
+    """The output of an external diff program, and why it is incomplete, if it is."""
 
     output: str
     problem: str = ""

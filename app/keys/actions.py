@@ -429,7 +429,7 @@ ACTIONS: tuple[UserAction, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS,
 
 
 def make_key_bindings_of_scopes(*scopes: Scope, delegate: str = "") -> list["Binding"]:
-    """Return the bindings of these scopes, with ids, so that a keymap can change their keys.
+    """Return Textual key bindings for the actions of these scopes, with ids by which a keymap changes the keys.
 
     Args:
         delegate: Name of an action that the bindings call with the handler's name; if empty, they call the handler.

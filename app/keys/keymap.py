@@ -60,7 +60,7 @@ class KeymapError(Exception):
 
 
 def validate_and_convert_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
-    """Return the keymap in Textual's form: comma-separated keys by action id.
+    """Check the user's keymap, and return it in Textual's form: comma-separated keys by action id.
 
     Raises:
         KeymapError: an unknown action or key, a key with two actions in the same place, or a decision on a key that

@@ -140,7 +140,7 @@ _SYSTEM_PROMPT = "You are taking part in a short technical check. Follow instruc
 
 @dataclass(slots=True)
 class EndpointProbeOutcome:
-    """Result of a probe."""
+    """The model's response to a probe request, or the error."""
 
     completed: ResponseCompleted | None = None
     failed: RequestError | None = None

@@ -209,7 +209,7 @@ class ProgressTimeout:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """Last item of a successful exchange."""
+    """Last item of a stream that was read to its end: whether `[DONE]` came, and text outside of all events."""
 
     done: bool
     """The server sent `[DONE]`."""

@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class RpcError(Exception):
-    """An invalid message, which is answered with an error; the text says what is valid."""
+    """An invalid or refused message, which is answered with a JSON-RPC error; the text says what is valid."""
 
     def __init__(self, code: int, text: str, *, id: RequestId | None = None, data: object = None) -> None:  # noqa: A002
         super().__init__(text)
@@ -39,7 +39,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RpcRequestOrNotification:
-    """A request, or a notification if it has no id."""
+    """A received request, or a notification if it has no id."""
 
     method: str
     params: Message

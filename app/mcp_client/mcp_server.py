@@ -57,7 +57,7 @@ def server_display_name(name: str) -> str:
 
 
 class McpServerState(StrEnum):
-    """State of a server."""
+    """State of an MCP server: off, starting, ready, failed, or waiting for the user to sign in."""
 
     OFF = "off"
     STARTING = "starting"
@@ -68,7 +68,7 @@ class McpServerState(StrEnum):
 
 
 class McpServer:
-    """An MCP server of a workspace; for use on one event loop."""
+    """Starts, calls and stops one MCP server of a workspace, and keeps its state and tools; for one event loop."""
 
     def __init__(
         self,

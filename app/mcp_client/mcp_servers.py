@@ -154,7 +154,7 @@ _MAX_STORED_CHARACTERS = 512 * 1024
 
 
 class ServerSettingStore(Protocol):
-    """Port to stored switches and tool lists of servers; blocks."""
+    """Port to stored settings of servers: which are switched on, and the tools they listed last; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
         """Return the values whose keys start with `prefix`."""
@@ -165,7 +165,7 @@ class ServerSettingStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerEnvironment:
-    """The workspace, sandbox and settings that servers run in."""
+    """What servers run in and with: sandbox, workspace, environment variables, stored settings and tokens."""
 
     sandbox: Callable[[], Sandbox]
     root: Path
@@ -175,7 +175,7 @@ class ServerEnvironment:
 
 
 class McpServers(ToolSource):
-    """The MCP servers of one workspace; for use on one event loop.
+    """The MCP servers of one workspace as a source of tools; for use on one event loop.
 
     Args:
         environment: Workspace, sandbox and settings that the servers run in.

@@ -411,7 +411,7 @@ def _origin(url: str) -> str:
 
 
 class OAuthSession:
-    """The stored token for one server URL, with sign-in and renewal."""
+    """Gives requests to one server their authorization headers; signs in, and stores and renews the token."""
 
     def __init__(self, url: str, tokens: TokenStore, client_id: str) -> None:
         self._url = url

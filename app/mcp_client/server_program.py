@@ -142,7 +142,7 @@ class StdioConnection(McpConnection):
 
 @dataclass(frozen=True, slots=True)
 class McpServerProgram:
-    """A server's running program with its connection, layer and clean-up."""
+    """A running program of an MCP server, with its connection and the layer that holds the files it writes."""
 
     connection: StdioConnection
     process: PersistentProcess

@@ -45,7 +45,7 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class ToolResultContent:
-    """The text of a result, with its images."""
+    """A tool's result for the model: text and images, a summary, and whether the tool reports a failure."""
 
     text: str
     summary: str
@@ -263,7 +263,7 @@ def describe_startup_wait(servers: Sequence[McpServer]) -> str:
 
 
 def unavailable_message(server: str, why: str) -> str:
-    """Return the result of a call to a server that cannot be used."""
+    """Return the result of a call, for the model, that says that the server can't be used, and why."""
     return (
         f"The server {server} can't be used: {safe_server_text(why)[:4000]}. Go on without it, or tell the user, who "
         "can look at its log and start it again (/mcp in the app)."

@@ -34,7 +34,7 @@ class InvalidToolDefinition(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool of a server."""
+    """A tool as its server describes it: its names, description and argument schema."""
 
     tool: str
     """The server's name for it."""
@@ -234,7 +234,7 @@ _MAX_NOTE_CHARACTERS = 4_000
 
 
 class McpServerLog:
-    """Recent output of one server, and notes of signoff."""
+    """The latest lines of one server's output, with notes of signoff between them; kept in memory."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
@@ -274,7 +274,7 @@ class ToolWithdrawnOrChanged(Exception):
 
 
 class ToolListing:
-    """Tool list of one server; for use on one event loop."""
+    """Fetches the tool list of one server, and again when it changes; keeps the list of the last run until then."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ _MAX_WALKED_FOLDERS = 2_000
 
 
 class SkillFolder(Protocol):
-    """The folder of a skill."""
+    """The folder of a skill: its path for commands, its list of files, and their content."""
 
     @property
     def path(self) -> str:
@@ -124,7 +124,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """All skills of a workspace and its user."""
+    """All skills of a workspace and its user by name, and the problems with their files."""
 
     by_name: Mapping[str, Skill] = field(default_factory=dict)
     """Skills by name, sorted."""

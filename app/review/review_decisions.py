@@ -101,7 +101,7 @@ class ReviewDecisionService:
 
 
 class DecisionOutcomeText(NamedTuple):
-    """The message about the outcome of a decision, and the effect of undoing it."""
+    """A message about what a decision did, and a phrase for what undo (or redo) would do next."""
 
     text: str
     """For example `P1 written: a.py.`"""

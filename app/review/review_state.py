@@ -26,7 +26,7 @@ from app.tools.base.contract import PermissionRequest
 
 @dataclass(frozen=True, slots=True)
 class LastingPermissionForms:
-    """The forms of a command or tool call that a lasting permission can cover."""
+    """The forms of a command or tool call, widest first, that the user can allow permanently."""
 
     forms: tuple[CommandForm | McpToolForm, ...] = ()
     """The widest first, the exact command last; empty if only this one call can be allowed."""
@@ -36,7 +36,7 @@ class LastingPermissionForms:
 
 @lru_cache(maxsize=64)
 def find_lasting_permission_forms(permission_request: PermissionRequest) -> LastingPermissionForms:
-    """Return the forms in which the requested action can be allowed."""
+    """Return the forms in which a requested action can be allowed permanently."""
     if permission_request.form is not None:
         return LastingPermissionForms((permission_request.form,))
     if permission_request.kind != "command":

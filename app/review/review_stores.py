@@ -102,7 +102,7 @@ def _checks_adapter() -> TypeAdapter[list[RecordedCheckResult]]:
 
 
 class CheckResultStore:
-    """The latest check results of each proposal, for other processes, which a signal notifies."""
+    """Stores the latest check results of each proposal and notifies other processes of new ones."""
 
     def __init__(self, store: SessionStore, signal: DatabaseChangeSignal) -> None:
         self._store = store
@@ -140,7 +140,7 @@ def _evidence_adapter() -> "TypeAdapter[ProposalEvidence]":
 
 
 class EvidenceStore:
-    """The latest evidence about each proposal, which survives a restart."""
+    """Stores the latest test evidence about each proposal, so that it survives a restart."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store

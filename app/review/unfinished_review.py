@@ -125,7 +125,7 @@ def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
 
 @dataclass(frozen=True, slots=True)
 class UnsentComment:
-    """A comment on a line; it names the file by path and survives a new diff."""
+    """A comment on a line that is not yet sent; it names the file by path and survives a new diff."""
 
     path: str
     side: Side

@@ -79,12 +79,12 @@ ON_DISK = DecisionVerbs(
 
 
 def decision_verbs(proposal: Proposal) -> DecisionVerbs:
-    """Return the words for a proposal."""
+    """Return the words for deciding on a proposal: approve and deny, or keep and take back if it is on disk."""
     return ON_DISK if proposal.on_disk else TO_WRITE
 
 
 def describe_review_state(proposal: Proposal) -> str:
-    """Return the words for its state."""
+    """Return the proposal's state in the words of the review: `waiting`, `partly applied`."""
     return add_in_part_suffix(proposal, decision_verbs(proposal).states[proposal.state])
 
 
@@ -97,14 +97,14 @@ _MAX_QUOTED_CHARACTERS = 48
 
 @dataclass(frozen=True, slots=True)
 class ActionRefused:
-    """The key does nothing now."""
+    """Verdict that an action is refused with a reason: its key does nothing now."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ActionNeedsConfirmation:
-    """The key acts after the user confirms."""
+    """Verdict that an action is carried out only after the user confirms it."""
 
     question: str
     action: ActionKind
@@ -121,7 +121,7 @@ class ActionNeedsConfirmation:
 
 @dataclass(frozen=True, slots=True)
 class ActionAllowed:
-    """The key acts at once."""
+    """Verdict that an action is carried out at once."""
 
     action: ActionKind
     ids: tuple[str, ...]
@@ -308,7 +308,7 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
 
 
 def describe_reproduced_files(proposal: Proposal, unseen: UnseenParts) -> str:
-    """Return how many files were seen of a proposal whose command gave the same result twice:
+    """Return how many files were seen of a proposal whose command gave the same result twice.
 
     `3 of 412 files of P9 were on screen; the rest is what “make fmt” gave twice, byte for byte`.
     """
@@ -348,10 +348,10 @@ def find_file_bulk_approval_caveats(change: FileChange) -> list[str]:
 
 
 def can_be_approved(proposal: Proposal) -> bool:
-    """Return whether its state allows an approval."""
+    """Return whether the proposal's state allows an approval."""
     return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
 def can_ask_model_to_redo_stale_proposal(proposal: Proposal) -> bool:
-    """Return whether it is stale and not on disk: then the model can be asked again without feedback of the user."""
+    """Return whether a proposal is stale and not on disk, so that the model can be asked for it again."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk

@@ -180,7 +180,7 @@ def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
 
 
 def sign_reviews_into_git_notes(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
-    """Sign decisions with git's signing key; return the id of the statement, empty without a key.
+    """Sign decisions with git's key, add them to git notes, and return the statement's id; empty without a key.
 
     The statement identifies the repository by the policy in HEAD and by root commits.
 

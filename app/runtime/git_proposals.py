@@ -147,7 +147,7 @@ def push_proposal(
 
 
 def describe_who_approved_commits(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
-    """Return who approved which changes of commits, one line for each file, by the local notes.
+    """Return who approved the changes of commits, one line for each file, by the local git notes.
 
     Args:
         arguments: As for `stage_commits_or_pull_request`.

@@ -286,7 +286,7 @@ class SessionEventStoreOnThread:
 
 
 class OtherSessionLogWriter:
-    """The other sessions of a workspace, whether open in a process or not."""
+    """Appends events to the stored logs of other sessions of the workspace, open or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._store = runtime.sessions

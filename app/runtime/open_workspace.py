@@ -450,7 +450,7 @@ class OpenWorkspace:
 def open_workspace(
     root: Path, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
 ) -> OpenWorkspace:
-    """Open a workspace.
+    """Open a workspace folder with its database and configuration, and return its stores and services.
 
     Raises:
         ConfigError: a configuration file is wrong.

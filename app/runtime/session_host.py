@@ -53,7 +53,7 @@ _DRAFT_KEY_PREFIX = "draft:"
 
 
 class StoredComposerDraft(BaseModel):
-    """The stored draft of one session."""
+    """The unsent text in the composer of one session, as it is stored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

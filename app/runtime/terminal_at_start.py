@@ -67,7 +67,7 @@ def hold_terminal_and_show_first_picture(pictures: Path, theme: str | None = Non
 
 
 def take_over_first_picture_screen() -> bool:
-    """Return whether the alternate screen shows the first picture; if so, the caller must leave it from now on."""
+    """Return whether the first picture is on the alternate screen; then the caller must leave that screen."""
     global _is_picture_shown
     is_shown, _is_picture_shown = _is_picture_shown, False
     return is_shown

@@ -31,7 +31,7 @@ PendingFiles = Mapping[str, FileOrLink | None]
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A path that a command has changed, with its content."""
+    """A changed path, with its file or link before and after the change."""
 
     path: str
     before: FileOrLink | None
@@ -41,7 +41,7 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangedPathWithSize:
-    """A path that a command has changed, without its content."""
+    """The size of a path that a command has changed, without the content, and whether it was deleted."""
 
     path: str
     size: int

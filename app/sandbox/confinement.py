@@ -51,7 +51,7 @@ class SandboxProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class AllowedCommandResources:
-    """The resources that the user's configuration lets commands use."""
+    """The paths, sockets and environment variables that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()
     """Paths that commands may write in place; `~` is the home."""
@@ -66,7 +66,7 @@ class ChangedByCommandAndOtherProgram(Exception):
 
 
 class WorkspaceChangesWithWriteBack(Protocol):
-    """Reads the changes that programs made to the workspace with pending changes applied."""
+    """Reads what programs changed in the workspace with pending changes applied; writes back ignored paths."""
 
     async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""

@@ -77,7 +77,7 @@ _PLAIN_OUTPUT_SETTINGS = {
 def command_environment(
     environment: Mapping[str, str], marker: str, extra_variables: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the environment variables for a command.
+    """Return the variables that a command may see: known ones without secrets, extra ones, and a marker.
 
     Args:
         environment: signoff's own environment.
@@ -90,7 +90,7 @@ def command_environment(
 
 
 def command_environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
-    """Return the SHA-256 of a command's variables and of the system, without variables that differ between terminals.
+    """Return the SHA-256 of a command's variables and of the system; what differs between terminals is left out.
 
     Args:
         extra_variables: As for `command_environment`.
@@ -103,7 +103,7 @@ def command_environment_digest(environment: Mapping[str, str], extra_variables: 
 
 
 def user_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return the variables for a program that the user has configured (a hook); it may show notifications."""
+    """Return a command's variables plus those of the desktop, for a program that the user configured."""
     return command_environment(environment, marker, _DESKTOP_NAMES)
 
 
@@ -122,7 +122,7 @@ def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def add_git_settings_for_overlay(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with settings for git on an overlay.
+    """Return the environment, changed so that git on an overlay ignores inodes and doesn't refresh its index.
 
     git then doesn't refresh the index, and compares only sizes and times of files, because an overlay changes inodes.
     """

@@ -20,7 +20,7 @@ _UNSUPPORTED_ERRORS = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 def rename_without_replacing(source: Path, folder_descriptor: int, name: str) -> None:
-    """Move a file or folder to a name in an open folder.
+    """Move a file or folder to a name in an open folder, unless the name exists there.
 
     Raises:
         FileExistsError: The name exists already.

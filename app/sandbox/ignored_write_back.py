@@ -108,7 +108,7 @@ class _FileToWrite:
 
 @dataclass(slots=True)
 class IgnoredFileWriter:
-    """Writes ignored paths of a layer to the workspace.
+    """Writes git-ignored files from the layer of a command back to the workspace.
 
     An instance serves one call of `write`, because it moves files out of the layer.
     """

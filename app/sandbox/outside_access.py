@@ -20,7 +20,7 @@ _PATH_IN_VALUE = re.compile(r"^(?:[a-z0-9+]+:)?(?:path=)?(?://)?(/[^,;:]*)")
 
 @dataclass(frozen=True, slots=True)
 class SocketService:
-    """A kind of program that acts for the user; `command_sockets` names it."""
+    """A program that acts for the user through sockets, such as ssh-agent or docker: its variables and paths."""
 
     variables: tuple[str, ...]
     """Environment variables that hold its address, or a key to it."""

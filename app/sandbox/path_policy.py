@@ -205,7 +205,7 @@ def is_bytecode(path: str, *, is_folder: bool) -> bool:
 
 
 class PathPolicy:
-    """Decides about the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
+    """Decides which paths of a workspace are ignored by git, or can't be staged; proposed rules do not count.
 
     Args:
         pending: The pending changes; their paths never count as ignored.
@@ -304,7 +304,7 @@ def path_stat(result: os.stat_result) -> PathStat:
 def walk_watched_entries(
     root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, PathStat]]:
-    """Yield all files and folders that git does not ignore, `.git` without its objects, and bytecode.
+    """Yield path and stat of all entries that git does not ignore, of bytecode, and of `.git` without its objects.
 
     Args:
         policy: Decides which paths are ignored.

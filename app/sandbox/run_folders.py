@@ -138,7 +138,9 @@ def versions_kept_for_workspace(root: Path, folder: Path) -> FileVersionsNotWrit
 
 
 def move_to_unused_workspace_path(source: Path, folder: Path, path: str) -> None:
-    """Move a file, link or folder to its workspace path below a folder. Raises OSError.
+    """Move an entry to its workspace path below a folder, with a number added if that exists. Raises OSError.
+
+    Raises OSError.
 
     Adds a number to the path if it exists.
     """
@@ -177,7 +179,7 @@ _LOCK_NAME, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
 
 @dataclass(frozen=True, slots=True)
 class ToolCache:
-    """The cache of one program."""
+    """The cache of one program, such as pip or uv: the variable that names its folder, and the usual path."""
 
     variable: str
     """Environment variable with its path; empty if there is none."""

@@ -90,7 +90,7 @@ _CHILD_ENDED, _RESTARTS = 17, 0x10000000
 
 
 def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
-    """Filter the calls of this process and of all its descendants, permanently; requires "no new privileges".
+    """Install a permanent seccomp filter for this process and its descendants; return its listener's descriptor.
 
     Args:
         sockets: Whether Unix sockets can be used.
@@ -155,7 +155,7 @@ def _make_filter_program(
 
 
 class SyscallResponder:
-    """Answers the calls that the filter hands over.
+    """Allows, executes or refuses the system calls that the seccomp filter hands over.
 
     Args:
         listener: The descriptor that `install_syscall_filter` returned.

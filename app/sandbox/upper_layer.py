@@ -20,7 +20,7 @@ _MAX_RULES_BYTES = 4096
 
 
 class UpperLayer:
-    """The layer over one workspace; call its methods only while the command is not running.
+    """The upper folder of an overlay over a workspace: applies pending changes and reads a command's changes.
 
     Args:
         root: The workspace, which is the lower folder.

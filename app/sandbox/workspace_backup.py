@@ -71,7 +71,7 @@ class WorkspaceInUse(OSError):
 
 @dataclass(slots=True)
 class WorkspaceBackup:
-    """The copies of one workspace."""
+    """Copies of a workspace's files, made before a command runs in place, to find its changes and undo them."""
 
     root: Path
     store: Path

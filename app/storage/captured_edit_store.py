@@ -59,7 +59,7 @@ class CapturedFileEdit(NamedTuple):
 
 
 class CapturedAgentRead(NamedTuple):
-    """A note of a hook about something that an agent read."""
+    """What a hook captured about an agent's reading: a file that it read, found or was given, or a prompt."""
 
     kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
     """`start`: the hook was installed when the session started. `unseen`: the agent may have read something that the

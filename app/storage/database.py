@@ -419,8 +419,7 @@ def _describe_error(path: Path, error: Exception) -> str:
 
 
 def has_nothing_pending(database: Database, workspace: str) -> bool:
-    """Return whether no proposal waits for a decision, no apply is unfinished, each decision is recorded, and each
-    captured edit is staged."""
+    """Return whether no proposal waits, no apply is unfinished, no decision unrecorded and no edit unstaged."""
     rows = database.query_rows(
         "SELECT EXISTS (SELECT 1 FROM proposals WHERE workspace = ? AND waiting = 1)"
         " OR EXISTS (SELECT 1 FROM journal WHERE workspace = ? AND state IN ('open', 'blocked'))"
@@ -439,8 +438,7 @@ def parents_with_pending_proposals(database: Database, workspace: str) -> list[s
 
 
 class AllowedCommandStore:
-    """The allowed commands of a workspace, read from the database each time: a revocation takes effect in every
-    window."""
+    """The commands that the user always allows in a workspace, read from the database each time."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database

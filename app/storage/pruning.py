@@ -23,7 +23,7 @@ _QUOTED_SHA256 = re.compile(r'"([0-9a-f]{64})"')
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """Counts of the deleted items."""
+    """Counts of the deleted sessions, proposals and contents, and the freed bytes."""
 
     sessions: int
     proposals: int
@@ -33,7 +33,7 @@ class PruneReport:
 
 
 def prune_workspace(database: Database, workspace: str, before: float) -> PruneReport:
-    """Delete the old data of one workspace.
+    """Delete old sessions and decided proposals of a workspace, and contents that nothing uses; return counts.
 
     Args:
         before: Unix time; data that was used since then is kept.

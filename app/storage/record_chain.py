@@ -18,7 +18,7 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def last_chain_link(connection: sqlite3.Connection, workspace: str) -> RecordChainEnd:
-    """Return the link to the present last entry, for the next one."""
+    """Return number and digest of the last entry in a workspace's record chain, for the next entry."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
     return RecordChainEnd(*row) if row else RecordChainEnd()
 
@@ -26,7 +26,7 @@ def last_chain_link(connection: sqlite3.Connection, workspace: str) -> RecordCha
 def append_entry(
     connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | SessionEventRecordEntry
 ) -> None:
-    """Append an entry; call it within a transaction."""
+    """Append an entry to the record chain of a workspace; call it within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
     connection.execute("INSERT INTO record (workspace, number, sha256, body) VALUES (?, ?, ?, ?)", (*link, body))
@@ -81,7 +81,7 @@ def append_unchained_events(connection: sqlite3.Connection) -> None:
 
 
 def parse_record(kind: type[_Record], body: object) -> _Record | None:
-    """Return the object in the JSON of a row; None if it is unreadable."""
+    """Return the record that a JSON text holds; None if it is unreadable."""
     try:
         return kind.model_validate_json(cast(str | bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):

@@ -125,7 +125,10 @@ def intact_entries_on_paths(database: Database, workspace: str, paths: Collectio
 
 
 class RecordStore:
-    """Reads the record of one workspace. Synchronous; call it off the event loop."""
+    """Reads and verifies the decision record of one workspace. Synchronous; call it off the event loop.
+
+    Synchronous; call it off the event loop.
+    """
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
@@ -316,7 +319,7 @@ _DecisionKey = tuple[str, int, float]
 
 
 class RecordTableComparer:
-    """Compares the database tables of a workspace with the verified chain of its record."""
+    """Finds differences between a workspace's tables and the verified chain of its decision record."""
 
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:
         self._database = database

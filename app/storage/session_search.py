@@ -28,7 +28,7 @@ FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", 
 
 @dataclass(frozen=True, slots=True)
 class SessionSearchHit:
-    """An event that contains all the words."""
+    """An event of a session that contains all the words of a search."""
 
     session: str
     title: str

@@ -76,7 +76,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A line of the audit trail."""
+    """A decision on a proposal as the audit trail lists it, with its session and time."""
 
     id: int
     session: str

@@ -256,7 +256,7 @@ class RenameFile(Tool):
 
 
 class TextReplacementArguments(BaseModel):
-    """One replacement."""
+    """One replacement of `edit_file`: the old text and the new one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -45,7 +45,7 @@ _WORKBENCH_ACTIONS = frozenset(
 
 
 class SessionUpdated(Message, bubble=False):
-    """The update buffer has updates of the session to show."""
+    """Message: updates of the session wait in the update buffer to be shown."""
 
 
 def _palette_provider() -> type[Provider]:

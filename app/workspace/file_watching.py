@@ -47,7 +47,7 @@ def _must_poll() -> bool:
 async def watch_changes(
     paths: Collection[Path], *, quiet_ms: int, stop: threading.Event | None = None
 ) -> AsyncGenerator[frozenset[Path], None]:
-    """Yield an empty set once all paths are watched, then the changed paths after each change, until `stop` is set.
+    """Yield the changed paths after each change, until `stop` is set; first an empty set once the watch has begun.
 
     Args:
         paths: Files, or folders whose entries are watched.

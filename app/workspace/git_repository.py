@@ -18,7 +18,7 @@ _BRANCH_PREFIX = "ref: refs/heads/"
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """The repository that a folder is part of."""
+    """The folders of the git repository that a folder is part of."""
 
     top: Path
     """The folder that contains `.git`."""

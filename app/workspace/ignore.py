@@ -238,7 +238,7 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
 
 
 def read_ignore_rules_above_workspace(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
-    """Return the rules from ignore files above the workspace and from `.git/info/exclude`."""
+    """Return the rules of the ignore files in the folders above the workspace, and of `.git/info/exclude`."""
     repository = find_repository(root)
     if repository is None:
         return ()
@@ -268,7 +268,7 @@ def ignore_rules_for_folder(root: Path, folder: str) -> Rules:
 
 
 def read_ignore_rules_of_file(path: Path) -> Rules:
-    """Return the rules of one file with patterns relative to the root."""
+    """Return the rules of one ignore file, whose patterns are relative to the workspace root."""
     patterns = compile_ignore_patterns(read_ignore_file_text(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
@@ -283,7 +283,7 @@ def walk_files(
     *,
     folders: bool = False,
 ) -> Iterator[str]:
-    """Yield the sorted paths of all files below a folder that no rule ignores.
+    """Yield the sorted paths of all files (or folders) below a folder that no ignore rule excludes.
 
     Args:
         under: The folder to start in, links resolved; empty for the root.

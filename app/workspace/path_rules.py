@@ -47,7 +47,7 @@ class FileTooLarge(WorkspaceError):
 
 
 class WorkspaceClosedDuringWalk(WorkspaceError):
-    """The workspace is being closed: the operation ended early."""
+    """The workspace was closed while its files were being walked: the walk ends early."""
 
 
 def split_and_check_path(text: str) -> list[str]:
@@ -124,7 +124,7 @@ def fold_name(name: str) -> str:
 
 
 def is_folder_path_too_deep_or_long(path: str) -> bool:
-    """Return whether the contents of a folder are unreachable because their paths are too long or too deep."""
+    """Return whether a folder's path is so deep or long that its contents count as unreachable."""
     return path.count("/") >= MAX_PATH_DEPTH or len(path) > _MAX_FOLDER_PATH_CHARACTERS
 
 

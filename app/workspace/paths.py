@@ -33,7 +33,7 @@ _MAX_SCANNED_NAMES = 200_000
 
 
 class SecretHardLinkIndex:
-    """The hard links to secrets in a workspace; thread-safe."""
+    """Finds whether a file is a hard link to a secret in the workspace, which it scans when needed; thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -107,12 +107,12 @@ class ResolvedPathWithOpenParent:
 
 
 class PathBecameLink(UnsafePath):
-    """A link has replaced a file or folder that a walk found."""
+    """A file or folder that a walk found has been replaced by a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkedFileContent:
-    """The content of a regular file that a walk found."""
+    """The content of a regular file that a walk found, and the secret to which the file is a hard link, if any."""
 
     content: bytes
     secret_twin: str

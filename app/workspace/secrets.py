@@ -126,7 +126,7 @@ _SOURCE_SUFFIXES = _split_patterns(
 
 
 class SecretNameKind(Enum):
-    """Kinds of file names with respect to secrets."""
+    """Whether a file name is certainly, possibly or not that of a secret."""
 
     CERTAIN = "certain"
     POSSIBLE = "possible"
@@ -165,7 +165,7 @@ _POSSIBLE_CODE_TABLE, _POSSIBLE_TABLE = _make_code_and_other_tables(_POSSIBLE_PA
 
 @lru_cache(maxsize=4096)
 def classify_file_name(name: str) -> SecretNameKind:
-    """Return whether a file name (without folders) is that of a secret."""
+    """Return whether a file name (without folders) is certainly, possibly or not that of a secret."""
     names = _original_names(fold_name(name))
     if any(_KEY_TABLE.matches(original) and not original.endswith(".pub") for original in names):
         return SecretNameKind.CERTAIN

@@ -204,7 +204,7 @@ _LIST_KEYS = frozenset({"tab", "escape"})
 
 
 class ComposerField(TextArea):
-    """A `TextArea` that calls `intercept_key` before it uses a key for a list.
+    """The composer's text area, which offers Up, Tab, Escape and such keys to `intercept_key` before it uses them.
 
     Args:
         intercept_key: Called with `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit; returns whether

@@ -99,14 +99,14 @@ def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
 
 
 def word_selection_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
-    """Return the word at a column of a row, marks included; None if there is none."""
+    """Return the selection of the word at a column of a row; None if there is none."""
     text = " " * MARK_WIDTH + layout.line(row).text
     word = next((match for match in _WORD_PATTERN.finditer(text) if match.start() <= column < match.end()), None)
     return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
 
 
 def entry_selection_at(layout: TranscriptLayout, row: int) -> Selection:
-    """Return the whole entry that contains a row."""
+    """Return the selection of the whole entry that contains a row."""
     index = layout.slots.index_at_row(row)
     slot = layout.slots.items[index]
     top = layout.slots.first_row(index) + slot.gap

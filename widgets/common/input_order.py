@@ -38,7 +38,7 @@ from textual.widgets import TextArea
 
 
 class OnScreenSinceTracker:
-    """Records since when the current state has been on the screen, in the clock of input events."""
+    """Records since when the current state has been on the screen; tells whether it was there at a moment."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -271,7 +271,7 @@ def is_handling_input(app: App[Any]) -> bool:
 
 
 class EventCompletionTracker:
-    """Follows one event until everything that it caused is done.
+    """Follows an input event until it and everything that it caused are handled, then calls `call_done`.
 
     Args:
         call_done: Called once at the end, from the app's own task.

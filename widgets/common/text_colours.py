@@ -33,12 +33,12 @@ distinguish it from the user's comments.
 
 
 def syntax_classes(prefix: str) -> set[str]:
-    """Return the component classes `PREFIX--KIND`."""
+    """Return the names of the component classes for syntax colours: `PREFIX--KIND`."""
     return {f"{prefix}--{kind}" for kind in _CSS_BY_KIND}
 
 
 def syntax_css(prefix: str) -> str:
-    """Return the CSS rules for these classes, for use inside a widget's own rules."""
+    """Return the CSS rules of the component classes for syntax colours, for use inside a widget's own rules."""
     return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _CSS_BY_KIND.items())
 
 

@@ -341,7 +341,7 @@ def _selected_source(
 
 
 def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
-    """Return the word at a mouse offset (drawn character, terminal line); None if there is none."""
+    """Return the selection of the word at a mouse offset (drawn character, terminal line); None if there is none."""
     line_at_offset = _source_line_at(layout, context, offset)
     if line_at_offset is None:
         return None
@@ -353,7 +353,7 @@ def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
 
 
 def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
-    """Return the whole source line at a mouse offset, with all its terminal lines; None if there is none."""
+    """Return the selection of the whole source line at a mouse offset; None if there is none."""
     line_at_offset = _source_line_at(layout, context, offset)
     if line_at_offset is None:
         return None
@@ -388,7 +388,7 @@ class PickedLines:
 
 
 class LinePicker:
-    """The lines that the user picks; the next toggle key includes or excludes them."""
+    """Lets the user pick lines, from a start row to the cursor, for the key that includes or excludes them."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewInterface) -> None:
         self._model = model

@@ -29,7 +29,7 @@ _LINES_PER_SEARCH_STEP = 2_000
 
 
 class TerminalLineOfRow(NamedTuple):
-    """A terminal line of the layout: its row, and which part of the row it shows."""
+    """A terminal line of the layout: its row, and which line of that wrapped row it is."""
 
     number: int
     """Number of the row, from 0."""

@@ -44,7 +44,7 @@ _MAP_MARKS = (
 
 
 def minimap_cell_bits(layout: DiffLayout, height: int) -> list[int]:
-    """Return the content of each of the minimap's `height` cells as bits: added lines, removed lines, comments."""
+    """Return for each cell of the minimap, as bits, whether it has added lines, removed lines or comments."""
     total = max(layout.height, height)
     if not height:
         return []

@@ -43,7 +43,7 @@ class _IdentityKey:
 
 
 def lru_cache_by_text_identity(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Return a decorator that caches the `size` most recently used results of a function.
+    """Return an LRU cache decorator that compares long texts by identity, because comparing them would be slow.
 
     A file that is read again has equal lines in new objects. `functools.lru_cache` would compare a long line with its
     equal at each look-up, which costs more than drawing it. This cache computes the result for the new object once.

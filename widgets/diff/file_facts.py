@@ -45,7 +45,7 @@ def misleading_text_warning_notes(changes: Iterable[FileChange]) -> Iterator[Not
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
-    """Yield the notes on a proposal for above its first file: origin, ignored files, state, feedback."""
+    """Yield the notes above a proposal's first file: its origin, ignored files, state, and the user's feedback."""
     if proposal.origin.kind not in _ORIGINS_WITHOUT_NOTE:
         yield NoteRow(-1, f"From {proposal.origin.description}.", "note")
     if ignored_note := proposal.ignored_files_note:
@@ -106,7 +106,7 @@ def file_operation_sign(change: FileChange) -> StyledFact:
 
 
 def file_name(change: FileChange, max_cells: int) -> str:
-    """Return the name of a file, with the old one if it is renamed; shortened at its start to fit."""
+    """Return a file's name for display: `old → new` if it is renamed, shortened at its start to fit."""
     name = display_text(change.path).text
     if change.op is FileOperation.RENAME and change.old_path:
         name = f"{display_text(change.old_path).text} → {name}"

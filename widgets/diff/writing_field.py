@@ -27,7 +27,7 @@ async def _keep_paste(text: str) -> str:
 
 
 class WritingArea(TextArea, HasChangingKeyTitles):
-    """A text area whose send and close keys belong to the field."""
+    """The text area of a `WritingField`; posts a message when the user presses the send or the close key."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_key_bindings_of_scopes("writing")]
 

@@ -234,7 +234,7 @@ class _ChangingText(Static):
 
 
 class ApprovalPane(Column):
-    """Draws a `ReviewState` without changing it."""
+    """The pane with the review queue, the current item and its decision keys; draws a `ReviewState`."""
 
     DEFAULT_CSS = """
     ApprovalPane {

@@ -118,7 +118,7 @@ class UnfinishedReviewChanged(_ProposalMessage):
 
 @dataclass
 class FeedbackOrphaned(Message):
-    """Feedback on a proposal that is already decided; put it into the composer."""
+    """Put feedback into the composer, because its proposal or permission request no longer waits."""
 
     text: str
 
@@ -133,7 +133,7 @@ class VersionDiffsWanted(_ProposalMessage):
 
 @dataclass
 class CommentFollowUpsWanted(_ProposalMessage):
-    """Request the effects of a proposal on the comments on its previous version; answer with `set_follow_ups`."""
+    """Request how a proposal changed the commented lines of its previous version; answer with `set_follow_ups`."""
 
     comments: tuple[LineComment, ...]
 
@@ -164,7 +164,7 @@ class CheckRunWanted(_ProposalMessage):
 
 
 class EvidenceRunWanted(_ProposalMessage):
-    """Collect evidence about a proposal, or stop the run."""
+    """Collect evidence about a proposal (run the tests without each hunk), or stop the run."""
 
 
 @dataclass

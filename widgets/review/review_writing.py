@@ -70,7 +70,7 @@ def notes_above_diff(
 
 
 def previous_version_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
-    """Return the comments on the previous version; the user can mark each as answered."""
+    """Return notes with the comments sent on the previous version; the user can mark each as answered."""
     comments = state.feedback_drafts.sent.get(proposal.supersedes, ())
     if not comments:
         return []

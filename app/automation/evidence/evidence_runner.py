@@ -122,7 +122,7 @@ class EvidenceStorePort(Protocol):
 
 
 class EvidenceRunner:
-    """Collects evidence about proposals of one workspace; for one event loop.
+    """Runs tests without each hunk of a proposal, and stores which hunks they notice; for one event loop.
 
     Args:
         checks: Runs all tests, one run at a time, after all checks.

@@ -33,7 +33,7 @@ class _FollowedEvidence:
 
 @dataclass(slots=True)
 class EvidenceScheduler:
-    """Collects evidence about one proposal at a time; for one event loop.
+    """Starts and stops the test runs for evidence, one proposal at a time, and drops outdated evidence.
 
     Args:
         runner: Collects the evidence.

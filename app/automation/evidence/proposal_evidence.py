@@ -26,7 +26,7 @@ _COUNTED_VERDICTS = (
 
 @dataclass(frozen=True, slots=True)
 class ProposalEvidence:
-    """The evidence found so far about the chosen hunks of one proposal."""
+    """What the test runs so far show about the chosen hunks of a proposal: which ones tests notice."""
 
     proposal: str
     revision: int

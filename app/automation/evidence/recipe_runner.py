@@ -29,7 +29,7 @@ class CommandNotRepeatable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandReproducer:
-    """Runs the commands of pending proposals again, one at a time and after all checks.
+    """Runs a pending proposal's command again; marks the proposal as reproduced, or replaces its changes.
 
     Args:
         checks: Schedules the runs, and provides the sandbox.

@@ -48,7 +48,7 @@ _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pas
 
 @dataclass(frozen=True, slots=True)
 class SuiteOutcome:
-    """The tests of one run."""
+    """The result of one test run: failed and passed tests, and files that do not load."""
 
     ok: bool
     """Whether the command ended with 0."""

@@ -40,7 +40,7 @@ def is_codex_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def convert_codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Return the messages of a rollout, and count in `repairs` what is left out."""
+    """Return a Codex session as OpenAI-style messages, and count in `repairs` what is left out."""
     typed = {text.strip() for kind, item in _iterate_items(lines) if (text := _codex_user_text(kind, item))}
     messages: list[dict[str, Any]] = []
     for kind, item in _iterate_items(lines):
@@ -168,7 +168,7 @@ def has_anthropic_blocks(message: Mapping[str, Any]) -> bool:
 
 
 def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Return the messages of the branch on which the session ended.
+    """Return a Claude Code session as OpenAI-style messages: only the branch on which it ended.
 
     Args:
         lines: Lines of the file, or `{"message": …}` for each message.
@@ -359,7 +359,7 @@ class TranscriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportedTranscript:
-    """Content of an imported file."""
+    """The events of an imported transcript, the program that wrote it, and the repairs that were made."""
 
     program: str
     """`Claude Code`, `Codex`, `Anthropic messages` or `OpenAI messages`."""

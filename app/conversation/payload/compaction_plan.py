@@ -107,7 +107,7 @@ def _without_images(value: Any) -> Any:
 
 
 class TokenEstimateCalibrator:
-    """Fold that compares the server's token counts in the log with the estimates.
+    """Estimates a payload's tokens, calibrated by the server's counts in the log; a fold over the events.
 
     `RequestSent.estimated_tokens` must be the result of `count_tokens` for that payload.
     """
@@ -171,7 +171,7 @@ _PLACEHOLDER_TOKENS = 20
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """Token budget of a compaction."""
+    """How far a compaction must shrink the payload: its estimated tokens, the target and the context window."""
 
     used: int
     """Estimated tokens of the next payload."""

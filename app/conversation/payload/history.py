@@ -205,7 +205,7 @@ class ModelResponse:
 
 @dataclass(slots=True)
 class HistoryGap:
-    """A gap in the history; its text is inserted if it would separate two user messages."""
+    """A gap in the history; its text is sent only if two user messages would otherwise be adjacent."""
 
     text: str
 
@@ -215,7 +215,7 @@ HistoryItem = UserHistoryItem | ProgramNote | ModelResponse | HistoryGap
 
 @dataclass(slots=True)
 class History:
-    """The items for the model, in order."""
+    """The history to send to the model: its items in order, and notes for this request only."""
 
     items: list[HistoryItem]
     tail: list[str]
@@ -249,7 +249,7 @@ class HistoryCheckpoint:
 
 
 class HistoryBuilder:
-    """Folds events into the history, one after the other.
+    """Builds the history for the model from the events, one after the other.
 
     Args:
         marks: what the compactions and prunings of the whole log leave out.

@@ -80,7 +80,7 @@ def attach_images_or_reasons(
 
 
 class HistoryImage(NamedTuple):
-    """An image of the history."""
+    """An image in the history, whether it was left out to save room, and whether a tool returned it."""
 
     image: Image
     pruned: bool

@@ -92,7 +92,7 @@ def make_request_items(
 
 
 class RequestItemBuilder:
-    """Puts the items of the history into an order that the profile accepts, one by one.
+    """Builds the items of a request from the history, one by one, in an order that the profile accepts.
 
     Each step depends only on the last written items.
     """
@@ -277,7 +277,7 @@ UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks som
 
 @dataclass(frozen=True, slots=True)
 class SideQuestionInputs:
-    """Inputs of a side question."""
+    """The inputs of a request for a side question: the program's note, the question, and the thread so far."""
 
     note: str
     """The program's explanation of the side question."""

@@ -36,7 +36,7 @@ WORDS = "Look at the next file, marked golden thrush."
 
 
 def make_chat_template_trials(profile: EndpointProfile) -> list[TrialConversation]:
-    """Return the conversations in the form that the profile requires."""
+    """Return short conversations that test a server's chat template, in the form that the profile requires."""
     ids = WireIds(profile.tool_id)
     make_tool_response = partial(_make_tool_response, ids)
     first: list[HistoryItem] = [UserHistoryItem(WORDS), make_tool_response("", 1)]

@@ -21,7 +21,7 @@ from app.llm.wires.wire import AttachedImage
 
 
 def dump_arguments_as_json(arguments: dict[str, Any] | None) -> str:
-    """Return the arguments as a JSON object; `{}` if they are not a JSON object."""
+    """Return tool-call arguments as JSON text, with invalid values replaced; `{}` if there are none."""
     if not arguments:
         return "{}"
     try:

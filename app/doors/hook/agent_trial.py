@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class ScriptedToolCall(NamedTuple):
-    """A call of a tool."""
+    """A tool call that the scripted model makes: name and arguments."""
 
     name: str
     """In the Responses API with the namespace, if there is one: `mcp__signoff::propose_edit`."""
@@ -411,7 +411,7 @@ _Verdict = Literal["held", "not held", "not tried"]
 
 
 class EditTrialResult(NamedTuple):
-    """The result of one edit."""
+    """The result of one trial edit of an agent: held by signoff's hook, not held, or not tried; and why."""
 
     edit: str
     """`an edit`, or the special way of editing."""
@@ -421,7 +421,7 @@ class EditTrialResult(NamedTuple):
 
 
 def try_agent_edits(agent: ExternalAgent, program: str, options: HookOptions) -> Iterator[EditTrialResult]:
-    """Try each way of editing that the agent has without a screen.
+    """Run an agent with a scripted model, and yield for each way of editing whether the hook holds the edit.
 
     Args:
         program: Path of its program.

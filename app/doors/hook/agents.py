@@ -55,7 +55,7 @@ class DenialFormat(NamedTuple):
 
 
 class ReadTool(NamedTuple):
-    """The arguments of a tool that reads one file; lines count from 1."""
+    """A tool of an agent that reads one file: the names of its arguments for the range of lines."""
 
     start: str
     length: str = ""
@@ -395,7 +395,7 @@ _MAX_WAIT_SECONDS = 86_400
 
 
 class HookOptions(NamedTuple):
-    """The options of the hook."""
+    """The command-line options of `signoff hook`: wait, time limit, and the answers to shell commands."""
 
     wait: int = 0
     commands: str = "allow"
@@ -421,7 +421,9 @@ class HookOptions(NamedTuple):
 
 
 def parse_hook_arguments(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
-    """Return the agent, the workspace (empty for the agent's own) and the options. Raises SystemExit.
+    """Parse the arguments of `signoff hook`: agent, workspace (empty: the agent's own), options; or SystemExit.
+
+    Raises SystemExit.
 
     It has its own parser: making the parser of all commands takes longer than an answer.
     """
@@ -432,7 +434,7 @@ def parse_hook_arguments(arguments: Sequence[str]) -> tuple[str, str, HookOption
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all arguments of the hook to a parser."""
+    """Add all arguments of `signoff hook` to a parser: the agent, the workspace and the options."""
     parser.add_argument("agent", choices=[agent.name for agent in AGENTS], help="which agent calls")
     parser.add_argument("--workspace", default="", metavar="FOLDER", help="the workspace (default: the agent's)")
     add_hook_options(parser)
@@ -471,7 +473,7 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str) -> int:
-    """Return a number of seconds, at most a day. Raises ArgumentTypeError."""
+    """Parse whole seconds, at most a day, for argparse. Raises ArgumentTypeError. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_WAIT_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_WAIT_SECONDS}")
     return int(text)

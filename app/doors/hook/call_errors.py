@@ -5,7 +5,7 @@ from typing import Any
 
 
 class EditNotStaged(Exception):
-    """The call is denied with this message; the agent may make it again."""
+    """An edit could not be staged: the call is denied with this message, and the agent may make it again."""
 
 
 def not_exactly_once_error(path: str, label: str, count: int) -> EditNotStaged:

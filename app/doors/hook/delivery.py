@@ -24,7 +24,7 @@ _CONTINUE_MESSAGE = (
 
 
 def make_answer_with_unreported_decisions(root: Path, turns: Sequence[CapturedAgentTurn]) -> HookAnswer:
-    """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
+    """Return an answer that tells the agent the decisions that were not reported yet, as with a new prompt."""
     with _open_and_close_workspace(root) as runtime:
         parts = [(turn.proposal, *read_decision_report(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
@@ -60,7 +60,7 @@ def answer_call_with_decision_or_refusal(root: Path, turn: CapturedAgentTurn, re
 
 
 def wait_and_answer_with_decision(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """Wait for the decision on the staged proposal; return `answer` if there is none by `until` (monotonic time)."""
+    """Wait for the decision on the staged proposal and return it; `answer` if none by `until` (monotonic time)."""
     with _open_and_close_workspace(root) as runtime:
         if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])

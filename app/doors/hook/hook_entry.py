@@ -56,7 +56,7 @@ MAX_CALL_BYTES = 16 * 1024 * 1024
 
 
 class AgentChannel(Protocol):
-    """The waiting agent: `app.launcher.deadline.HookReplyPipes`."""
+    """The connection to the waiting agent: sends the answer, or lets the agent continue if the hook fails."""
 
     began: float
     """Start of the hook, by the monotonic clock."""
@@ -235,7 +235,7 @@ _MAX_QUOTING_DEPTH = 5
 
 
 def contains_signoff_decision_command(line: str, depth: int = 0) -> bool:
-    """Return whether a command line, or a quoted one in it, has `signoff` before a deciding subcommand."""
+    """Return whether a shell command, or a quoted one in it, has `signoff` before a command that decides."""
     if "signoff" not in line.translate(_QUOTE_CHARACTERS):
         return False
     words = _split_shell_words(line)

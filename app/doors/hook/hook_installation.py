@@ -185,7 +185,7 @@ class UnreadableSettings(ValueError):
 
 
 class InstalledHook(NamedTuple):
-    """signoff's hook as it is written in settings."""
+    """signoff's hook as found in an agent's settings: command, time limit, matcher, and what is missing."""
 
     command: str
     limit: float
@@ -233,7 +233,10 @@ def make_hook_command(agent: ExternalAgent, options: HookOptions) -> str:
 
 
 def find_hook(agent: ExternalAgent, text: str) -> InstalledHook | None:
-    """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
+    """Return signoff's hook as the settings have it; None if there is none. Raises UnreadableSettings.
+
+    Raises UnreadableSettings.
+    """
     if agent.form == "plugin":
         line = parse_plugin_command(text)
         plugin = InstalledHook(line, math.inf, "", True)
@@ -485,7 +488,7 @@ export const Signoff = async ({ client, directory }) => {
 
 
 def render_hook_plugin(command: str, longest: int) -> str:
-    """Return the plugin's text.
+    """Return the source of the OpenCode plugin that runs signoff's hook before each prompt and tool call.
 
     Args:
         command: The command line that the plugin runs.
@@ -544,7 +547,7 @@ def known_release_weaknesses(agent: ExternalAgent, version: str) -> Iterator[str
 
 
 def reasons_why_settings_disable_hooks(agent: ExternalAgent, name: str, text: str) -> Iterator[str]:
-    """Yield each setting that turns hooks off; yields nothing for settings that can't be parsed."""
+    """Yield a reason for each setting that turns hooks off; nothing if the settings can't be parsed."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))
     except ValueError:

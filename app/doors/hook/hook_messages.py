@@ -19,7 +19,7 @@ _MAX_MESSAGE_CHARACTERS = 500
 
 
 class HookCall(NamedTuple):
-    """One call of the hook by an agent."""
+    """One call of the hook by an agent: the event, the tool with its arguments, and ids of session and turn."""
 
     agent: str
     """The short name of the agent that sent it; an agent may also run hooks that were installed for another one."""
@@ -130,7 +130,7 @@ def _short_text(data: Mapping[str, Any], key: str) -> str:
 
 
 class HookAnswer(NamedTuple):
-    """The answer to a call."""
+    """The hook's answer to a call: deny, ask the user, tell the agent something, or none; with its words."""
 
     verdict: str
     """`deny`; `ask` the user; `tell` the agent `words` and allow; or `none`: the agent's own rules decide."""
@@ -160,7 +160,7 @@ def edit_staged_answer(proposal: str, paths: str) -> HookAnswer:
 
 
 def later_call_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
-    """Return the answer to a call after an edit of the same turn was staged."""
+    """Return the denial of a call that follows a staged edit in the same turn."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
@@ -193,7 +193,7 @@ def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> Ho
 
 
 def shell_command_answer(verdict: str, words: str) -> HookAnswer:
-    """Return the answer to a shell command."""
+    """Return the answer to a shell command: the verdict with the words, or an empty answer for `allow`."""
     return EMPTY_ANSWER if verdict == "allow" else HookAnswer(verdict, words)
 
 

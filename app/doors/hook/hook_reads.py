@@ -62,7 +62,7 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[CapturedAgentRea
 
 
 def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[CapturedAgentRead]:
-    """Return those of the files that the agent's program has attached to the conversation."""
+    """Return a read note for each of these files that Claude Code has attached to the conversation."""
     if call.agent != "claude":
         return []
     return [CapturedAgentRead("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]

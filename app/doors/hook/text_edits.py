@@ -165,7 +165,10 @@ _MAX_SAFE_INTEGER = 2**53
 
 
 def apply_claude_notebook_edit(files: "InMemoryTurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell. Raises EditNotStaged."""
+    """Change one cell of a notebook as Claude Code's NotebookEdit does. Raises EditNotStaged.
+
+    Raises EditNotStaged.
+    """
     path = string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:

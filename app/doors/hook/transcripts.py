@@ -27,7 +27,7 @@ _SAME_TIME_SECONDS = 0.01
 
 
 class ResponseIds(NamedTuple):
-    """A response in a transcript; fields that the transcript lacks are empty."""
+    """The ids of a model response and of the user's prompt, and the model; empty where the transcript has none."""
 
     id: str = ""
     model: str = ""
@@ -84,7 +84,7 @@ def find_codex_response(path: str, call: str) -> ResponseIds:
 
 
 def find_last_gemini_response(path: str, call: str) -> ResponseIds:
-    """Return the model's last response, with the id of the user's last prompt."""
+    """Return the ids of the last response and of the user's last prompt, from a transcript of Gemini CLI."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "gemini":
@@ -95,7 +95,7 @@ def find_last_gemini_response(path: str, call: str) -> ResponseIds:
 
 
 def find_last_qwen_response(path: str, call: str) -> ResponseIds:
-    """Return the model's last response; Qwen Code sends prompt ids in the payload."""
+    """Return the id of the last response, from a transcript of Qwen Code, which sends prompt ids in the payload."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"type"'):
         if line.get("type") == "assistant":
@@ -104,7 +104,7 @@ def find_last_qwen_response(path: str, call: str) -> ResponseIds:
 
 
 def find_last_droid_response(path: str, call: str) -> ResponseIds:
-    """Return the model's last response, with the id of the user's last prompt."""
+    """Return the ids of the last response and of the user's last prompt, from a transcript of Droid."""
     found = ResponseIds()
     for line in _read_marked_lines(path, '"message"'):
         message = line.get("message")
@@ -122,7 +122,7 @@ def find_last_droid_response(path: str, call: str) -> ResponseIds:
 
 
 def find_copilot_response(session: str, called: str) -> ResponseIds:
-    """Return the response of a call, with the id of the user's prompt, from the log of a session.
+    """Wait for a call in Copilot's session log, and return the ids of its response and of the user's prompt.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
     response have the same time. The log may be a tenth of a second late; until it contains the event, its last

@@ -115,7 +115,7 @@ MAX_QUOTED_CHARACTERS = 24_000
 
 
 def format_current_texts_of_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
-    """Return the text of the written files; empty if none was written, or all were undone."""
+    """Return the present text of the files that approved changes were written to; empty if there are none."""
     room = MAX_QUOTED_CHARACTERS
     parts: list[str] = []
     for change in proposal.files:

@@ -31,12 +31,12 @@ Rule = Callable[[EndpointProfile, Failure, Payload], Iterator[ProfileCorrection]
 
 
 def make_correction(name: str, profile: EndpointProfile, notice: str, **changes: Any) -> ProfileCorrection:
-    """Return the correction that makes these changes."""
+    """Return a correction: the profile with these fields changed, and the notice for the user."""
     return ProfileCorrection(name, profile.model_copy(update=changes), notice)
 
 
 def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return a rule that makes these changes if the server's message matches `pattern`."""
+    """Return a rule that changes these fields of a profile if the server's message matches `pattern`."""
 
     def rule(profile: EndpointProfile, failure: Failure, _: Payload) -> Iterator[ProfileCorrection]:
         if pattern.search(failure.text):

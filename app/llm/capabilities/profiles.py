@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RequestCorrections:
-    """The corrections of the profile that one request tries, until the endpoint accepts one."""
+    """Tries corrections of the profile for one request, one after the other, until the endpoint accepts it."""
 
     def __init__(self, profile: EndpointProfile) -> None:
         self.profile = profile
@@ -104,7 +104,7 @@ _DATES_KEY = "learned_at"
 
 @dataclass(frozen=True, slots=True)
 class LearnedField:
-    """A learned field of a profile."""
+    """A profile field learned from an endpoint's answers, with its value and the time."""
 
     field: str
     value: Any

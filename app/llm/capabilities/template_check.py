@@ -58,7 +58,7 @@ without one. Returns status and text of the answer; raises AttemptFailed if ther
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplateFinding:
-    """Result of a check of the server's chat template."""
+    """The placement of system messages that the server's chat template keeps, if any, and the profile changes."""
 
     server: str
     """The kind of server that rendered: `llama.cpp`, `vllm`, `ollama`."""
@@ -81,7 +81,10 @@ _RenderResult = str | _RenderRefusal | None
 async def find_placement_kept_by_chat_template(
     endpoint: Endpoint, profile: EndpointProfile, build: TrialBuilder, send: RequestSender
 ) -> ChatTemplateFinding | None:
-    """Check which placement the chat template keeps; None if the server can't render. Raises AttemptFailed."""
+    """Find the message placement that the chat template keeps; None if it can't render. Raises AttemptFailed.
+
+    Raises AttemptFailed.
+    """
     search = _PlacementSearch(endpoint, build, send)
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _RENDERERS.items():

@@ -153,12 +153,12 @@ _MAX_COUNTDOWN_SECONDS = 60.0
 
 
 def format_time_with_date_if_not_today(moment: datetime) -> str:
-    """Return the local time of day, with the date if it is not today."""
+    """Return a time as `14:05`, with the date if it is not today."""
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
 class FailureDescriber:
-    """Describes failures of one endpoint; its results never contain the endpoint's key or other secrets."""
+    """Turns error responses and exceptions of one endpoint into a `Failure`, without its key or other secrets."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -364,7 +364,7 @@ def _displayed_host_and_url(base_url: str) -> tuple[str, str]:
 
 
 def exception_chain(cause: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes, the innermost last: the SDK's own message is only "Connection error."."""
+    """Yield an exception, then the exceptions that caused it, the innermost last."""
     pending, seen = [cause], set[int]()
     while pending:
         link = pending.pop()

@@ -33,7 +33,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt, with everything that the response says about it."""
+    """Why an attempt failed: the kind, a line for the user, and what the response says about a retry."""
 
     kind: FailureKind
     message: str

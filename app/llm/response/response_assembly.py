@@ -230,7 +230,7 @@ Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class DeltaMerger:
-    """Collects the contents of chunks: joins texts, and keeps only the latest state of each call."""
+    """Merges the deltas of a stream: joins neighbouring texts, and keeps only the latest progress of each call."""
 
     def __init__(self) -> None:
         self._deltas: list[Delta] = []

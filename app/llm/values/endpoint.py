@@ -168,7 +168,7 @@ def tool_name(tool: Mapping[str, Any]) -> str:
 
 
 def tool_schema_key(tool: Mapping[str, Any]) -> str:
-    """Return a key that differs for tools with the same name and different schemas."""
+    """Return a tool's name with a digest of its schema, which tells tools of the same name apart."""
     value = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
     return f"{tool_name(tool)} {hashlib.sha256(value).hexdigest()[:16]}"
 

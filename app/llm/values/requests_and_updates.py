@@ -171,7 +171,7 @@ class ProfileCorrected:
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplateChecked:
-    """The server has rendered test conversations, before this request or during the one before it."""
+    """Outcome of a test of the server's chat template: the placement in which it keeps all messages, if known."""
 
     server: str
     """The kind of server: `llama.cpp`, `vllm`, `ollama`; empty if it cannot render."""

@@ -47,7 +47,7 @@ _FINISH_REASONS = {
 
 
 class AnthropicToChatDecoder:
-    """Decodes the events of one response to chat completion chunks."""
+    """Decodes the events of one response of Anthropic's API to chat completion chunks."""
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlockRecorder("anthropic")

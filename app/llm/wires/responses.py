@@ -34,7 +34,7 @@ _FINISH_REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
 
 
 class ResponsesApiToChatDecoder:
-    """Decodes one response; skips data of an event that repeats the pieces received before."""
+    """Decodes one response of the Responses API to chat completion chunks; data sent twice is skipped."""
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlockRecorder("responses")

@@ -169,7 +169,7 @@ def list_or_empty(value: Any) -> Sequence[Any]:
 
 
 class OpaqueBlockRecorder:
-    """Records the positions of blocks in a response that are sent back unchanged; see `OPAQUE_BLOCKS`."""
+    """Makes deltas that record the blocks to be sent back unchanged, with their positions in the response."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire

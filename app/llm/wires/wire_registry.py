@@ -21,7 +21,7 @@ def wire_for(profile: EndpointProfile) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request as it is sent, without the key."""
+    """Model, profile and payload of a request, from which its body is made; it does not have the key."""
 
     model: str
     profile: EndpointProfile

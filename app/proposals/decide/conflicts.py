@@ -115,7 +115,7 @@ class ConflictMarkerLabels:
 
 @dataclass(frozen=True, slots=True)
 class UnsavedEdit:
-    """An edit that the user has not saved: the text before and with it; the file has changed meanwhile."""
+    """The user's unsaved edit of a file that has changed meanwhile: the text now, and when the edit began."""
 
     text: str
     original_text: str

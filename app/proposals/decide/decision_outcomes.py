@@ -110,7 +110,7 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
 def decide_each_file(
     proposal: Proposal, choice: DecisionScope, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
 ) -> DecisionOutcome:
-    """Apply a decision file by file; files outside its scope stay as they are.
+    """Apply `decide` to each undecided file in a decision's scope, and return the outcome; other files stay.
 
     Args:
         decide: Returns a file after the decision, and adds its writes and counts to the outcome; its last argument is

@@ -221,7 +221,7 @@ def _separate_renames(
 
 
 def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
-    """Return the proposal with the chosen part kept on disk; nothing is written."""
+    """Return the outcome of approving the chosen part of edits that are on disk already; nothing is written."""
 
     def keep_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)

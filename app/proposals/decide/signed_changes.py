@@ -206,7 +206,7 @@ def exclude_approved_hunks(
 
 
 def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
-    """Return a sentence that says why everything was left out."""
+    """Return a sentence that says why there is nothing to stage: every hunk is excluded."""
     excluded = list(left_out)
     lead = "all " if len(excluded) == 1 and excluded[0].hunks > 1 else ""
     hints = ["--all stages them"] if any(hunks.why == "signed" for hunks in excluded) else []

@@ -19,7 +19,7 @@ from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
 class CheckedHunkLineRange(NamedTuple):
-    """The range of a hunk's new lines in a file that is checked; excluded hunks shift it."""
+    """The id of a hunk, and the range of its new lines in the checked file, which excluded hunks shift."""
 
     id: str
     start: int
@@ -150,7 +150,10 @@ def _on_disk_versions(contents: ContentStore, changes: Collection[FileChange]) -
 
 
 def draft_versions_to_check(store: ProposalStore, contents: ContentStore, draft: Draft) -> VersionsToCheck:
-    """Return the versions for a draft. Raises MissingContent."""
+    """Return the workspace's files with and without a draft's edits, for checks. Raises MissingContent.
+
+    Raises MissingContent.
+    """
     draft_files = {path: file for path, file in draft.changed_paths.items() if file.has_changes}
     before = _pending_contents(contents, _older_pending_proposals(store, draft_files.keys(), sys.maxsize))
     edits = {path: file.content for path, file in draft_files.items()}

@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class OverlayFile:
-    """A file as the model sees it."""
+    """A file as the model sees it: its content, and the proposals whose pending edits that includes."""
 
     content: bytes | None
     """None if there is no such file."""

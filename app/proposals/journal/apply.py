@@ -266,7 +266,7 @@ def check_record_against_disk(
     record: JournalRecord,
     transitions: Sequence[PathTransition],
 ) -> JournalRecord:
-    """Return a planned record with the identities of its files, after a check against the disk.
+    """Check a planned record against the disk; return it with the identities of its files.
 
     The paths, the contents, the resulting tree, permissions and space are checked.
 

@@ -29,14 +29,12 @@ _SPACE_RUN = re.compile(r"[ \t\r\f\v]+")
 
 
 def strip_trailing_space(line: str) -> str:
-    """Return the line as `MatchLevel.TRAILING_SPACE` compares it."""
+    """Return the line without blanks at its end, as `MatchLevel.TRAILING_SPACE` compares it."""
     return line.rstrip(BLANKS)
 
 
 def normalize_spaces_and_lookalikes(line: str) -> str:
-    """Return the line as `MatchLevel.SPACING` compares it: look-alike characters replaced, each run of space as
-    one.
-    """
+    """Return the line stripped, with single spaces and look-alikes as ASCII, as `MatchLevel.SPACING` compares it."""
     if not line.isascii():
         line = line.translate(_LOOKALIKES)
     return _SPACE_RUN.sub(" ", line.strip(BLANKS))
@@ -153,7 +151,7 @@ _LINE_FORMS: dict[MatchLevel, Callable[[str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Place of a block of lines in the file."""
+    """A place of a block in the file: the match level, the line range, and which line matches which."""
 
     level: MatchLevel
     start: int
@@ -168,7 +166,7 @@ class BlockPlace:
 
 
 class LineIndex:
-    """The lines of a document as each level compares them; computed when needed, shared by all edits of a call."""
+    """The lines of a document in the form that each match level compares, and where each form occurs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -246,7 +244,7 @@ def is_exact_match_at(index: LineIndex, block: Sequence[str], start: int) -> boo
 
 
 def count_rarest_line_occurrences(index: LineIndex, block: Sequence[str]) -> int:
-    """Return the number of candidate places of the block: the occurrences of its rarest line."""
+    """Return how often the rarest line of the block occurs in the file: it has no more exact places."""
     positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 

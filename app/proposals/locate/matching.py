@@ -86,7 +86,7 @@ def _is_placeholder(line: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextOccurrence:
-    """A place of the text, as offsets in `document.text` (plus a newline if that does not end with one)."""
+    """Where a text occurs in the document: its offsets and lines, and whether it cuts a word."""
 
     start: int
     end: int
@@ -226,7 +226,7 @@ class TextReplacement:
 
 @dataclass(frozen=True, slots=True)
 class LocatedEdit:
-    """The place of an edit, and the lines that it changes."""
+    """The line edits that an edit makes in the file, and how each of its places was matched."""
 
     line_edits: tuple[LineEdit, ...]
     matches: tuple[EditMatch, ...]
@@ -368,7 +368,7 @@ def describe_whitespace_ambiguity(index: LineIndex, start: int, end: int, hint: 
 
 
 def index_clearly_nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
-    """Return the index of the line (from 0) nearest to the hint (from 1), if every other is several times farther."""
+    """Return the index in `lines` of the line nearest to the hint; None if another one is nearly as near."""
     if hint is None:
         return None
     distances = sorted((abs(line + 1 - hint), at) for at, line in enumerate(lines))
@@ -391,9 +391,7 @@ def check_not_already_applied(index: LineIndex, new: Sequence[str]) -> None:
 def find_tolerant_places(
     index: LineIndex, script: Sequence[EditScriptLine], block: Sequence[str]
 ) -> list[BlockPlace]:
-    """Return the places where the first tolerant level finds the kept and removed lines; raise EditRefused without
-    any.
-    """
+    """Return the places where the lines to replace fit, though not exactly; raise EditRefused if there are none."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for level in TOLERANT_LEVELS:
@@ -418,7 +416,7 @@ def find_tolerant_places(
 def locate_edit_at_single_place(
     index: LineIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None
 ) -> LocatedEdit:
-    """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
+    """Return the line edits of the script at the one place found; raise AmbiguousMatch if there are several."""
     if len(places) > 1:
         spans = [(place.start, place.end) for place in places]
         raise AmbiguousMatch(

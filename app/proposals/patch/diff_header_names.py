@@ -24,7 +24,7 @@ PrefixPair = tuple[str, str]
 
 
 class DiffHeaderName(NamedTuple):
-    """The path in a `---` or `+++` line of a diff, and whether the file is said to be missing."""
+    """The path in a `---` or `+++` line of a diff, and whether the line says that there is no such file."""
 
     path: str
     missing: bool

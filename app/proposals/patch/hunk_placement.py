@@ -77,7 +77,7 @@ def describe_doubt_from_hunk_order(places: Sequence[BlockPlace]) -> str:
 
 
 def find_consistently_numbered_hunks(hunks: Sequence[PatchHunk]) -> frozenset[int]:
-    """Return the hunks, by `source_line`, whose line numbers agree with the hunks above them."""
+    """Return the `source_line` of each hunk whose line numbers agree with those of the hunks above it."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     consistent: set[int] = set()
     added_so_far = 0
@@ -179,7 +179,7 @@ def filter_places_by_section_heading(
 
 
 def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]) -> list[int]:
-    """Return the lines, from 0, that a hunk may mean by the lines that it names from outer to inner."""
+    """Return the lines, from 0, that may be the innermost of the section headings that a hunk's `@@` names."""
     above: list[int] = []
     for depth, text in enumerate(section_headings):
         matching_lines = index.positions_by_line(MatchLevel.SPACING).get(normalize_spaces_and_lookalikes(text), [])
@@ -193,7 +193,7 @@ def find_section_heading_lines(index: LineIndex, section_headings: Sequence[str]
 
 
 def require_one_section_heading_line(index: LineIndex, hunk: PatchHunk) -> int:
-    """Return the one line, from 0, that the hunk names; raise NoMatch if there is none, or more than one."""
+    """Return the one line, from 0, that the hunk's `@@` names; raise NoMatch if there is none, or several."""
     above = find_section_heading_lines(index, hunk.section_headings)
     if not above:
         raise NoMatch(_describe_missing_heading(index, hunk))

@@ -140,5 +140,5 @@ def matches_blob_id_prefix(data: bytes, blob_id: str) -> bool:
 
 
 def matches_long_blob_id_prefix(data: bytes, blob_id: str) -> bool:
-    """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
+    """Return whether git's id of the content begins with these hex digits, and they are at least 7."""
     return len(blob_id) >= MIN_BLOB_ID_DIGITS and matches_blob_id_prefix(data, blob_id)

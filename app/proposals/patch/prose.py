@@ -114,7 +114,7 @@ def skip_blank_lines(lines: Sequence[str], at: int) -> int:
 
 
 def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
-    """Return the end of text with a list that begins at `at`; None if there is no list, or there are changes too.
+    """Return the end of prose with a list that begins at `at`; None if it has no list, or changes of a diff.
 
     A list item is a mark, one space and a word. A removed line that begins with just one space looks like it, so this
     works only after a hunk that is complete by its own counts.
@@ -138,7 +138,7 @@ def find_prose_list_end(lines: Sequence[str], at: int) -> int | None:
 
 
 def can_be_prose_list_line(line: str) -> bool:
-    """Return whether a line with a change mark can be a list item or a rule in prose."""
+    """Return whether a line with a change mark could also be a list item or a rule in prose."""
     return bool(_LIST_ITEM.match(line) or _HORIZONTAL_RULE.match(line))
 
 

@@ -37,7 +37,7 @@ def default_command_summary(command: str) -> str:
 
 
 def is_default_command_summary(summary: str) -> bool:
-    """Return whether a summary is a command as it was run, in which white space counts."""
+    """Return whether a summary is the default one of a command: the command as it was run, with its white space."""
     return summary.startswith(_COMMAND_PREFIXES) and not _LINE_ENDS.search(summary)
 
 
@@ -51,7 +51,7 @@ def attribute_summary_to_author(proposal: Proposal) -> str:
 
 
 def summarize_size_and_risks(proposal: Proposal) -> str:
-    """Return `+3 -41 in 2 files, removes 2 tests, touches .github/`, for the files that its numbers count.
+    """Return size and risks in a line: `+3 -41 in 2 files, removes 2 tests, touches .github/`.
 
     It is empty if it would only repeat the heading of the only file.
     """

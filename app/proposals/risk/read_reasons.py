@@ -75,7 +75,7 @@ class ReadHistory:
 def find_reasons_from_read_history(
     file: EditedFile, history: ReadHistory, edited: Collection[str]
 ) -> Iterator[AttentionReason]:
-    """Yield the reasons from what the model had read before it edited a file.
+    """Yield reasons for attention from what the model had, or had not, read before it edited a file.
 
     Args:
         edited: The paths of all files of the proposal.

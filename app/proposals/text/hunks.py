@@ -16,7 +16,7 @@ Lines = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class HunksWithLineCounts:
-    """The change of a file, computed from both texts."""
+    """The hunks between two contents of a file, with the numbers of added and removed lines."""
 
     hunks: tuple[Hunk, ...]
     added: int

@@ -17,7 +17,7 @@ from app.proposals.text.document import Document
 
 @dataclass(frozen=True, slots=True)
 class LineEdit:
-    """`document.lines_without_mark[start:end]` become `lines`; no kept line is in the range."""
+    """The replacement of the lines from `start` to `end` of a document by other lines."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class LineEdit:
 
 
 class LineEdits:
-    """Edits of one document, in order of place, without overlaps."""
+    """Replacements of line ranges of one document, in order of place, without overlaps."""
 
     def __init__(self) -> None:
         self._edits: list[LineEdit] = []

@@ -13,7 +13,7 @@ _MAX_NAMES = 3
 
 
 class ReasonKind(StrEnum):
-    """Kind of a reason, the gravest first."""
+    """The kind of a reason for the reviewer's attention, the gravest first."""
 
     DECEIVES = "deceives"
     """Invisible characters, or characters that look like others, in the name or in added lines."""
@@ -72,7 +72,7 @@ class HunkLineReference(FrozenModel):
 
 
 class AttentionReason(FrozenModel):
-    """A reason for attention, for one file."""
+    """A reason why the reviewer should look closely at one file of a proposal."""
 
     kind: ReasonKind
     path: str
@@ -90,7 +90,7 @@ class AttentionReason(FrozenModel):
 
 
 def format_reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
-    """Return the finding, for one file or several together, as a clause without a subject."""
+    """Return a reason for attention as a clause without a subject: `removes 2 tests`."""
     named = _join_first_names(names)
     what = "the file" if files == 1 else format_count(files, "file")
     return {

@@ -16,7 +16,7 @@ class FrozenModel(BaseModel):
 
 
 class FileStat(FrozenModel):
-    """One file of a proposal, in numbers."""
+    """One file of a proposal in numbers: its operation and its added and removed lines."""
 
     path: str
     op: str
@@ -95,7 +95,7 @@ class RecordedCheckResult(FrozenModel):
 
 
 class HunkTestVerdict(StrEnum):
-    """The verdict of tests on one hunk."""
+    """What test runs show about one hunk: held by a test, unnoticed, red, flaky or not run."""
 
     HELD = "held"
     """A test that passes with the whole proposal fails without the hunk, twice."""
@@ -121,7 +121,7 @@ _MAX_NAMED_TESTS = 1
 
 
 class HunkTestEvidence(FrozenModel):
-    """The evidence about one hunk, as far as tests were run."""
+    """What test runs have shown about one hunk, above all whether a test fails without it."""
 
     path: str
     hunk: int
@@ -155,7 +155,7 @@ class HunkTestEvidence(FrozenModel):
 
 
 class RecordedTestEvidence(FrozenModel):
-    """The evidence about a proposal's hunks at the time of the decision."""
+    """The test evidence about a proposal's hunks at the time of the decision."""
 
     check: str
     """The name of the check whose tests ran."""

@@ -468,7 +468,7 @@ ON_DISK_TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
 
 
 def with_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
-    """Return the proposal in another state, or in the same one if that is pending.
+    """Return the proposal in another state; raise if the state machine does not allow the transition.
 
     Raises:
         InvalidTransition: the transition is not allowed.
@@ -522,7 +522,7 @@ _MAX_NAMED_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class EditReport:
-    """The effect of an edit on the draft."""
+    """The result of an edit for the draft: its files, a text for the model, and a line for the user."""
 
     files: tuple[FileStat, ...]
     text: str
@@ -543,7 +543,7 @@ def excluded_binary_files_note(paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecisionResult:
-    """Result of a decision."""
+    """The result of a decision: the proposal after it, with the files, hunks and other proposals concerned."""
 
     proposal: Proposal
     """The proposal after the decision."""

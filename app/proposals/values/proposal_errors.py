@@ -169,7 +169,7 @@ class PatchRefused(ProposalError):
 
 
 class InvalidUserText(ProposalError):
-    """The user's text cannot be the proposed content."""
+    """The text that the user gives for a file cannot take the place of the proposed content."""
 
 
 class CommitFailed(ProposalError):

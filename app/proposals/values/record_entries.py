@@ -156,7 +156,7 @@ class SessionEventRecordEntry(FrozenModel):
 
 
 def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
-    """Return whether anything of a proposal is on disk after the last of its entries, oldest first."""
+    """Return whether, after a proposal's record entries (oldest first), anything of it is on disk."""
     if not entries:
         return False
     last = entries[-1]
@@ -171,7 +171,7 @@ def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RecordChainEnd:
-    """The end of the chain, to which the next entry is added."""
+    """The number and hash of the last entry of the decision record, to which the next entry is chained."""
 
     number: int = 0
     digest: str = FIRST

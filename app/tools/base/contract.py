@@ -73,7 +73,7 @@ class UncheckedArguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """Result of a call."""
+    """Result of a tool call: text and images for the model, one line for the user, and what was read or staged."""
 
     text: str
     """Result text for the model; always encodable as UTF-8."""
@@ -273,7 +273,7 @@ def _limit_length(text: str) -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return the text with lone surrogates written as `\udc80`, so that it can be encoded as UTF-8."""
+    """Return the text with lone surrogates as backslash escapes, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -324,7 +324,9 @@ def _key_rank(key: str) -> int:
 
 
 def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
-    """Validate a call's arguments. Harmless mistakes are corrected: null for "not given", numbers and lists as text.
+    """Correct harmless mistakes in a call's arguments, such as numbers as text, and validate them.
+
+    Harmless mistakes are corrected: null for "not given", numbers and lists as text.
 
     Raises:
         ToolError: The arguments are wrong; lists each problem on a line, and the arguments of the tool.

@@ -85,8 +85,7 @@ def list_files_with_pending_edits(
 
 
 async def run_with_time_limit(run: Callable[[], _Result], stop: Callable[[], None], seconds: float) -> _Result:
-    """Call `run` on a thread and return its result; after `seconds`, or on cancellation, call `stop`, which makes it
-    return soon with the results so far."""
+    """Call `run` on a thread; after `seconds` call `stop`, so that it returns soon with the results so far."""
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         await asyncio.wait({running}, timeout=seconds)

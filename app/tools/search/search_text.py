@@ -207,7 +207,7 @@ BATCH_BYTES = 1_000_000
 
 @dataclass(slots=True)
 class SearchMatches:
-    """The matches found so far."""
+    """The matches of a search so far, with counts and the files that were left out."""
 
     files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
     """Paths with the lines to show: number (from 1) and text."""
@@ -235,7 +235,7 @@ class _SearchedFile:
 
 @dataclass(slots=True)
 class FileSearch:
-    """A search in files; `run` blocks, `stop` may be called from another thread."""
+    """One search for matching lines in files; `run` blocks, `stop` may be called from another thread."""
 
     context: ToolContext
     root_path: str

@@ -93,7 +93,7 @@ class UpdateBuffer:
 
 
 class ClosedSession(NamedTuple):
-    """A session that the user has left."""
+    """A session that the user has left: its id, and how many of its proposals wait."""
 
     id: str
     waiting: int

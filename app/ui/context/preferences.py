@@ -31,7 +31,7 @@ _REVIEW_SHARE_KEY = "review_share"
 
 
 class Preferences:
-    """Current settings of the running app; changes are applied at once."""
+    """The settings in force in the running app; applies changes at once and can save them."""
 
     def __init__(
         self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", on_change: "Callable[[Settings], None]"

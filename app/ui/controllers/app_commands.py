@@ -149,7 +149,7 @@ Handler = Callable[[str], Awaitable[None]]
 
 
 class SlashCommandRunner:
-    """Runs commands by name in one workspace."""
+    """Runs slash commands by name in one workspace, and the user's custom commands."""
 
     def __init__(
         self,

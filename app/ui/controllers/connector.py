@@ -25,7 +25,7 @@ _NO_MODEL_HINT = "No model yet: send anything to choose one"
 
 
 class ModelConnector:
-    """Connects to the configured model and opens a session."""
+    """Connects to the configured model or lets the user choose one, and then opens the session."""
 
     def __init__(
         self,

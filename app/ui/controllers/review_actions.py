@@ -155,7 +155,7 @@ DecisionMessage = (
 
 
 class ReviewActions:
-    """Carries out the messages of the review; each method may raise `ProposalError` or `StorageError`.
+    """Carries out what the user does in the review, such as approving, denying, undoing and editing.
 
     The review may exist before the session; decisions then wait for the session.
     """

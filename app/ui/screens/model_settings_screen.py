@@ -30,7 +30,7 @@ IMAGES_SETTING_PATH = ("profile", "images_supported")
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """A setting of one model."""
+    """One setting of a model: its value in force, and where that is from."""
 
     value: Any
     """The value in force; None if unknown."""
@@ -144,7 +144,7 @@ def _get_nested(table: Any, path: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettingRow:
-    """A row of the screen."""
+    """A row of the model settings screen: title, help, kind and choices of one setting."""
 
     path: tuple[str, ...]
     """Path of the setting in the model's table."""

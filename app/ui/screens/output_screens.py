@@ -65,7 +65,7 @@ class ChecksScreen(TextDialog):
 
 
 def check_output_lines(checks: ProposalChecks) -> Iterator[TextViewLine]:
-    """Yield the lines of the screen."""
+    """Yield the lines of the checks screen: each check with its output, failed ones first."""
     for result in sorted(checks.results, key=lambda result: (not result.has_new_failure, result.outcome is None)):
         yield TextViewLine(
             ((f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"

@@ -72,7 +72,7 @@ _CHECK_TITLES = {
 
 
 class EndpointDoctorScreen(Dialog[bool]):
-    """Checks of the endpoint; the result is True if something new was learned for the next request."""
+    """Examines the endpoint and shows the findings; True if something was learned for the next request."""
 
     HEADING = "Doctor"
     KEYS = (DialogKey("r", "check again", "again"), DialogKey("escape", "close"))
@@ -387,13 +387,13 @@ class RequestBodyScreen(TextDialog):
 
 
 def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
-    """Return the ladder's decisions of the last turn, in order."""
+    """Return the decisions about the next action of the turn that the agent made in the last turn, in order."""
     newest_first = takewhile(lambda event: not isinstance(event, TurnStarted), reversed(events))
     return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
 
 
 def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextViewLine]:
-    """Return a heading, and one line with the time for each decision."""
+    """Return the lines that show the agent's decisions about the next action: a heading, then one line for each."""
     if not moves:
         return []
     lines = [TextViewLine((("", ""),)), TextViewLine((("Decisions of the last turn", "key"),), "heading")]
@@ -448,7 +448,7 @@ def format_request_body(body: dict[str, Any]) -> str:
 
 
 def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
-    """Return one line about a request: wire, number of messages and tools, tool choice."""
+    """Return one line about a request: API format, number of messages and tools, tool choice."""
     payload = request.payload
     program_messages = sum(message.get("role") in _PROGRAM_ROLES for message in payload.messages)
     prompt_text = " and the prompt" if any(name in body for name in _PROMPT_FIELDS) else ""

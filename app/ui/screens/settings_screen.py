@@ -92,7 +92,7 @@ def _command_choice(text: str) -> ListChoice:
 
 
 class ModelChooser(Protocol):
-    """Connects the session to a model."""
+    """Lets the user pick a model, and switches the session to it."""
 
     async def switch_model(self, settings: "Settings") -> None:
         """Use the endpoint and model of these settings from the next request on. Raises ModelNotConfigured."""
@@ -103,7 +103,7 @@ class ModelChooser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A row of the screen."""
+    """A row of the settings screen: title, help, kind and choices of one setting."""
 
     key: str
     title: str

@@ -53,7 +53,10 @@ class ConfigToTrust:
 
 
 def read_config_and_trust(runtime: OpenWorkspace) -> ConfigToTrust:
-    """Read the workspace's configuration, and whether it is trusted. Blocks on the disk."""
+    """Read the workspace's configuration, command and server files, and whether each is trusted.
+
+    Blocks on the disk.
+    """
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
         values = parse_toml(content)

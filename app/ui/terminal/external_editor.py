@@ -14,7 +14,7 @@ from app.ui.terminal.attention import TerminalNotifier
 
 
 class ExternalEditor:
-    """The user's editor, for one app.
+    """Lets the user edit a text in their own editor, while the app is suspended.
 
     Args:
         app: Suspended while the editor runs.

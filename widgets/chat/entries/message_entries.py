@@ -36,7 +36,7 @@ from widgets.common.figures import format_dollars, format_tokens
 
 
 class GrowingPlainTextRows:
-    """Rows of a growing plain text, below a heading row."""
+    """Laid-out rows of a plain text that grows, below a heading row."""
 
     def __init__(self, width: int, style: TextStyle) -> None:
         self.width = width

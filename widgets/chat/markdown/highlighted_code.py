@@ -74,7 +74,7 @@ def load_lexers(languages: Iterable[str]) -> None:
 
 
 class LazyHighlightedCode:
-    """Lines of one language, highlighted on first use; plain until the lexer is loaded.
+    """Code lines of one language, highlighted only when first used; plain until the lexer is loaded.
 
     Args:
         lines: The lines, without line ends.

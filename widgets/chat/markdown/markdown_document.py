@@ -25,7 +25,7 @@ _RULE_BELOW_PATTERN = re.compile(r"[|:\- \t]*$")
 
 
 def has_visible_text(line: str, fence: str) -> bool:
-    """Return whether an unfinished line has visible text; `fence` closes its code block, or is empty."""
+    """Return whether an unfinished Markdown line already has visible text, not only markup."""
     if fence:
         return not fence.startswith(line.strip())
     return _ONLY_MARKUP_PATTERN.match(line) is None
@@ -232,7 +232,7 @@ class MarkdownDocument:
 
 
 def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str) -> list[StyledLine]:
-    """Return the rows of a whole text."""
+    """Return the rows of a whole Markdown text, laid out for a width."""
     document = MarkdownDocument(width, make_safe)
     document.append_source(text)
     document.finish()
