@@ -500,13 +500,18 @@ class VerifiedRange:
 
 
 def verify_range(
-    root: Path, words: str, time: float, *, policy_file: str | None = None, more_notes: Sequence[str] = ()
+    root: Path,
+    revision_range: str,
+    keys_valid_at: float,
+    *,
+    policy_file: str | None = None,
+    more_notes: Sequence[str] = (),
 ) -> VerifiedRange:
     """Verify the commits of a range.
 
     Args:
-        words: `BASE..TIP`, one commit, or empty for the commits of HEAD that its upstream lacks.
-        time: Time at which keys must be valid, in Unix seconds.
+        revision_range: `BASE..TIP`, one commit, or empty for the commits of HEAD that its upstream lacks.
+        keys_valid_at: Time at which keys must be valid, in Unix seconds.
         policy_file: The policy to use instead of that of the base.
         more_notes: References or commits of other notes to read.
 
@@ -516,11 +521,11 @@ def verify_range(
     with BorrowedRepository(root, work_tree=False) as borrowed:
         if any(key.endswith(".promisor") for key in borrowed.settings):
             raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
-        base, tip = _parse_range(borrowed, words)
+        base, tip = _parse_range(borrowed, revision_range)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_ID_DIGITS]} started from is missing.")
         policy, source = _load_policy(borrowed, base, policy_file)
-        verifier = CommitVerifier(borrowed, policy, base, time, more_notes, base or tip)
+        verifier = CommitVerifier(borrowed, policy, base, keys_valid_at, more_notes, base or tip)
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")

@@ -123,9 +123,9 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
         print_error(broad_folder_warning(what))
 
 
-def read_stdin_text(expected: str) -> str:
+def read_stdin_text(what_to_type: str) -> str:
     """Return all of standard input as text; on a terminal, first print what to type."""
-    return read_stdin_bytes(expected).decode("utf-8", "replace")
+    return read_stdin_bytes(what_to_type).decode("utf-8", "replace")
 
 
 def read_stdin_bytes(expected: str) -> bytes:

@@ -132,16 +132,16 @@ class SideExchange:
         return self.answer.text.strip() if self.answer is not None else ""
 
 
-def find_thread_of_side_event(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
+def find_thread_of_side_event(events: Iterable[EventBase], event_id: int) -> ThreadAnchor | None:
     """Return the place that the side question or answer with this id is about; None for other events."""
     threads: dict[str, ThreadAnchor] = {}
     for event in events:
         match event:
             case SideQuestion():
                 threads[event.uid] = event.place
-                if event.id == number:
+                if event.id == event_id:
                     return event.place
-            case SideAnswer() if event.id == number:
+            case SideAnswer() if event.id == event_id:
                 return threads.get(event.question)
     return None
 

@@ -172,14 +172,14 @@ def _follow_feedback(words: str, style: FixVariant, bug: TideBug) -> FixVariant:
     return FixVariant(ways, capitals[0] if capitals else style.name)
 
 
-def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixVariant) -> dict[str, str]:
+def apply_fix(sources: Mapping[str, str], bug: TideBug, variant: FixVariant) -> dict[str, str]:
     """Return the files that the fix changes, with their new text."""
-    after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, style)}
+    after = {bug.moon: _fix_moon_file(sources[bug.moon], bug, variant)}
     if bug.tides:
-        after[bug.tides] = _fix_tides_file(sources[bug.tides], bug, style)
-    if "test" in style.variants:
+        after[bug.tides] = _fix_tides_file(sources[bug.tides], bug, variant)
+    if "test" in variant.variants:
         after[bug.test] = sources[bug.test].rstrip("\n") + _FIX_TEXT["test"]
-    return {path: text for path, text in after.items() if text != sources[path] and style.only in ("", path)}
+    return {path: text for path, text in after.items() if text != sources[path] and variant.only in ("", path)}
 
 
 def _fix_moon_file(text: str, bug: TideBug, style: FixVariant) -> str:

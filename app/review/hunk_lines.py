@@ -51,11 +51,11 @@ def changed_line_index(hunk: Hunk, side: Side, line: int) -> int:
     return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
 
 
-def changed_line_at(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
+def changed_line_at(hunk: Hunk | HunkRange, index: int) -> tuple[Side, int]:
     """Return the side and number of the changed line with this index in its hunk."""
-    if number < hunk.old_count:
-        return "old", hunk.old_start + number
-    return "new", hunk.new_start + number - hunk.old_count
+    if index < hunk.old_count:
+        return "old", hunk.old_start + index
+    return "new", hunk.new_start + index - hunk.old_count
 
 
 def diff_side_text(diff: FileDiff, side: Side) -> str:

@@ -123,12 +123,12 @@ def find_commits_with_review_trailers(root: Path, limit: int) -> list[str]:
 
 
 def write_and_sign_commit_notes(
-    runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool
+    runtime: OpenWorkspace, commit_or_range: str, *, git_ai: bool, denials: bool
 ) -> WrittenCommitNotes | None:
     """Write the record's entries into notes on commits, and sign each entry once.
 
     Args:
-        name: A commit, or a range as for `git log`; commits without entries in the record get no note.
+        commit_or_range: A commit, or a range as for `git log`; commits without entries in the record get no note.
         git_ai: Whether to write notes in the format of git-ai, too.
         denials: Whether to include the numbers of denied hunks.
 
@@ -141,7 +141,7 @@ def write_and_sign_commit_notes(
     signed: dict[int, DecisionRecordEntry] = {}
     commits_with_note, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        for commit in resolve_commits(borrowed, name):
+        for commit in resolve_commits(borrowed, commit_or_range):
             changed = parse_raw_diff(borrowed.run_query(*_DIFF_TREE_ARGUMENTS, commit))
             if not (decisions_by_path := _find_decisions(runtime, borrowed, changed)):
                 continue

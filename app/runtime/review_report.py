@@ -98,9 +98,9 @@ class DeniedPartText:
         return diff_lines(self.old, self.new)
 
 
-def make_proposal_review_report(runtime: OpenWorkspace, name: str) -> ProposalReviewReport:
+def make_proposal_review_report(runtime: OpenWorkspace, proposal_id: str) -> ProposalReviewReport:
     """Return the report on a proposal. Raises UnknownProposal, and KeyError if its contents were pruned."""
-    proposal = runtime.service.get(name)
+    proposal = runtime.service.get(proposal_id)
     return ProposalReviewReport(
         proposal,
         runtime.service.file_diffs(proposal.id),

@@ -237,7 +237,7 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     return False
 
 
-def read_ignore_rules_above_workspace(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
+def read_ignore_rules_above_workspace(root: Path, file_names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules of the ignore files in the folders above the workspace, and of `.git/info/exclude`."""
     repository = find_repository(root)
     if repository is None:
@@ -249,7 +249,7 @@ def read_ignore_rules_above_workspace(root: Path, names: Collection[str] = IGNOR
         rules = (IgnoreFile(exclude, path_to_root="".join(f"{part}/" for part in folders)),)
     for depth in range(len(folders)):
         path_to_root = "".join(f"{part}/" for part in folders[depth:])
-        rules = _read_folder_rules(repository.top.joinpath(*folders[:depth]), 0, path_to_root, names) + rules
+        rules = _read_folder_rules(repository.top.joinpath(*folders[:depth]), 0, path_to_root, file_names) + rules
     return rules
 
 

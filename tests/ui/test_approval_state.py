@@ -385,13 +385,15 @@ def test_only_a_command_can_be_allowed_by_its_form(kind: Any) -> None:
 
 
 def test_deny_has_no_title_when_nothing_is_shown() -> None:
-    assert current_key_title("deny", ReviewState(), None, comparing=False) == ""
+    assert current_key_title("deny", ReviewState(), None, is_comparing_versions=False) == ""
 
 
 def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
     state, question = ReviewState(), ActionNeedsConfirmation("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update_proposals([one("P1"), one("P2")])
-    titles = {action: current_key_title(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
+    titles = {
+        action: current_key_title(action, state, question, is_comparing_versions=False) for action in DECIDING_ACTIONS
+    }
     assert {action: title for action, title in titles.items() if title} == {
         "approve": "Yes",
         "approve_all": "All of them",

@@ -155,7 +155,7 @@ _ONE_TIME_KINDS = ("changes", "ignored")
 
 
 def current_key_title(
-    action: str, state: ReviewState, question: ActionNeedsConfirmation | None, *, comparing: bool
+    action: str, state: ReviewState, question: ActionNeedsConfirmation | None, *, is_comparing_versions: bool
 ) -> str | None:
     """Return the title of a key now; empty for the default title of its action.
 
@@ -171,7 +171,7 @@ def current_key_title(
     if proposal is None:
         return ""
     if action in _APPROVING_ACTIONS or (action in _DENYING_ACTIONS and proposal.on_disk):
-        is_possible = can_be_approved(proposal) and not comparing
+        is_possible = can_be_approved(proposal) and not is_comparing_versions
         is_possible = is_possible and (
             action in _DENYING_ACTIONS or not state.hunk_exclusions.approval_selection(proposal).is_empty
         )

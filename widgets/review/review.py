@@ -474,7 +474,9 @@ class ReviewPane(Column, HasChangingKeyTitles, ShowsOwnActionKeys):
         """Return the title of a key now; empty for the default title, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
-        return current_key_title(action, self.state, self.verdict_handler.question, comparing=self.preview.comparing)
+        return current_key_title(
+            action, self.state, self.verdict_handler.question, is_comparing_versions=self.preview.comparing
+        )
 
     @property
     def actions_with_shown_keys(self) -> frozenset[str]:

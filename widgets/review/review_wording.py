@@ -143,12 +143,12 @@ def _first_file_names(proposal: Proposal) -> Content:
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
 
-def permission_row(state: ReviewState, key: str) -> Content:
+def permission_row(state: ReviewState, request_key: str) -> Content:
     """Return the queue row of a permission request; omit the detail if the large pane shows it."""
-    permission_request = state.permissions.asked[key]
+    permission_request = state.permissions.asked[request_key]
     glyph = "$" if permission_request.kind == "command" else "?"
     line = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
-    if key == state.current:
+    if request_key == state.current:
         return line
     return Content.assemble(line, "  ", (_request_line(permission_request), QUIET_STYLE))
 

@@ -487,15 +487,14 @@ export const Signoff = async ({ client, directory }) => {
 """
 
 
-def render_hook_plugin(command: str, longest: int) -> str:
+def render_hook_plugin(command: str, max_answer_seconds: int) -> str:
     """Return the source of the OpenCode plugin that runs signoff's hook before each prompt and tool call.
 
     Args:
         command: The command line that the plugin runs.
-        longest: Maximum duration of signoff's answer in seconds; the plugin denies a call `_PLUGIN_SPARE_SECONDS`
-            later.
+        max_answer_seconds: Most seconds that signoff may take; the plugin denies `_PLUGIN_SPARE_SECONDS` later.
     """
-    return _PLUGIN_TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
+    return _PLUGIN_TEXT % (json.dumps(command), max_answer_seconds + _PLUGIN_SPARE_SECONDS)
 
 
 def parse_plugin_command(text: str) -> str:

@@ -121,7 +121,7 @@ def find_last_droid_response(path: str, call: str) -> ResponseIds:
     return found
 
 
-def find_copilot_response(session: str, called: str) -> ResponseIds:
+def find_copilot_response(session: str, called_at: str) -> ResponseIds:
     """Wait for a call in Copilot's session log, and return the ids of its response and of the user's prompt.
 
     The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
@@ -131,15 +131,15 @@ def find_copilot_response(session: str, called: str) -> ResponseIds:
 
     Args:
         session: The id of the session, which names the folder of the log.
-        called: The time in the payload, in ISO 8601.
+        called_at: The time in the payload, in ISO 8601.
 
     Raises:
         ValueError: There is a log, but the call is not in it.
     """
     folder = _agent_folder("COPILOT_HOME", ".copilot") / "session-state" / session
-    since = _parse_time(called)
+    since = _parse_time(called_at)
     if "/" in session or not since or not folder.is_dir():
-        return ResponseIds(called)
+        return ResponseIds(called_at)
     until, tail = time.monotonic() + _MAX_LOG_DELAY_SECONDS, _TAIL_BYTES
     while time.monotonic() < until:
         found: ResponseIds | None = None
@@ -151,13 +151,13 @@ def find_copilot_response(session: str, called: str) -> ResponseIds:
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
-                found = ResponseIds(called, _text_field(data, "model"), _text_field(data, "originatingMessageId"))
+                found = ResponseIds(called_at, _text_field(data, "model"), _text_field(data, "originatingMessageId"))
             elif (
                 data.get("hookType") == "preToolUse"
                 and _parse_time(_text_field(line, "timestamp")) > since - _SAME_TIME_SECONDS
             ):
                 if found or tail == _MAX_TAIL_BYTES:
-                    return found or ResponseIds(called)
+                    return found or ResponseIds(called_at)
                 break
         # Before the hook is called, a large edit has been written to the log three times.
         tail = min(2 * tail, _MAX_TAIL_BYTES)

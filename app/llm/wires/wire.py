@@ -200,7 +200,7 @@ class WireMessages(NamedTuple):
 
 
 def make_tool_fields(
-    profile: EndpointProfile, payload: Payload, tools: list[dict[str, Any]], no_calls: Any = "none"
+    profile: EndpointProfile, payload: Payload, tools: list[dict[str, Any]], no_calls_choice: Any = "none"
 ) -> dict[str, Any]:
     """Return the body's fields about tools, including the tool choice, in the format of the wire.
 
@@ -213,7 +213,7 @@ def make_tool_fields(
     fields: dict[str, Any] = {"tools": tools}
     if payload.tool_choice == "none":
         if profile.tool_choice_none != "rejected":
-            fields["tool_choice"] = no_calls
+            fields["tool_choice"] = no_calls_choice
     elif profile.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = profile.parallel_tool_calls
     return fields

@@ -170,17 +170,19 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
     return decisions
 
 
-def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[DecisionRecordEntry | None]:
+def blame_lines(
+    decisions: Sequence[FileDecision], load_content: Callable[[str], bytes]
+) -> list[DecisionRecordEntry | None]:
     """Return for each line of the last content the decision that added it; None for an older line.
 
     Args:
-        steps: From `decisions_leading_to`; at least one.
-        contents: Returns a content by its SHA-256; raises KeyError if it is not stored any more.
+        decisions: From `decisions_leading_to`; at least one.
+        load_content: Returns a content by its SHA-256; raises KeyError if it is not stored any more.
     """
-    lines = _lines(steps[0].file.base_sha256, contents)
+    lines = _lines(decisions[0].file.base_sha256, load_content)
     authors: list[DecisionRecordEntry | None] = [None] * len(lines)
-    for step in steps:
-        new_lines = _lines(step.file.result_sha256, contents)
+    for step in decisions:
+        new_lines = _lines(step.file.result_sha256, load_content)
         new_authors: list[DecisionRecordEntry | None] = []
         at = 0
         for change in diff_lines(lines, new_lines):

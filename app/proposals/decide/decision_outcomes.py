@@ -133,14 +133,14 @@ def plan_approval(
     filesystem: Filesystem,
     proposal: Proposal,
     choice: DecisionScope,
-    starts: Mapping[str, FileVersion | None],
+    versions_before_proposal: Mapping[str, FileVersion | None],
 ) -> DecisionOutcome:
     """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
         filesystem: Read for files on which older proposals still have pending edits.
         proposal: Re-based onto the present files, not stale.
-        starts: The version of each file before the first write of this proposal, where known.
+        versions_before_proposal: The version of each file before the first write of this proposal, where known.
 
     Raises:
         StackedProposal: an older proposal has to be decided first.
@@ -155,7 +155,7 @@ def plan_approval(
         outcome.files.append(_count_file_lines(contents, change, base, result, number))
         hunks = set_state_of_pending_hunks(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
-            start = starts.get(change.path, base) if not change.old_path else base
+            start = versions_before_proposal.get(change.path, base) if not change.old_path else base
             update = {"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             approved = change.model_copy(update=update)
             if is_same_version(start, change.base) and is_same_version(result, change.result):
@@ -168,7 +168,10 @@ def plan_approval(
 
 
 def plan_denial(
-    contents: ContentStore, proposal: Proposal, choice: DecisionScope, starts: Mapping[str, FileVersion | None]
+    contents: ContentStore,
+    proposal: Proposal,
+    choice: DecisionScope,
+    versions_before_proposal: Mapping[str, FileVersion | None],
 ) -> DecisionOutcome:
     """Return the proposal without the chosen part; nothing is written."""
 
@@ -184,7 +187,7 @@ def plan_denial(
             remaining = replace_base_and_result(change, change.base, result, change.old_path, denied=denied_hunks)
             return decide_hunks(contents, remaining, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
-            start = starts.get(change.path, change.base)
+            start = versions_before_proposal.get(change.path, change.base)
             versions = {"base": start, "result": change.base, "conflicts": ()}
             approved = change.model_copy(update={**versions, "state": HunkState.APPLIED, "hunks": hunks})
             return recompute_hunks(contents, approved, next_number=number, state=HunkState.APPLIED)
@@ -196,12 +199,16 @@ def plan_denial(
 
 
 def describe_hunk_outcomes(
-    contents: ContentStore, filesystem: Filesystem, before: Proposal, choice: DecisionScope, landed: Collection[str]
+    contents: ContentStore,
+    filesystem: Filesystem,
+    before: Proposal,
+    choice: DecisionScope,
+    written_hunks: Collection[str],
 ) -> tuple[HunkOutcome, ...]:
     """Return the outcome of each pending hunk, for the model; empty if the decision was on the whole proposal.
 
     Args:
-        landed: Ids of the hunks that were written.
+        written_hunks: Ids of the hunks that were written.
     """
     if choice.is_everything:
         return ()
@@ -210,7 +217,7 @@ def describe_hunk_outcomes(
         now = _read_quotable(filesystem, change)
         shift = 0
         for hunk in pending_hunks(change):
-            is_landed = hunk.id in landed
+            is_landed = hunk.id in written_hunks
             is_there = is_landed or (change.on_disk and hunk.id not in choice.hunks)
             count = hunk.new_count if is_there else hunk.old_count
             reason = "" if is_landed else "denied" if hunk.id in choice.hunks else "still awaits a decision"

@@ -24,10 +24,10 @@ _MAX_EMPHASIS_CHARACTERS = 80
 _RULE_BELOW_PATTERN = re.compile(r"[|:\- \t]*$")
 
 
-def has_visible_text(line: str, fence: str) -> bool:
+def has_visible_text(line: str, closing_fence: str) -> bool:
     """Return whether an unfinished Markdown line already has visible text, not only markup."""
-    if fence:
-        return not fence.startswith(line.strip())
+    if closing_fence:
+        return not closing_fence.startswith(line.strip())
     return _ONLY_MARKUP_PATTERN.match(line) is None
 
 

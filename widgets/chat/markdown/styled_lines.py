@@ -140,25 +140,25 @@ def find_fitting_end(text: str, position: int, width: int) -> int:
 def wrap_spans(
     spans: Sequence[Span],
     width: int,
-    first: tuple[Span, ...] = (),
-    rest: tuple[Span, ...] = (),
+    first_prefix: tuple[Span, ...] = (),
+    later_prefix: tuple[Span, ...] = (),
     fill: str = "",
     joint: str | None = None,
 ) -> list[StyledLine]:
-    """Return the spans as rows of `width` cells; `first` goes before the first row, `rest` before the others.
+    """Return the spans as rows of `width` cells, with a prefix before the first row and one before the others.
 
     `joint` joins the first row to the row above it.
     """
     text = "".join([part for part, _ in spans])
-    first_gutter = sum(len(part) for part, _ in first)
-    rest_gutter = sum(len(part) for part, _ in rest)
-    room = width - sum(cell_width(part) for part, _ in rest)
+    first_gutter = sum(len(part) for part, _ in first_prefix)
+    rest_gutter = sum(len(part) for part, _ in later_prefix)
+    room = width - sum(cell_width(part) for part, _ in later_prefix)
     lines: list[StyledLine] = []
     for start, end, row_joint in find_row_breaks(text, room):
         if lines:
-            lines.append(StyledLine((*rest, *slice_spans(spans, start, end)), rest_gutter, row_joint, fill))
+            lines.append(StyledLine((*later_prefix, *slice_spans(spans, start, end)), rest_gutter, row_joint, fill))
         else:
-            lines.append(StyledLine((*first, *slice_spans(spans, start, end)), first_gutter, joint, fill))
+            lines.append(StyledLine((*first_prefix, *slice_spans(spans, start, end)), first_gutter, joint, fill))
     return lines
 
 
