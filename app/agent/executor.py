@@ -41,7 +41,7 @@ from app.conversation.payload.tool_calls import (
 from app.llm.values.endpoint import host_and_port
 from app.llm.values.requests_and_updates import ReceivedToolCall
 from app.proposals.values.origin import OriginKind, ProposalOrigin
-from app.proposals.values.proposal_errors import ReadingBudgetExceeded
+from app.proposals.values.proposal_errors import TooManyUnreadLines
 from app.text.quantities import format_count
 from app.tools.base.contract import (
     CallRejected,
@@ -310,11 +310,11 @@ class Executor:
         else:
             await self._run_tool(call, tool, arguments, batch, interrupter)
 
-    async def _find_unread_error(self) -> ReadingBudgetExceeded | None:
+    async def _find_unread_error(self) -> TooManyUnreadLines | None:
         """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
-        except ReadingBudgetExceeded as exceeded:
+        except TooManyUnreadLines as exceeded:
             return exceeded
         return None
 
@@ -435,7 +435,7 @@ class Executor:
             if batch.edited:
                 await asyncio.to_thread(_store_read_history, batch.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, batch.draft, summary, answers)
-        except ReadingBudgetExceeded as exceeded:
+        except TooManyUnreadLines as exceeded:
             # Another agent has staged edits meanwhile and filled the reading budget.
             await batch.recorder.write_now(*(_unread_result(result, exceeded) for result in batch.edit_results))
             return
@@ -489,7 +489,7 @@ def _make_result_event(call: ToolCall, outcome: CallOutcome, text: str, summary:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
-def _unread_result(result: ToolResult, exceeded: ReadingBudgetExceeded) -> ToolResult:
+def _unread_result(result: ToolResult, exceeded: TooManyUnreadLines) -> ToolResult:
     """Return the result of a call that the reading budget has no room for; recording it closes the gate."""
     return result.model_copy(
         update={

@@ -95,7 +95,7 @@ class SessionPorts:
     workspace: Workspace
     model: ModelPort
     check_unread_limit: Callable[[], None] = lambda: None
-    """Raises ReadingBudgetExceeded if there is no room for another edit; may be called on any thread."""
+    """Raises TooManyUnreadLines if there is no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Commits an approved proposal and returns the commit id; None if not configured."""
     run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None

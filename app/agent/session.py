@@ -25,7 +25,7 @@ from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
-from app.agent.turn import Turn
+from app.agent.turn import ConversationState, Turn
 from app.agent.turns import TurnRunner
 from app.agent.updates import (
     EventRecorded,
@@ -83,7 +83,7 @@ class PublishingFold:
             self._publish(GateChanged(self._gate.is_closed))
 
 
-class SessionTokenTotals:
+class SessionUsageTotals:
     """Fold over tokens and cost of the session."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Session(DecisionService):
         self.gate = self.log.attach(Gate(settings.policy))
         self.pending = self.log.attach(PendingAndDeniedProposals())
         self.context = ContextCompactor(self.log)
-        self.token_totals = self.log.attach(SessionTokenTotals())
+        self.token_totals = self.log.attach(SessionUsageTotals())
         self._usage = self.log.attach(UsageMeter())
         images = self.log.attach(NextRequestImagesFold(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
@@ -297,11 +297,7 @@ class Session(DecisionService):
     def _make_turn(self, interrupter: Interrupter) -> Turn:
         state, model = self._turns.state, self.ports.model
         return Turn(
-            self.log,
-            self.gate,
-            state,
-            self.context,
-            self._usage,
+            ConversationState(self.log, self.gate, state, self.context, self._usage),
             model.with_model_and_effort(state.command.model, state.command.effort) if state.command else model,
             self._executor,
             self.requests,

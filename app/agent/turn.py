@@ -98,16 +98,23 @@ class _PartialResponse:
     """Monotonic time of the latest update."""
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """The log of a session, and what is computed from it, as a turn needs it."""
+
+    log: EventLog
+    gate: Gate
+    turn: TurnState
+    context: ContextCompactor
+    usage: UsageMeter
+
+
 class Turn:
     """Runs one turn of a session."""
 
     def __init__(
         self,
-        log: EventLog,
-        gate: Gate,
-        state: TurnState,
-        context: ContextCompactor,
-        usage: UsageMeter,
+        conversation: ConversationState,
         model: ModelPort,
         executor: Executor,
         requests: RequestFactory,
@@ -115,11 +122,11 @@ class Turn:
         interrupter: Interrupter,
         publish: Callable[[Update], None],
     ) -> None:
-        self._log = log
-        self._gate = gate
-        self._state = state
-        self._context = context
-        self._usage = usage
+        self._log = conversation.log
+        self._gate = conversation.gate
+        self._state = conversation.turn
+        self._context = conversation.context
+        self._usage = conversation.usage
         self._model = model
         self._executor = executor
         self._tools = executor.tools

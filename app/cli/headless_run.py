@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from app.agent.limits import NO_PRICE
-from app.agent.session import Session, SessionTokenTotals
+from app.agent.session import Session, SessionUsageTotals
 from app.agent.updates import (
     EventRecorded,
     PermissionRequested,
@@ -251,7 +251,7 @@ def _make_run_document(
 ) -> HeadlessRunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
-    spending = SessionTokenTotals()
+    spending = SessionUsageTotals()
     for event in events:
         spending.apply(event)
     question = session.question

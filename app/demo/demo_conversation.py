@@ -67,7 +67,7 @@ _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 
 
 @dataclass(slots=True)
-class DemoCall:
+class DemoCallWithResult:
     """A tool call with its result."""
 
     id: str
@@ -87,7 +87,7 @@ class DemoPastResponse:
     """A response: its text and calls."""
 
     text: str
-    calls: list[DemoCall]
+    calls: list[DemoCallWithResult]
 
 
 @dataclass(slots=True)
@@ -101,17 +101,17 @@ class DemoTurn:
     """Number of images in the user's message."""
 
     @property
-    def calls(self) -> list[DemoCall]:
+    def calls(self) -> list[DemoCallWithResult]:
         """Return all calls of the turn, in order."""
         return [call for step in self.steps for call in step.calls]
 
     @property
-    def edits(self) -> list[DemoCall]:
+    def edits(self) -> list[DemoCallWithResult]:
         """Return the edit calls of the turn, in order."""
         return [call for call in self.calls if call.name in EDIT_TOOLS]
 
     @property
-    def staged_edits(self) -> list[DemoCall]:
+    def staged_edits(self) -> list[DemoCallWithResult]:
         """Return the edits of this turn that became part of a proposal."""
         return [call for call in self.calls if call.is_staged]
 
@@ -131,7 +131,7 @@ def parse_turns_from_messages(messages: Sequence[dict[str, Any]]) -> tuple[DemoT
     Raises:
         LookupError, TypeError, ValueError: The messages are not in the form of the Chat Completions API.
     """
-    turns, notes, calls = [DemoTurn()], list[str](), dict[str, DemoCall]()
+    turns, notes, calls = [DemoTurn()], list[str](), dict[str, DemoCallWithResult]()
     for message in dropwhile(lambda one: one["role"] in _SYSTEM_ROLES, messages):
         text = content_text(message.get("content"))
         match message["role"]:
@@ -187,11 +187,11 @@ def find_proposal_ids(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found for text in texts for found in _PROPOSAL_ID.findall(text)))
 
 
-def _parse_call(call: dict[str, Any]) -> DemoCall:
+def _parse_call(call: dict[str, Any]) -> DemoCallWithResult:
     arguments = json.loads(call["function"]["arguments"])
     if not isinstance(arguments, dict):
         raise ValueError("The arguments of a tool call must be a JSON object, as text.")
-    return DemoCall(call["id"], call["function"]["name"], arguments)
+    return DemoCallWithResult(call["id"], call["function"]["name"], arguments)
 
 
 _NUMBERED_LINE = re.compile(r"^(\d+)\t(.*)$")
@@ -205,7 +205,7 @@ _PATH_SUFFIX = re.compile(r" {2,}\[.*\]$")
 class DemoToolResults:
     """The results of a series of tool calls; only the last read of a file counts."""
 
-    def __init__(self, calls: Iterable[DemoCall]) -> None:
+    def __init__(self, calls: Iterable[DemoCallWithResult]) -> None:
         self.paths: list[str] | None = None
         """The files of the last listing; None if no files were listed."""
         self.texts: dict[str, str] = {}
@@ -222,7 +222,7 @@ class DemoToolResults:
                 case "read_file" if call.result:
                     self._add_page(call)
 
-    def _add_page(self, call: DemoCall) -> None:
+    def _add_page(self, call: DemoCallWithResult) -> None:
         path, first = str(call.arguments.get("path", "")), call.arguments.get("start_line")
         start = first if isinstance(first, int) else 1
         self.asked.add(path)
@@ -326,7 +326,7 @@ class DemoTask:
         return _edit_keys(calls) not in [next(filter(None, edits), set()) for edits in steps]
 
 
-def _edit_keys(calls: Sequence[DemoCall | PlannedCall]) -> set[str]:
+def _edit_keys(calls: Sequence[DemoCallWithResult | PlannedCall]) -> set[str]:
     """Return the edits among `calls` as comparable texts, without their descriptions."""
     edits = [
         (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS

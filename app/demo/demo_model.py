@@ -231,7 +231,11 @@ def _overview_files(paths: list[str]) -> list[str]:
     ]
 
 
-_SKILLS = {"fix": editing_skills.propose_fix, "vague": make_clarifying_question, "explain": make_explanation}
+_SKILLS = {
+    "fix": editing_skills.find_bug_and_propose_fix,
+    "vague": make_clarifying_question,
+    "explain": make_explanation,
+}
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """The file that the model writes, unasked, unless it is stopped."""
 

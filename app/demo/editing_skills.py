@@ -273,7 +273,7 @@ _MAX_FILES = 12
 _FIX_SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
-def propose_fix(task: DemoTask) -> DemoReply:
+def find_bug_and_propose_fix(task: DemoTask) -> DemoReply:
     """Find the bug that makes the tests fail, and propose a fix."""
     if task.feedback and (known := find_tide_bug(task.results_of_task.texts)):
         if calls := task.results_of_turn.calls_to_read(filter(None, (known.moon, known.tides, known.test))):

@@ -310,7 +310,7 @@ def _override_definition(definition: ServerDefinition, table: McpServerTable) ->
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceServerFile:
+class OtherAgentServerFile:
     """A file of the workspace, written for another agent, that defines servers."""
 
     name: str
@@ -319,7 +319,7 @@ class WorkspaceServerFile:
     found: FoundServers
 
 
-def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[WorkspaceServerFile]:
+def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[OtherAgentServerFile]:
     """Return the workspace's files that define servers; unreadable ones are left out. Blocks."""
     files = []
     for name in WORKSPACE_SERVER_FILES:
@@ -329,5 +329,5 @@ def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -
             found = _parse_servers(name, content, _table_reader(name)) if content else FoundServers()
             definitions = tuple(replace(definition, of_workspace=True) for definition in found.definitions)
             if definitions or is_trusted:
-                files.append(WorkspaceServerFile(name, content, is_trusted, replace(found, definitions=definitions)))
+                files.append(OtherAgentServerFile(name, content, is_trusted, replace(found, definitions=definitions)))
     return files

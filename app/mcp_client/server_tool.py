@@ -34,7 +34,7 @@ from app.tools.command.command_result import (
     PlainTextDecoder,
     format_paths,
     stage_command_changes,
-    write_back_ignored_and_read_changes,
+    write_ignored_and_collect_other_changes,
 )
 
 _MAX_PARTS = 2_000
@@ -205,7 +205,7 @@ class McpTool(Tool):
             async with server.read_changes() as layer:
                 changes: list[PathChange] = []
                 if layer is not None:
-                    output, changes = await write_back_ignored_and_read_changes(layer, context, output, self.name)
+                    output, changes = await write_ignored_and_collect_other_changes(layer, context, output, self.name)
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:

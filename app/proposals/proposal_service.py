@@ -404,7 +404,7 @@ class ProposalService:
             proposal = self._get_as_shown(proposal_id, revision, "approve")
             choice = decision_outcomes.make_decision_scope(proposal, hunks)
             if proposal.on_disk:
-                outcome = reopening.plan_keep_on_disk(self._contents, proposal, choice)
+                outcome = reopening.plan_approval_of_edits_on_disk(self._contents, proposal, choice)
             else:
                 records = self._store.journal_records(proposal=proposal.id)
                 start_versions = reopening.versions_without_proposal(self._contents, proposal, records)

@@ -217,11 +217,11 @@ class OpenWorkspace:
             raise ConfigError(str(error)) from error
 
     def check_unread_limit(self) -> None:
-        """Raise ReadingBudgetExceeded if more lines wait unread than the reading budget allows."""
-        from app.proposals.values.proposal_errors import ReadingBudgetExceeded
+        """Raise TooManyUnreadLines if more lines wait unread than the reading budget allows."""
+        from app.proposals.values.proposal_errors import TooManyUnreadLines
 
         if (limit := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > limit:
-            raise ReadingBudgetExceeded(unread)
+            raise TooManyUnreadLines(unread)
 
     @property
     def seen_lines_store(self) -> "SeenLinesStore":

@@ -146,7 +146,7 @@ class CapturedEditStore:
             the edits again.
 
         Raises:
-            ReadingBudgetExceeded: more lines wait unread.
+            TooManyUnreadLines: more lines wait unread.
         """
         rows = [(*file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import cast
 
-from app.proposals.values.proposal_errors import ReadingBudgetExceeded
+from app.proposals.values.proposal_errors import TooManyUnreadLines
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 
@@ -61,14 +61,14 @@ class SeenLinesStore:
 
 
 def check_unread_limit(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
-    """Raise ReadingBudgetExceeded if more lines wait unread than `limit`; 0 means no limit.
+    """Raise TooManyUnreadLines if more lines wait unread than `limit`; 0 means no limit.
 
     Call it in the transaction that adds lines, so that two writers cannot both pass with the same count.
     """
     if limit:
         (unread,) = connection.execute(_COUNT_UNREAD, {"workspace": workspace}).fetchone()
         if unread > limit:
-            raise ReadingBudgetExceeded(unread)
+            raise TooManyUnreadLines(unread)
 
 
 _SELECT_SEEN = "SELECT lines FROM seen_lines WHERE workspace = ? AND number = ? AND hunk = ?"

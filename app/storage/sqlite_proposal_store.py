@@ -63,7 +63,7 @@ class SqliteProposalStore:
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace all proposals or none; raise ReadingBudgetExceeded if a new one has no room.
+        """Insert or replace all proposals or none; raise TooManyUnreadLines if a new one has no room.
 
         Changes that are already on disk are not limited, nor captured edits, which were counted when they were
         captured.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from app.cli.main import main
 from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.proposal_errors import ReadingBudgetExceeded
+from app.proposals.values.proposal_errors import TooManyUnreadLines
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedFileEdit
@@ -112,7 +112,7 @@ class ThreeAgents:
                 assert failed is (SENTENCE in text), text
                 return not failed
             case _:
-                with suppress(ReadingBudgetExceeded):
+                with suppress(TooManyUnreadLines):
                     stage(self.own, path, count)
                     return True
         return False
@@ -184,7 +184,7 @@ def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, at
     def capture_edit(number: int, runtime: OpenWorkspace) -> bool:
         turn = CapturedAgentTurn("claude", f"session {number}", "p")
         begin.wait(MAX_WAIT_SECONDS)
-        with suppress(ReadingBudgetExceeded):
+        with suppress(TooManyUnreadLines):
             return bool(
                 runtime.captured_edits.store_edits(
                     turn, [CapturedFileEdit(f"c{number}.txt", None, 0, lines(30).encode())], unread_limit=BUDGET
@@ -194,7 +194,7 @@ def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, at
 
     def stage_edit(number: int, runtime: OpenWorkspace) -> bool:
         begin.wait(MAX_WAIT_SECONDS)
-        with suppress(ReadingBudgetExceeded):
+        with suppress(TooManyUnreadLines):
             return bool(stage(runtime, f"s{number}.txt", 30))
         return False
 

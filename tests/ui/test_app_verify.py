@@ -20,7 +20,7 @@ async def test_the_verify_screen_shows_and_stages_unreviewed_commits(
     async with running(tmp_path, server) as app:
         project = Project(app.runtime.workspace.root, keys)
         await app.command("verify")
-        await app.screen("ReviewCoverageScreen")
+        await app.screen("CommitReviewCoverageScreen")
         await app.told("No keys are allowed to sign")
         await app.pilot.press("escape")
         git(project.root, "branch", "upstream")
@@ -28,7 +28,7 @@ async def test_the_verify_screen_shows_and_stages_unreviewed_commits(
         project.write("a.txt", project.read().replace("line 3\n", "three\n"))
         project.commit("by hand [/]")
         await app.command("verify")
-        await app.screen("ReviewCoverageScreen")
+        await app.screen("CommitReviewCoverageScreen")
         await app.told("by hand [/]")
         await app.told("a.txt its change not reviewed")
         await app.told("1 of 1 commit not covered")

@@ -21,7 +21,7 @@ from widgets.common.figures import RankedLinePart, join_parts, select_fitting_pa
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
-from widgets.diff.diff_search import SearchBar, SearchMatch
+from widgets.diff.diff_search import MatchingLine, SearchBar
 from widgets.diff.diff_view import DiffView
 from widgets.diff.display_cells import display_text
 from widgets.diff.file_list import FileList
@@ -108,7 +108,7 @@ class MiniMap(Widget):
         super().__init__()
         self.view = view
         self._cells: list[int] = []
-        self._map_state: tuple[DiffLayout, int, Sequence[SearchMatch], bool] | None = None
+        self._map_state: tuple[DiffLayout, int, Sequence[MatchingLine], bool] | None = None
         self._mapped_diffs: Sequence[FileDiff] = ()
         self._dragging = False
         self._drawn_visible_cells = (0, 0)

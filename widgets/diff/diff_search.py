@@ -95,7 +95,7 @@ MAX_LINES_WITHOUT_THREAD = 20_000
 """Maximum number of lines that are searched at once, without a thread."""
 
 
-class SearchMatch(NamedTuple):
+class MatchingLine(NamedTuple):
     """A line that matches a query."""
 
     line: SourceLine
@@ -107,33 +107,33 @@ class SearchMatch(NamedTuple):
         return row_of_line(self.line, self.hunk)
 
 
-def _first_match_index(matches: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
+def _first_match_index(matches: Sequence[MatchingLine], diffs: Sequence[FileDiff], row: LineRow) -> int:
     """Return the index of the first match at or below a row; 0 if there is none."""
 
-    def order(match: SearchMatch) -> tuple[int, int, bool, int]:
+    def order(match: MatchingLine) -> tuple[int, int, bool, int]:
         # Removed lines are shown above the new lines of their hunk.
         file, side, line = match.line
         is_new = side == "new"
         return file, line if is_new else diffs[file].change.hunks[match.hunk or 0].new_start, is_new, line
 
-    return bisect_left(matches, order(SearchMatch(row.newest, row.hunk)), key=order) % len(matches)
+    return bisect_left(matches, order(MatchingLine(row.newest, row.hunk)), key=order) % len(matches)
 
 
 def find_matches(
     diffs: Sequence[FileDiff], query: str, is_wanted: Callable[[], bool] = lambda: True
-) -> list[SearchMatch]:
+) -> list[MatchingLine]:
     """Return the lines that contain a query, in display order; context lines count once.
 
     `is_wanted` is called before each hunk; if it returns False, the search stops with the matches so far.
     """
-    matches: list[SearchMatch] = []
+    matches: list[MatchingLine] = []
     if not query:
         return matches
     ignores_case = query == query.lower()
 
     def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
         matches.extend(
-            SearchMatch(SourceLine(file, side, line), hunk)
+            MatchingLine(SourceLine(file, side, line), hunk)
             for line in range(start, end)
             if query in (lines[line].lower() if ignores_case else lines[line])
         )
@@ -163,7 +163,7 @@ class DiffSearch:
     def clear(self) -> None:
         """Clear the search."""
         self.query = ""
-        self.matches: list[SearchMatch] = []
+        self.matches: list[MatchingLine] = []
         self.running = False
         """Whether a search runs in a thread."""
         self.current: int | None = None
@@ -195,7 +195,7 @@ class DiffSearch:
             self.running, self.matches = False, matches
             self._view.handle_search_change()
 
-    def next_match(self, step: int) -> SearchMatch | None:
+    def next_match(self, step: int) -> MatchingLine | None:
         """Return the next match, or the previous one with -1; the first call searches from the cursor."""
         self.wanted_step = step if self.running else 0
         if not self.matches:

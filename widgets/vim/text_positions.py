@@ -171,10 +171,10 @@ def matching_bracket(text: str, at: int) -> int | None:
     return enclosing_open_bracket(text, at, _OPENING_BY_CLOSING[text[at]], text[at])
 
 
-def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
-    """Return the closing bracket for the opening one at a position; None if there is none."""
+def closing_bracket(text: str, opening: int, left: str, right: str) -> int | None:
+    """Return the closing bracket for the one at `opening`; None if there is none."""
     depth = 0
-    for match in _bracket_pattern(left, right).finditer(text, at):
+    for match in _bracket_pattern(left, right).finditer(text, opening):
         depth += 1 if match[0] == left else -1
         if depth == 0:
             return match.start()

@@ -38,7 +38,7 @@ from app.doors.hook.hook_messages import (
     render_answer,
 )
 from app.doors.hook.turn_files import InMemoryTurnFiles
-from app.proposals.values.proposal_errors import ReadingBudgetExceeded
+from app.proposals.values.proposal_errors import TooManyUnreadLines
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import CapturedAgentTurn, CapturedEditStore, CapturedFileEdit
@@ -382,7 +382,7 @@ def _stage_edits(
     """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
-    except ReadingBudgetExceeded as full:
+    except TooManyUnreadLines as full:
         return hook_messages.reading_limit_answer(str(full))
     if not name:
         return stage_edit_or_answer_call(door, call)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import ResponseIds, find_copilot_response, find_running_kimi_response
+from app.doors.hook.transcripts import ResponseIds, find_running_kimi_response, wait_for_copilot_response
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -87,7 +87,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     elif event in BEFORE_TOOL_EVENTS and not response.id:
         match agent:
             case "copilot":
-                response = find_copilot_response(session, _short_text(data, "timestamp"))
+                response = wait_for_copilot_response(session, _short_text(data, "timestamp"))
             case "kimi":
                 response = find_running_kimi_response(session)
             case _:

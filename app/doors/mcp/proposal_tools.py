@@ -33,7 +33,7 @@ from app.proposals.text.hunks import split_document_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.proposals.values.pending_paths import format_proposal_ids
-from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, ReadingBudgetExceeded
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooManyUnreadLines
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import recover_interrupted_work_and_notify
 from app.storage import StorageError
@@ -401,7 +401,7 @@ class ProposalTools:
         while True:
             try:
                 return self._propose_once(fill, arguments, caller, running, left)
-            except ReadingBudgetExceeded as full:
+            except TooManyUnreadLines as full:
                 left = until - time.monotonic()
                 if left <= 0 or running.stop.is_set():
                     return _ToolAnswer(f"Refused, and nothing of this call was staged. {full}", failed=True)
@@ -430,7 +430,7 @@ class ProposalTools:
         running: RunningToolCall,
         seconds: float,
     ) -> _ToolAnswer:
-        """Stage a call and wait for its decision. Raises ReadingBudgetExceeded if it exceeds the reading budget."""
+        """Stage a call and wait for its decision. Raises TooManyUnreadLines if it exceeds the reading budget."""
         runtime = self._opened_runtime()
         with self._staging_lock:
             if running.cancelled:

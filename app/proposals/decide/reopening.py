@@ -220,7 +220,9 @@ def _separate_renames(
     return stats, rest
 
 
-def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
+def plan_approval_of_edits_on_disk(
+    contents: ContentStore, proposal: Proposal, choice: DecisionScope
+) -> DecisionOutcome:
     """Return the outcome of approving the chosen part of edits that are on disk already; nothing is written."""
 
     def keep_file(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:

@@ -80,11 +80,11 @@ def find_likely_block_starts(
     return select_offsets_with_most_votes(votes, slack, limit)
 
 
-def select_offsets_with_most_votes(votes: Counter[int], slack: int, limit: int) -> list[int]:
-    """Return the offsets with most votes, each more than `slack` away from the others."""
+def select_offsets_with_most_votes(votes: Counter[int], min_distance: int, limit: int) -> list[int]:
+    """Return the offsets with most votes, each more than `min_distance` away from the others."""
     chosen: list[int] = []
     for offset, _ in votes.most_common():
-        if len(chosen) < limit and all(abs(offset - other) > slack for other in chosen):
+        if len(chosen) < limit and all(abs(offset - other) > min_distance for other in chosen):
             chosen.append(offset)
     return chosen
 

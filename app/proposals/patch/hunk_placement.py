@@ -71,7 +71,7 @@ class ChosenHunkPlace:
     note: str = ""
 
 
-def describe_doubt_from_hunk_order(places: Sequence[BlockPlace]) -> str:
+def describe_doubt_of_place_chosen_by_order(places: Sequence[BlockPlace]) -> str:
     """Return the doubt about a place that was chosen by the order of the hunks."""
     return f"{len(places)} places, the only one after the hunk before"
 
@@ -113,7 +113,7 @@ def choose_exact_place(
     if len(places) == 1:
         return ChosenHunkPlace(places[0])
     ambiguity_note = f"{len(places)} places"
-    order_doubt = describe_doubt_from_hunk_order(places)
+    order_doubt = describe_doubt_of_place_chosen_by_order(places)
     places = [place for place in places if not earlier_edits.has_changes_within(place.start, place.end)] or places
     ordered = progress.filter_in_order(places, stated)
     if stated is not None:
@@ -428,7 +428,7 @@ class _HunkPlacer:
             if not any(stated is not None and place.start == stated - 1 for place in tolerant_places):
                 ordered = self._progress.filter_in_order(tolerant_places, stated)
                 if len(ordered) < len(tolerant_places):
-                    doubt = "; ".join(filter(None, (doubt, describe_doubt_from_hunk_order(tolerant_places))))
+                    doubt = "; ".join(filter(None, (doubt, describe_doubt_of_place_chosen_by_order(tolerant_places))))
                 tolerant_places = ordered
             resolution = locate_edit_at_single_place(self._index, script, tolerant_places, stated)
             self._check_not_cut_off(hunk, tolerant_places[0])

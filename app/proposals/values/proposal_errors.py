@@ -128,7 +128,7 @@ class RequiredCheckFailed(ProposalError):
     """A check that is required before a write has failed."""
 
 
-class ReadingBudgetExceeded(ProposalError):
+class TooManyUnreadLines(ProposalError):
     """More unread lines are pending than the user's reading budget allows; nothing was staged."""
 
     def __init__(self, lines: int) -> None:

@@ -180,7 +180,7 @@ _MAX_SHOWN_PATHS = 200
 """Maximum number of names that the question lists."""
 
 
-async def write_back_ignored_and_read_changes(
+async def write_ignored_and_collect_other_changes(
     run: WorkspaceChangesWithWriteBack, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write the git-ignored changes to disk, and read the command's other changes.

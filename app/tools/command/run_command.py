@@ -26,7 +26,7 @@ from app.tools.command.command_result import (
     describe_sandbox,
     sandbox_failure_notes,
     stage_command_changes,
-    write_back_ignored_and_read_changes,
+    write_ignored_and_collect_other_changes,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class RunCommand(Tool):
         text, summary = collector.format_result(result, limit)
         text = "\n".join([text, *sandbox_failure_notes(text, result, in_place=in_place)])
         output = ToolOutput(text, summary, failed=result.timed_out or result.code != 0)
-        return await write_back_ignored_and_read_changes(run, context, output, arguments.command)
+        return await write_ignored_and_collect_other_changes(run, context, output, arguments.command)
 
 
 class _OutputCollector:

@@ -530,9 +530,9 @@ class SlashCommandRunner:
 
     async def _verify(self, _: str) -> None:
         from app.runtime.git_proposals import stage_worktree_changes
-        from app.ui.screens.report_screens import ReviewCoverageScreen
+        from app.ui.screens.report_screens import CommitReviewCoverageScreen
 
-        unreviewed = await self._app_context.push_screen(ReviewCoverageScreen(self._runtime.workspace.root))
+        unreviewed = await self._app_context.push_screen(CommitReviewCoverageScreen(self._runtime.workspace.root))
         if unreviewed is not None:
             staging = partial(stage_worktree_changes, self._runtime, unreviewed.paths, unreviewed.base)
             await self._report_staged(*await asyncio.to_thread(staging))

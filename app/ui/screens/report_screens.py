@@ -194,7 +194,7 @@ class UnreviewedBranchFiles:
     """Paths relative to the workspace."""
 
 
-class ReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
+class CommitReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
     """Shows which commits to be pushed are covered by reviews; the result is the uncovered files, if the user wants
     to review them."""
 
@@ -205,7 +205,7 @@ class ReviewCoverageScreen(Dialog[UnreviewedBranchFiles]):
         DialogKey("escape", "close"),
     )
     DEFAULT_CSS = """
-    ReviewCoverageScreen {
+    CommitReviewCoverageScreen {
         VerticalScroll { height: auto; max-height: 1fr; }
         VerticalScroll Static { height: auto; }
     }

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.config.toml_files import parse_toml
-from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspace_server_files
+from app.mcp_client.configured_servers import OtherAgentServerFile, find_workspace_server_files
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage import StorageError
@@ -36,7 +36,7 @@ class ConfigToTrust:
     values: dict[str, Any] = field(default_factory=dict)
     commands: FoundCommands = field(default_factory=FoundCommands)
     commands_trusted: bool = True
-    servers: tuple[WorkspaceServerFile, ...] = ()
+    servers: tuple[OtherAgentServerFile, ...] = ()
     """Files of other agents that name MCP servers."""
 
     @property

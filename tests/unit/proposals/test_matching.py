@@ -224,7 +224,7 @@ class TestEndings:
 
 
 def test_the_most_voted_of_near_places_wins() -> None:
-    assert select_offsets_with_most_votes(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, limit=2) == [10, 30]
+    assert select_offsets_with_most_votes(Counter({11: 4, 10: 5, 30: 3, 50: 2}), min_distance=2, limit=2) == [10, 30]
 
 
 class TestTolerantRungs:
