@@ -432,7 +432,7 @@ def require_approvals_by_other_people(root: Path, changes: Iterable[PathChange])
         if not (head := borrowed.resolve_object_id("HEAD")):
             return
         policy = read_committed_policy(borrowed, head)
-        lead = f"{borrowed.folder}/" if borrowed.folder else ""
+        lead = borrowed.path_prefix
         wanted = [(change, policy.required_reviewer_count(lead + change.path)) for change in changes]
         if not (wanted := [(change, people) for change, people in wanted if people > 1]):
             return

@@ -83,7 +83,7 @@ class WorkspaceTreeReader:
         # A path with a slash at its end is another repository.
         paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
         on_disk = {path: self._blob_on_disk(git.top / path, algorithm) for path in paths}
-        lead = f"{git.folder}/" if git.folder else ""
+        lead = git.path_prefix
         index = git.own / "checked-index"
         git.run_query("read-tree", base, index=index)
         gone = f"0 {'0' * len(base)}"

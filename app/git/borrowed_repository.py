@@ -84,8 +84,8 @@ class BorrowedRepository:
         self._has_work_tree = work_tree
         self.top = found.top
         """The folder that contains `.git`."""
-        self.folder = "" if found.top == root else root.relative_to(found.top).as_posix()
-        """Path of the workspace relative to `top`; empty if both are the same."""
+        self.path_prefix = "" if found.top == root else f"{root.relative_to(found.top).as_posix()}/"
+        """Path of the workspace relative to `top`, with a slash at its end; empty if both are the same."""
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)
         self._settings: dict[str, list[str]] | None = None

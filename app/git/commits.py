@@ -37,7 +37,7 @@ def create_commit_on_head(
     head_files = _read_files_at_head(borrowed, head, changes, limit)
     lines: list[str] = []
     for change in changes:
-        path = f"{borrowed.folder}/{change.path}" if borrowed.folder else change.path
+        path = f"{borrowed.path_prefix}{change.path}"
         leaf = _apply_to_head(change, head_files.get(path))
         if leaf is None:
             lines.insert(0, f"0 {'0' * len(head)}\t{path}\0")
@@ -58,7 +58,7 @@ def _read_files_at_head(
     borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int
 ) -> dict[str, FileOrLink]:
     """Return the files of HEAD at the changed paths, as a checkout would write them."""
-    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    prefix = borrowed.path_prefix
     paths = [f"{prefix}{change.path}" for change in changes]
     output = borrowed.run_query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
     entries = []
@@ -188,7 +188,7 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
     Raises:
         GitFailed: the changes exceed a limit, or an object is missing.
     """
-    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    prefix = borrowed.path_prefix
     pathspec = ("--", prefix) if prefix else ()
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
     pairs = parse_raw_diff(borrowed.run_query("diff-tree", *options, picked.base, picked.tip, *pathspec))
@@ -269,7 +269,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists the commits.")
-        prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+        prefix = borrowed.path_prefix
         normalized = [workspace.normalize_path(path) for path in paths] or ["."]
         pathspec = ["--", *(f"{prefix}{'' if path == '.' else path}" or "." for path in normalized)]
         pairs = {pair.path: pair for pair in parse_raw_diff(_read_tracked_diff(borrowed, commit, pathspec))}

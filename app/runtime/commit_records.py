@@ -241,7 +241,7 @@ def to_signed_approval(
         borrowed: The repository.
         checks: Results of the checks on the approved state.
     """
-    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    prefix = borrowed.path_prefix
     changes = runtime.service.path_changes(proposal.id)
     files = [_make_signed_file(borrowed, f"{prefix}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
@@ -284,7 +284,7 @@ def _signed_origin(origin: ProposalOrigin) -> ReviewOrigin:
 
 def _to_signed_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
     """Return a file of the record in the signed form."""
-    path = f"{borrowed.folder}/{file.path}" if borrowed.folder else file.path
+    path = f"{borrowed.path_prefix}{file.path}"
     base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
     sides = ((file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode))
     try:
@@ -337,7 +337,7 @@ def _find_decisions(
     """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
     recorded_paths = {file.path for entry in entries for file in entry.files}
-    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    prefix = borrowed.path_prefix
     decisions_by_path: dict[str, list[FileDecision]] = {}
     for pair in changed:
         if pair.path.startswith(prefix):

@@ -353,7 +353,7 @@ class _ForgeFile:
     """A file in the forge's diff."""
 
     def __init__(self, borrowed: BorrowedRepository, commits: CommitRange, change: FileChange) -> None:
-        prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+        prefix = borrowed.path_prefix
         self.path = prefix + change.path
         self.old: Sequence[str] = ()
         self.new: Sequence[str] = ()

@@ -54,9 +54,7 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
         return proposal
     if is_same_version(result, change.base) and not change.old_path:
         raise InvalidUserText(f"That leaves {path} as it is on disk; deny the change instead.")
-    edited = change.model_copy(
-        update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
-    )
+    edited = replace_base_and_result(change, change.base, result, change.old_path, edited=True)
     return _replace_change(contents, proposal, change, edited)
 
 

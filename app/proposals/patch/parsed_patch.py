@@ -1,11 +1,11 @@
 """A parsed patch, file by file."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation
 from app.proposals.values.models import FileOperation
+from app.proposals.values.record_entries import git_blob_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,7 @@ MIN_BLOB_ID_DIGITS = 7
 
 def matches_blob_id_prefix(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with these hex digits, however few they are."""
-    header = b"blob %d\0" % len(data)
-    digest = hashlib.sha256 if len(blob_id) > 40 else hashlib.sha1
-    return digest(header + data, usedforsecurity=False).hexdigest().startswith(blob_id)
+    return git_blob_id(data, "sha256" if len(blob_id) > 40 else "sha1").startswith(blob_id)
 
 
 def matches_long_blob_id_prefix(data: bytes, blob_id: str) -> bool:

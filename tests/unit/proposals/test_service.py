@@ -309,6 +309,16 @@ def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(20).replace("\n", "\r\n")
 
 
+def test_the_users_text_of_a_file_whose_mode_changes_is_written(bench: Make) -> None:
+    site = bench({"run.sh": "run\n"})
+    proposal = site.service.stage_patch("diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n")
+    assert proposal.files[0].op is FileOperation.MODE
+    edited = site.service.replace_proposed_text(proposal.id, "run.sh", "walk\n")
+    assert (edited.files[0].op, edited.files[0].added) == (FileOperation.EDIT, 1)
+    site.service.approve(proposal.id, revision=edited.revision)
+    assert site.tree() == {"run.sh": (b"walk\n", 0o755)}
+
+
 def test_errors_are_one_line_and_change_nothing_nor_does_the_same_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
