@@ -85,7 +85,7 @@ class NextRequestImagesFold:
 def unseen_images_notice(images: Sequence[Image], model: str) -> UserNotice:
     """Return a notice that the model does not see the images that the user attached."""
     names = join_quoted_names(images)
-    text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
+    text = f"{model} accepts no images here, so it is only told their names: {names}. /model changes the model."
     return UserNotice(text=text, level="warning")
 
 

@@ -13,9 +13,9 @@ from app.automation.check_suggestions import (
     suggest_checks,
     unconfigured_suggestions,
 )
+from app.automation.evidence.command_reproducer import CommandNotRepeatable
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.evidence.recipe_runner import CommandNotRepeatable
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (

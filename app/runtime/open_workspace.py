@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from app.agent.trace import TraceFileWriter
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
+    from app.automation.evidence.command_reproducer import CommandReproducer
     from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.automation.evidence.proposal_evidence import ReproductionResult
-    from app.automation.evidence.recipe_runner import CommandReproducer
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -342,7 +342,7 @@ class OpenWorkspace:
     @property
     def recipes(self) -> "CommandReproducer":
         """Return the runner that runs the commands of proposals again."""
-        from app.automation.evidence.recipe_runner import CommandReproducer
+        from app.automation.evidence.command_reproducer import CommandReproducer
 
         return CommandReproducer(self.checks, self.service, self.tree_id)
 

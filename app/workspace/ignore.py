@@ -77,7 +77,8 @@ class _PatternTables:
 
         Args:
             text: The path, or the name if all patterns are matched with names.
-            above: A position in the file, or -1.
+            name: The last part of the path.
+            after: A position in the file, or -1.
         """
         after = max(after, self._literals.get(text, -1))
         if self._folders:
@@ -286,9 +287,9 @@ def walk_files(
     """Yield the sorted paths of all files (or folders) below a folder that no ignore rule excludes.
 
     Args:
-        under: The folder to start in, links resolved; empty for the root.
-        readable_link: Returns whether the link at a path leads to a file that may be read.
-        forbidden: Returns whether a path is off limits.
+        start_folder: The folder to start in, links resolved; empty for the root.
+        is_readable_link: Returns whether the link at a path leads to a file that may be read.
+        is_off_limits: Returns whether a path is off limits.
         is_cancelled: Called at every entry; once it returns True, the walk ends.
         is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosedDuringWalk.
         folders: Yield the folders instead of the files.

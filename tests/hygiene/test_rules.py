@@ -1,4 +1,4 @@
-"""Rules of the source: workspace files are opened in one place, widget names are unique, errors address the user."""
+"""Rules of the source: what opens files, names of widgets, texts of errors, and parameters that docstrings name."""
 
 import ast
 import importlib
@@ -60,7 +60,7 @@ ALLOWED_OPENS = {
     "app/sandbox/files_and_links.py": "a lease, which reads nothing",
     "app/sandbox/ignored_write_back.py": "folders",
     "app/automation/check_runner.py": "a run",
-    "app/automation/evidence/recipe_runner.py": "a run",
+    "app/automation/evidence/command_reproducer.py": "a run",
     "app/mcp_client/token_store.py": "signoff's own file of tokens",
     "app/tools/command/run_command.py": "a run",
     "app/workspace/paths.py": "folders",
@@ -179,3 +179,30 @@ def test_proposal_errors_contain_no_instructions_for_a_model() -> None:
         if (bad := [text for text in texts if MODEL_INSTRUCTION.search(text)])
     }
     assert not offenders
+
+
+DOCUMENTED_PARAMETER = re.compile(r"^    \*{0,2}(\w+):", re.MULTILINE)
+
+
+def unknown_documented_parameters(node: ast.AST) -> set[str]:
+    """Return the entries of a docstring's `Args:` that the function, or the class's constructor, does not take."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return set()
+    _, _, documented = (ast.get_docstring(node) or "").partition("\nArgs:\n")
+    methods = (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
+    function = next(methods, None) if isinstance(node, ast.ClassDef) else node
+    if function is None or not documented:
+        return set()
+    names = {part.arg for part in ast.walk(function.args) if isinstance(part, ast.arg)}
+    return {*DOCUMENTED_PARAMETER.findall(documented.partition("\n\n")[0])} - names
+
+
+def test_docstrings_name_only_parameters_that_exist() -> None:
+    wrong = {
+        f"{path.relative_to(ROOT)}:{node.lineno}": sorted(names)  # type: ignore[attr-defined]
+        for folder in ("app", "widgets")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (names := unknown_documented_parameters(node))
+    }
+    assert not wrong

@@ -105,4 +105,4 @@ async def test_model_without_image_support_gets_a_note(wire: WireServer, tmp_pat
     async with open_session_on_wire(wire, tmp_path, "anthropic", profile={"images_supported": False}) as on:
         await on.run_turn(SHOT)
         assert images_of_results(wire.last.body) == []
-        assert "Not shown to you, since this model takes no images" in json.dumps(wire.last.body)
+        assert "Not shown to you, since this model accepts no images" in json.dumps(wire.last.body)

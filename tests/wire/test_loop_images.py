@@ -132,7 +132,7 @@ async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, w
         await show(on, "What is in @shot.png?")
         assert [len(images(request.body)) for request in server.requests] == [1, 0]
         told = of_role(server.last, "system")[-1]
-        assert '"shot.png"' in told and "this model takes no images" in told
+        assert '"shot.png"' in told and "this model accepts no images" in told
         assert on.stopped == "answer"
         assert sum("accepts no images here" in text for text in notices(on)) == 1
         await on.say("Then guess")
@@ -150,7 +150,7 @@ async def test_no_image_is_sent_if_the_model_is_known_to_take_none(server: WireS
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await show(on, "What is in @shot.png?")
         assert [len(images(request.body)) for request in server.requests] == [0]
-        (line,) = [text for text in notices(on) if "takes no images" in text]
+        (line,) = [text for text in notices(on) if "accepts no images" in text]
         assert "test-model" in line and "shot.png" in line and "/model" in line and "\n" not in line
     async with opened(server, tmp_path) as on:
         await on.say("Another model: and now?")
@@ -294,8 +294,8 @@ async def test_a_refused_image_in_feedback_is_reported_to_model_and_user(server:
         await on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png"))
         await on.session.wait_until_idle()
         assert images(server.last.body) == []
-        assert any('"shot.png"' in text and "takes no images" in text for text in of_role(server.last, "system"))
-        (line,) = [text for text in notices(on) if "takes no images" in text]
+        assert any('"shot.png"' in text and "accepts no images" in text for text in of_role(server.last, "system"))
+        (line,) = [text for text in notices(on) if "accepts no images" in text]
         assert "shot.png" in line
         on.check()
 
@@ -307,7 +307,7 @@ async def test_an_image_in_an_answer_is_reported_if_the_model_takes_none(server:
         await on.say("Change it")
         await on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png"))
         await on.session.wait_until_idle()
-        assert len([text for text in notices(on) if "takes no images" in text]) == 1
+        assert len([text for text in notices(on) if "accepts no images" in text]) == 1
 
 
 async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ class HistoryBuilder:
     """Builds the history for the model from the events, one after the other.
 
     Args:
-        marks: what the compactions and prunings of the whole log leave out.
+        omissions: what the compactions and prunings of the whole log leave out.
         kept_characters: the same as for `fold_history`.
         earlier: facts about the events before the first one, if that is not the first of the log; the first one must
             come after the cut.

@@ -25,7 +25,7 @@ _UNSENT_REASONS = {
     "refused": ("since the server refused it", _ADMIT_ADVICE),
     "large": ("since it is too large for this model", _ADMIT_ADVICE),
     "unfit": ("since this protocol has no place for an image in the result of a tool", _ADMIT_ADVICE),
-    "blind": ("since this model takes no images", _ADMIT_ADVICE),
+    "blind": ("since this model accepts no images", _ADMIT_ADVICE),
 }
 """Reasons why an image is not sent, each with the text and the advice for the model."""
 

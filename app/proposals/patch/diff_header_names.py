@@ -156,7 +156,7 @@ def strip_path_prefixes(
 
     A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is removed only if
     the two names differ in nothing but their first folder: a folder called `a` stays. Beside `/dev/null`, it is
-    removed if it is git's own or one of the `known`, which other files of the patch have.
+    removed if it is git's own or one of `known_prefixes`, which other files of the patch have.
     """
     old, new = _strip_current_folder(old), _strip_current_folder(new)
     prefixes = find_path_prefixes(old, new, git_names)

@@ -451,7 +451,7 @@ class ReviewActions:
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
-        from app.automation.evidence.recipe_runner import CommandNotRepeatable
+        from app.automation.evidence.command_reproducer import CommandNotRepeatable
 
         self._review.begin_reproduction(proposal_id)
         if not proposal_id:

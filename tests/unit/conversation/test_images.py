@@ -84,7 +84,7 @@ def test_a_message_without_images_is_a_text_as_ever(wire: str) -> None:
     ("events", "facts", "profile", "reason"),
     [
         pytest.param([*ANSWERED, ContentPruned(id=9, images=(1,))], FACTS, {}, "to make room", id="pruned"),
-        pytest.param(ANSWERED, FACTS, {"images_supported": False}, "takes no images", id="not taken"),
+        pytest.param(ANSWERED, FACTS, {"images_supported": False}, "accepts no images", id="not taken"),
         pytest.param(ANSWERED, FACTS, {"refused_images": ["a" * 64]}, "server refused it", id="refused"),
         pytest.param(ANSWERED, PayloadInputs(PROMPT, []), {}, "not stored any more", id="gone"),
         pytest.param(
