@@ -1,6 +1,6 @@
 """A workspace on disk with a proposal service, and what tests do with it over and over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
@@ -49,11 +49,19 @@ class Bench:
         """What is on disk."""
         return (self.root / name).read_bytes()
 
-    def edit(self, name: str, *pairs: tuple[str, str], version: str = "") -> Proposal:
+    def edit(self, name: str, *pairs: tuple[str, str], version: str = "", answers: Sequence[str] = ()) -> Proposal:
         """Stage one proposal of replacements in one file."""
         draft = self.service.new_draft("session")
         draft.edit(name, [TextReplacement(old, new) for old, new in pairs], version)
-        return self.service.stage(draft, f"Edit {name}")
+        return self.service.stage(draft, f"Edit {name}", answers)
+
+    def rename(self, old_name: str, name: str, *pairs: tuple[str, str], answers: Sequence[str] = ()) -> Proposal:
+        """Stage one proposal that moves a file and replaces text in it."""
+        draft = self.service.new_draft("session")
+        draft.rename(old_name, name)
+        if pairs:
+            draft.edit(name, [TextReplacement(old, new) for old, new in pairs])
+        return self.service.stage(draft, f"Move {old_name}", answers)
 
     def write(self, **files: str | None) -> Proposal:
         """Stage one proposal that writes whole files, or deletes them (None)."""
@@ -64,6 +72,10 @@ class Bench:
             else:
                 draft.write(name, content)
         return self.service.stage(draft, "Write files")
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of every file on disk, by path."""
+        return {path: data for path, (data, _) in self.tree().items()}
 
     def tree(self) -> Tree:
         """Every file on disk."""

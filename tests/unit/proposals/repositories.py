@@ -15,6 +15,9 @@ def git(root: Path, *arguments: str, given: str | bytes | None = None) -> bytes:
 
 
 def repository(site: Bench) -> None:
+    """Make a repository of a bench, in which the user has a name."""
     git(site.root, "init", "--quiet")
+    with (site.root / ".git/config").open("a") as file:
+        file.write("[user]\n\tname = A\n\temail = a@example.org\n")
     git(site.root, "add", "--all")
     git(site.root, "commit", "--quiet", "--message", "start")

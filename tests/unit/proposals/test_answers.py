@@ -47,60 +47,56 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
     return LineComment.model_validate({"path": path, "line": line, "side": side, "quote": quote, "text": "?"})
 
 
+CHANGED, SAME, BESIDE = CommentedLineChange.CHANGED, CommentedLineChange.SAME, CommentedLineChange.BESIDE
+UNKNOWN, GONE = CommentedLineChange.UNKNOWN, CommentedLineChange.GONE
+
+
 @pytest.mark.parametrize(
-    ("second", "comment", "answer"),
+    ("second", "answers"),
     [
-        ("one\ndeux\nthree\nvier\nfive\n", on(2), CommentedLineChange.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4), CommentedLineChange.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(3), CommentedLineChange.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), CommentedLineChange.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), CommentedLineChange.SAME),
-        ("one\nzwei\nthree\nfive\n", on(4), CommentedLineChange.CHANGED),
-        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), CommentedLineChange.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), CommentedLineChange.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), CommentedLineChange.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), CommentedLineChange.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), CommentedLineChange.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(40), CommentedLineChange.UNKNOWN),
-        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), CommentedLineChange.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), CommentedLineChange.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), CommentedLineChange.UNKNOWN),
+        (
+            "one\ndeux\nthree\nvier\nfive\n",
+            [
+                (on(2), CHANGED),
+                (on(4), SAME),
+                (on(3), BESIDE),
+                (on(2, "old"), CHANGED),
+                (on(4, quote=" three\n-four\n+vier"), SAME),
+                (on(4, quote=" something\n+else"), UNKNOWN),
+                (on(40), UNKNOWN),
+                (on(1, path="b.py"), UNKNOWN),
+                (on(1, path="c.py"), GONE),
+            ],
+        ),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", [(on(2), BESIDE), (on(5), SAME)]),
+        ("one\nzwei\nthree\nfive\n", [(on(4), CHANGED)]),
+        ("one\nzwei\nthree\nfour\nfive\n", [(on(4, "old"), CHANGED)]),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", [(on(4, "old"), SAME), (on(5, "old"), UNKNOWN)]),
+        ("one\nfour\nthree\nfive\n", [(on(2, "old", quote="-two"), CHANGED)]),
     ],
 )
 def test_comments_follow_their_line_into_the_next_version(
-    revise: Revise, second: str, comment: LineComment, answer: CommentedLineChange
+    revise: Revise, second: str, answers: list[tuple[LineComment, CommentedLineChange]]
 ) -> None:
     _, store, proposal = revise({"a.py": second})
-    assert compare_commented_lines(store, proposal, [comment]) == (answer,)
-
-
-def test_a_comment_on_a_file_not_in_the_new_version_is_reported(revise: Revise) -> None:
-    _, store, proposal = revise({"a.py": BASE + "six\n"})
-    assert compare_commented_lines(store, proposal, [on(1, path="c.py")]) == (CommentedLineChange.GONE,)
+    comments = [comment for comment, _ in answers]
+    assert compare_commented_lines(store, proposal, comments) == tuple(answer for _, answer in answers)
 
 
 def test_a_comment_of_a_partial_denial_is_compared_with_its_part(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
-    quote = " one\n-two\n+zwei\n three"
-    assert compare_commented_lines(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
-        CommentedLineChange.CHANGED,
-        CommentedLineChange.SAME,
-    )
+    comments = [on(2, quote=" one\n-two\n+zwei\n three"), on(4, quote=" three\n-four\n+vier")]
+    assert compare_commented_lines(store, proposal, comments) == (CHANGED, SAME)
 
 
 def test_a_proposal_without_a_predecessor_has_no_follow_ups(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     proposal = made.write(**{"a.py": FIRST})
-    assert compare_commented_lines(made.store, proposal.id, [on(2), on(4)]) == (
-        CommentedLineChange.UNKNOWN,
-        CommentedLineChange.UNKNOWN,
-    )
-    assert compare_commented_lines(made.store, "P99", [on(2)]) == (CommentedLineChange.UNKNOWN,)
+    assert compare_commented_lines(made.store, proposal.id, [on(2), on(4)]) == (UNKNOWN, UNKNOWN)
+    assert compare_commented_lines(made.store, "P99", [on(2)]) == (UNKNOWN,)
 
 
-def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
-    bench: Callable[..., Bench],
-) -> None:
+def test_a_removed_line_of_a_changed_file_is_not_found_by_number(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     first = made.write(**{"a.py": FIRST})
     made.service.deny(first.id)
@@ -108,7 +104,4 @@ def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
     draft = made.service.new_draft("session")
     draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
     second = made.service.stage(draft, "second", answers=(first.id,))
-    assert compare_commented_lines(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
-        CommentedLineChange.UNKNOWN,
-        CommentedLineChange.SAME,
-    )
+    assert compare_commented_lines(made.store, second.id, [on(2, "old"), on(4, "new")]) == (UNKNOWN, SAME)

@@ -31,6 +31,13 @@ def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Prop
     )
 
 
+def resolve_and_approve(site: Bench, conflict: FileConflict, resolution: ConflictSide | str) -> Proposal:
+    """Save a side or a text, and approve the proposal; return it as it was saved."""
+    saved = site.service.resolve_conflict(conflict.proposal, conflict.path, resolution, conflict.disk)
+    site.service.approve(saved.id, revision=saved.revision)
+    return saved
+
+
 def stage(site: Bench, **changes: tuple[FileOrLink | None, FileOrLink | None]) -> Proposal:
     """Stage paths as they were and as they are to be."""
     found = [PathChange(path, before, after) for path, (before, after) in changes.items()]
@@ -150,6 +157,7 @@ def test_a_resolved_proposal_is_pending_again_on_the_disk_content(bench: Make) -
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine", l18="also mine")})
+    (site.root / "a.txt").chmod(0o755)
     conflict = site.service.load_file_conflict("P1")
     assert conflict.reason == "a.txt changed at line 10, where the proposal changes it too"
     (region,) = conflict.regions
@@ -161,10 +169,11 @@ def test_a_resolved_proposal_is_pending_again_on_the_disk_content(bench: Make) -
     assert (change.edited, change.rebased, change.conflicts, change.added) == (True, False, (), 2)
     assert site.service.rebase_pending() == []
     site.service.approve("P1", revision=saved.revision)
-    assert site.read("a.txt").decode() == numbered(20, l3="three", l10="mine\nten", l18="also mine")
+    expected = numbered(20, l3="three", l10="mine\nten", l18="also mine")
+    assert site.tree() == {"a.txt": (expected.encode(), 0o755)}
 
 
-def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
+def test_resolved_proposal_is_rebased_also_after_a_restart(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
@@ -173,7 +182,7 @@ def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     (moved,) = site.service.rebase_pending()
     assert moved.files[0].rebased
     site.put(**{"a.txt": numbered(20, l10="another")})
-    (stale,) = site.service.rebase_pending()
+    (stale,) = site.reopened().rebase_pending()
     assert stale.state is ProposalState.STALE
     (region,) = site.service.load_file_conflict("P1").regions
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
@@ -280,7 +289,7 @@ def test_a_resolution_whose_file_was_deleted_recreates_it(bench: Make) -> None:
     assert site.read("a.txt") == b"my text\n"
 
 
-def test_a_stale_line_is_refused_until_resolved_and_its_base_survives_a_restart(bench: Make) -> None:
+def test_a_stale_line_is_refused_until_resolved(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
@@ -294,11 +303,6 @@ def test_a_stale_line_is_refused_until_resolved_and_its_base_survives_a_restart(
     assert conflict.find_stray_marker(text) == 0
     with pytest.raises(StaleProposal, match="or resolve it in the review"):
         site.service.approve("P1")
-    resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
-    site.put(**{"a.txt": "d\n"})
-    site.reopened().rebase_pending()
-    (region,) = site.service.load_file_conflict("P1").regions
-    assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
 
 
 def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
@@ -317,31 +321,23 @@ def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
 
 
 def test_a_deleted_file_is_recreated_or_left(bench: Make) -> None:
-    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
+    site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.sh": "c\n"})
+    (site.root / "c.sh").chmod(0o755)
+    site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.sh": "C\n"})
     (site.root / "a.txt").unlink()
+    (site.root / "c.sh").unlink()
     conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.disk is None and conflict.labels.disk == "on disk now: no file"
-    left = site.service.resolve_conflict("P1", "a.txt", DISK, None)
-    assert left.state is ProposalState.PENDING
-    assert [change.already_applied for change in left.files] == [True, False]
+    site.service.resolve_conflict("P1", "a.txt", DISK, None)
+    saved = site.service.resolve_conflict("P1", "c.sh", PROPOSED, None)
+    assert saved.state is ProposalState.PENDING
+    assert [change.already_applied for change in saved.files] == [True, False, False]
+    assert saved.files[2].op is FileOperation.CREATE
     assert "a.txt" not in site.service.unified_diff("P1")
-    site.service.approve("P1", revision=left.revision)
-    assert site.tree().keys() == {"b.txt"}
-    site.service.undo("P1")
-    assert site.read("b.txt") == b"b\n"
-
-
-def test_the_proposed_text_recreates_a_deleted_file(bench: Make) -> None:
-    site = bench({"a.txt": "a\n"})
-    (site.root / "a.txt").chmod(0o755)
-    site.edit("a.txt", ("a", "b"))
-    (site.root / "a.txt").unlink()
-    site.service.load_file_conflict("P1")
-    saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, None)
-    assert saved.files[0].op is FileOperation.CREATE
     site.service.approve("P1", revision=saved.revision)
-    assert site.tree() == {"a.txt": (b"b\n", 0o755)}
+    assert site.tree() == {"b.txt": (b"B\n", 0o644), "c.sh": (b"C\n", 0o755)}
+    site.service.undo("P1")
+    assert site.contents() == {"b.txt": b"b\n"}
 
 
 def test_unresolved_files_follow_the_disk(bench: Make) -> None:
@@ -355,20 +351,6 @@ def test_unresolved_files_follow_the_disk(bench: Make) -> None:
     assert waiting.state is ProposalState.PENDING
     site.service.approve("P1", revision=waiting.revision)
     assert (site.read("a.txt"), site.read("b.txt")) == (b"back\n", b"B\n")
-
-
-@pytest.mark.parametrize("side", [DISK, PROPOSED])
-def test_a_deletion_of_a_file_that_changed(bench: Make, side: ConflictSide) -> None:
-    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    site.write(**{"a.txt": None, "b.txt": "B\n"})
-    site.put(**{"a.txt": "changed\n"})
-    conflict = site.service.load_file_conflict("P1")
-    assert conflict.whole and conflict.labels.proposed == "proposed in P1: no file"
-    saved = site.service.resolve_conflict("P1", "a.txt", side, conflict.disk)
-    site.service.approve("P1", revision=saved.revision)
-    assert ("a.txt" in site.tree()) is (side is DISK)
-    site.service.undo("P1")
-    assert site.read("a.txt") == b"changed\n"
 
 
 def test_a_file_created_by_both_conflicts_where_it_differs(bench: Make) -> None:
@@ -385,51 +367,43 @@ def test_a_file_created_by_both_conflicts_where_it_differs(bench: Make) -> None:
     assert site.tree() == {"run.sh": (b"#!/bin/sh\necho one\nexit\n", 0o755)}
 
 
-def test_a_file_mode_changed_by_one_side_is_kept(bench: Make) -> None:
-    site = bench({"a.sh": "a\n"})
-    site.edit("a.sh", ("a", "b"))
-    site.put(**{"a.sh": "c\n"})
-    (site.root / "a.sh").chmod(0o755)
-    saved = resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
-    site.service.approve("P1", revision=saved.revision)
-    assert site.tree() == {"a.sh": (b"b\n", 0o755)}
-
-
 @pytest.mark.parametrize("side", [DISK, PROPOSED])
-def test_a_binary_file_is_taken_from_one_side(bench: Make, side: ConflictSide) -> None:
-    site = bench({"a.bin": b"\0a", "b.txt": "b\n"})
-    stage(site, **{"a.bin": (leaf(b"\0a"), leaf(b"\0b")), "b.txt": (leaf("b\n"), leaf("B\n"))})
-    site.put(**{"a.bin": b"\0c"})
+def test_a_deletion_and_a_binary_file_are_taken_from_one_side(bench: Make, side: ConflictSide) -> None:
+    site = bench({"a.bin": b"\0a", "b.txt": "b\n", "c.txt": "c\n"})
+    changes = {
+        "a.bin": (leaf(b"\0a"), leaf(b"\0b")),
+        "b.txt": (leaf("b\n"), leaf("B\n")),
+        "c.txt": (leaf("c\n"), None),
+    }
+    stage(site, **changes)
+    site.put(**{"a.bin": b"\0c", "c.txt": b"changed\n"})
     conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.regions[0].disk == () == conflict.regions[0].proposed
     with pytest.raises(InvalidUserText, match="as a whole"):
         site.service.resolve_conflict("P1", "a.bin", BOTH, conflict.disk)
-    saved = site.service.resolve_conflict("P1", "a.bin", side, conflict.disk)
-    site.service.approve("P1", revision=saved.revision)
-    assert site.read("a.bin") == (b"\0c" if side is DISK else b"\0b")
-    assert site.read("b.txt") == b"B\n"
+    site.service.resolve_conflict("P1", "a.bin", side, conflict.disk)
+    conflict = site.service.load_file_conflict("P1")
+    assert conflict.whole and conflict.labels.proposed == "proposed in P1: no file"
+    resolve_and_approve(site, conflict, side)
+    kept = {"a.bin": b"\0c", "c.txt": b"changed\n"} if side is DISK else {"a.bin": b"\0b"}
+    assert site.contents() == {"b.txt": b"B\n"} | kept
+    site.service.undo("P1")
+    assert site.contents() == {"a.bin": b"\0c", "b.txt": b"b\n", "c.txt": b"changed\n"}
 
 
 def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
-    site = bench({"a.txt": "a\n"})
+    site = bench({"a.txt": "a\n", "c.txt": "c\n"})
     stage(site, **{"a.txt": (leaf("a\n"), leaf("b\n"))})
+    stage(site, **{"c.txt": (leaf("c\n"), FileOrLink(b"a.txt", LINK_MODE))})
     (site.root / "a.txt").unlink()
     (site.root / "a.txt").symlink_to("b.txt")
+    site.put(**{"c.txt": "changed\n"})
     conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.labels.disk == "on disk now: a symbolic link to b.txt"
-    saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, conflict.disk)
-    site.service.approve("P1", revision=saved.revision)
+    resolve_and_approve(site, conflict, PROPOSED)
     assert not (site.root / "a.txt").is_symlink() and site.read("a.txt") == b"b\n"
-
-
-def test_a_proposed_link_replaces_a_changed_file(bench: Make) -> None:
-    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    stage(site, **{"a.txt": (leaf("a\n"), FileOrLink(b"b.txt", LINK_MODE))})
-    site.put(**{"a.txt": "c\n"})
-    conflict = site.service.load_file_conflict("P1")
-    saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, conflict.disk)
-    site.service.approve("P1", revision=saved.revision)
-    assert (site.root / "a.txt").readlink() == Path("b.txt")
+    resolve_and_approve(site, site.service.load_file_conflict("P2"), PROPOSED)
+    assert (site.root / "c.txt").readlink() == Path("a.txt")
 
 
 def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
@@ -465,9 +439,7 @@ def test_a_file_moved_there_by_another_process_is_merged(bench: Make) -> None:
 
 def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "b.txt")
-    site.service.stage(draft, "Move")
+    site.rename("a.txt", "b.txt")
     site.write(**{"new.txt": "x\n"})
     site.put(**{"b.txt": "here\n"})
     (site.root / "new.txt").mkdir()

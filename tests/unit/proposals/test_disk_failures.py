@@ -69,10 +69,6 @@ def pull_the_cable() -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def data(site: Bench) -> dict[str, bytes]:
-    return {path: data for path, (data, _) in site.tree().items()}
-
-
 def failing(store: MemoryStore, *names: str, error: BaseException) -> None:
     def fail(name: str) -> None:
         if name in names:
@@ -181,7 +177,7 @@ def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> 
     disk = Awkward(site, "put", "a.txt", lambda: site.put(**{"a.txt": "theirs\n"}))
     with pytest.raises(ApplyFailed, match=r"Another program changed a\.txt; its content is kept as a\.txt\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
-    found = {path: data for path, (data, _) in site.tree().items()}
+    found = site.contents()
     assert found.pop("a.txt") == b"theirs\n"
     assert list(found.values()) == [b"one\n"]
 
@@ -196,7 +192,7 @@ def test_unrecorded_apply_is_completed(bench: Make) -> None:
     store.before_write = lambda name: None
     (said,) = site.reopened().recover()
     assert "interrupted after the last file: it was completed, every file is new" in said
-    assert data(site) == {"a.txt": b"two\n", "new.txt": b"n\n"}
+    assert site.contents() == {"a.txt": b"two\n", "new.txt": b"n\n"}
 
 
 def test_an_unfinished_exchange_in_steps_is_rolled_back(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +204,7 @@ def test_an_unfinished_exchange_in_steps_is_rolled_back(bench: Make, monkeypatch
     assert site.read("a.txt") == b"two\n"
     (said,) = site.reopened().recover()
     assert "it was rolled back, every file is as before" in said
-    assert data(site) == {"a.txt": b"one\n"}
+    assert site.contents() == {"a.txt": b"one\n"}
 
 
 def test_a_file_of_another_process_with_the_same_text_is_not_ours(bench: Make) -> None:
@@ -220,7 +216,7 @@ def test_a_file_of_another_process_with_the_same_text_is_not_ours(bench: Make) -
     (site.root / "theirs").rename(site.root / "a.txt")
     (said,) = site.reopened().recover()
     assert "Another program changed a.txt; that change stays" in said
-    found = data(site)
+    found = site.contents()
     assert (found.pop("a.txt"), found.pop("b.txt")) == (b"two\n", b"one\n")
     assert list(found.values()) == [b"one\n"]
 
@@ -236,7 +232,7 @@ def test_backup_is_kept_when_its_folder_became_a_file(bench: Make) -> None:
     disk = Awkward(site, "remove", ".signoff-", lambda: site.put(stuff="theirs\n"))
     with pytest.raises(ApplyFailed, match=r"Another program changed stuff/a; its content is kept as a\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
-    found = data(site)
+    found = site.contents()
     assert found.pop("stuff") == b"theirs\n" and list(found.values()) == [b"a\n"]
 
 
@@ -258,7 +254,7 @@ def test_kept_backup_replaces_no_file(bench: Make) -> None:
     store.before_write = fail
     with pytest.raises(ApplyFailed, match=r"is kept as a\.txt\.kept-P1-\w+\.1"):
         site.reopened(disk).approve(proposal.id)
-    assert sorted(data(site).values()) == [b"one\n", b"taken\n", b"theirs\n"]
+    assert sorted(site.contents().values()) == [b"one\n", b"taken\n", b"theirs\n"]
 
 
 def test_a_new_folder_used_by_another_process_is_kept(bench: Make) -> None:
@@ -274,7 +270,7 @@ def test_a_new_folder_used_by_another_process_is_kept(bench: Make) -> None:
     store.before_write = fail
     with pytest.raises(ApplyFailed, match="every file is as it was"):
         site.service.approve(proposal.id)
-    assert data(site) == {"new/theirs.txt": b"theirs\n"}
+    assert site.contents() == {"new/theirs.txt": b"theirs\n"}
 
 
 def test_a_folder_in_use_does_not_keep_other_folders(bench: Make) -> None:
@@ -288,17 +284,18 @@ def test_a_leftover_that_cannot_be_removed_does_not_keep_others(bench: Make) -> 
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     site.reopened(Awkward(site, "remove", ".signoff-", pull_the_cable)).approve(proposal.id)
-    assert sorted(data(site).values()) == [b"one\n", b"two\n", b"two\n"]
+    assert sorted(site.contents().values()) == [b"one\n", b"two\n", b"two\n"]
     assert site.reopened().recover() == []
-    assert data(site) == {"a.txt": b"two\n", "b.txt": b"two\n"}
+    assert site.contents() == {"a.txt": b"two\n", "b.txt": b"two\n"}
 
 
-def test_a_decision_stands_although_others_cannot_be_rebased(bench: Make) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("the database is locked"), OSError(errno.ENOSPC, "No space left")])
+def test_a_decision_stands_although_others_cannot_be_rebased(bench: Make, error: Exception) -> None:
     store = MemoryStore()
     site = bench({"a.txt": numbered(20)}, store=store)
     first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
     second = site.edit("a.txt", ("line 15\n", "fifteen\n"))
-    failing(store, "save_proposal", error=RuntimeError("the database is locked"))
+    failing(store, "save_proposal", error=error)
     result = site.service.approve(first.id)
     assert (result.proposal.state, result.changed) == (ProposalState.APPLIED, ())
     store.before_write = lambda name: None
@@ -320,27 +317,23 @@ def test_files_restored_by_hand_count_as_undone(bench: Make) -> None:
     assert site.tree() == {"gone.txt": (b"g\n", 0o600)}
 
 
-def test_a_written_file_with_changed_permissions_can_be_undone(bench: Make) -> None:
-    site = bench({"a.bin": b"\0one"})
+def test_undo_keeps_permissions_that_changed_later_and_restores_its_own(bench: Make) -> None:
+    site = bench({"a.bin": b"\0one", "b.bin": b"\0one"})
     draft = site.service.new_draft("session")
-    draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0two", 0o644))])
+    draft.add_changes(
+        [
+            PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0two", 0o644)),
+            PathChange("b.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0one", 0o755)),
+        ]
+    )
     draft.write("made.txt", "m\n")
-    proposal = site.service.stage(draft, "Both")
+    proposal = site.service.stage(draft, "All")
     site.service.approve(proposal.id)
     for name in ("a.bin", "made.txt"):
         (site.root / name).chmod(0o755)
+    site.put(**{"b.bin": b"\0two"})
     site.service.undo(proposal.id)
-    assert site.tree() == {"a.bin": (b"\0one", 0o755)}
-
-
-def test_undo_restores_permissions_of_a_changed_binary_file(bench: Make) -> None:
-    site = bench({"a.bin": b"\0one"})
-    draft = site.service.new_draft("session")
-    draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0one", 0o755))])
-    site.service.approve(site.service.stage(draft, "Executable").id)
-    site.put(**{"a.bin": b"\0two"})
-    site.service.undo("P1")
-    assert site.tree() == {"a.bin": (b"\0two", 0o644)}
+    assert site.tree() == {"a.bin": (b"\0one", 0o755), "b.bin": (b"\0two", 0o644)}
 
 
 def test_unreadable_file_is_not_undone(bench: Make) -> None:
@@ -355,24 +348,17 @@ def test_unreadable_file_is_not_undone(bench: Make) -> None:
 # A commit that can't be made
 
 
-def test_an_untracked_deleted_file_is_not_committed(bench: Make) -> None:
+def test_files_are_written_although_the_commit_fails(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     site = bench({"a.txt": "a\n"})
     repository(site)
     site.put(**{"untracked.txt": "u\n"})
-    proposal = site.write(**{"untracked.txt": None})
-    done = site.service.approve(proposal.id).proposal
+    deletion = site.service.approve(site.write(**{"untracked.txt": None}).id).proposal
     with pytest.raises(CommitFailed, match="Git does not track any file of P1, so there is nothing to commit"):
-        commit_proposal(site.root, done)
-
-
-def test_without_a_working_git_files_are_written_but_not_committed(
-    bench: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = bench({"a.txt": "one\n"})
-    done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
+        commit_proposal(site.root, deletion)
+    edit = site.service.approve(site.edit("a.txt", ("a", "b")).id).proposal
     monkeypatch.setattr("app.proposals.decide.commit_trailers._GIT_TIMEOUT_SECONDS", 0.0)
     with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
-        commit_proposal(site.root, done)
+        commit_proposal(site.root, edit)
     monkeypatch.setenv("PATH", str(site.folder))
     with pytest.raises(CommitFailed, match="Git is not installed, so nothing was committed"):
-        commit_proposal(site.root, done)
+        commit_proposal(site.root, edit)

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import find_likely_block_starts
-from app.proposals.locate.edit_script import encode_new_content
 from app.proposals.locate.line_index import (
     IndentShift,
     LineIndex,
@@ -56,19 +55,15 @@ def test_an_indentation_prefix_is_found_and_applied(indents: list[str], prefix: 
     assert [shift.apply(ours) for ours, _ in pairs] == [theirs for _, theirs in pairs]
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "line", "expected"),
-    [
+def test_tabs_and_spaces() -> None:
+    for ours, theirs, line, expected in (
         (["    a", "        b"], ["\ta", "\t\tb"], "            c", "\t\t\tc"),
         (["  a", "    b"], ["\t\ta", "\t\t\tb"], "  c", "\t\tc"),
         (["\ta", "\t\tb"], ["  a", "    b"], "\t\t\tc", "      c"),
         (["a"], ["\ta"], "    c", "\t    c"),
-    ],
-)
-def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected: str) -> None:
-    shift = find_indent_shift(zip(ours, theirs, strict=True), indentation_unit(theirs))
-    assert shift is not None
-    assert shift.apply(line) == expected
+    ):
+        shift = find_indent_shift(zip(ours, theirs, strict=True), indentation_unit(theirs))
+        assert shift is not None and shift.apply(line) == expected
 
 
 def test_lines_without_one_shift() -> None:
@@ -83,27 +78,17 @@ def test_lines_without_one_shift() -> None:
     ("text", "unit"),
     [
         ("a\n  b\n    c\n", 2),
+        ("a\n    b\n        c", 4),
         ("a\n\tb\n", 4),
+        ("a\n\t\tb", 4),
         ("", 4),
         ("a\n        b\na\n", 8),
-        ("a\n  b\n    c\n      d\n        e\n\n        f\n\n        g\n\n        h\n\n        i\n\n        j\n", 2),
+        ("a\n  b\n    c\n\n    d\n\n    e\n\n    f", 2),
         ("a\n\t\tb\na\n\t\tc\na\n    d\n", 4),
     ],
 )
-def test_the_files_unit(text: str, unit: int) -> None:
+def test_blank_lines_and_tabs_say_nothing_of_the_files_unit(text: str, unit: int) -> None:
     assert indentation_unit(text.split("\n")) == unit
-
-
-@pytest.mark.parametrize(
-    ("lines", "unit"),
-    [
-        (["a", "  b", "    c", "", "    d", "", "    e", "", "    f"], 2),
-        (["a", "\t\tb"], 4),
-        (["a", "    b", "        c"], 4),
-    ],
-)
-def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: int) -> None:
-    assert indentation_unit(lines) == unit
 
 
 OTHERS = "other\n" * 9
@@ -113,9 +98,3 @@ def test_the_search_for_likely_places_is_bounded() -> None:
     index = LineIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
     assert len(find_likely_block_starts(index, ["same"], 1, limit=2)) == 2
     assert len(find_likely_block_starts(index, ["same"], 1)) == 6
-
-
-def test_new_content_for_an_empty_file_is_taken_unchanged() -> None:
-    assert encode_new_content(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
-    assert encode_new_content(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
-    assert encode_new_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"

@@ -44,26 +44,22 @@ def test_a_hunk_is_placed_by_its_text_despite_wrong_numbers() -> None:
     assert (matches[0].rung, matches[0].line) == (MatchLevel.EXACT, 3)
 
 
-def test_several_places_are_refused_without_numbers() -> None:
+RETURNS = "         start()\n-        return 1\n+        return 2\n"
+"""A hunk that fits in both classes."""
+
+
+def test_a_number_or_the_line_above_chooses_among_equal_places() -> None:
     with pytest.raises(AmbiguousMatch, match=r"Hunk 1 of 1 for x \(line 3 of the patch\).*2 places"):
-        apply(SOURCE, hunk("         start()\n-        return 1\n+        return 2\n"))
-
-
-@pytest.mark.parametrize(("number", "line"), [(3, 3), (8, 8), (9, 8)])
-def test_a_number_chooses_among_equal_places_and_the_match_says_so(number: int, line: int) -> None:
-    body = "         start()\n-        return 1\n+        return 2\n"
-    data, matches = apply(SOURCE, hunk(body, f"@@ -{number},2 +{number},2 @@"))
-    assert data.decode().split("\n")[line] == "        return 2"
-    assert (matches[0].rung, matches[0].line) == (MatchLevel.LINE_HINT, line)
-
-
-def test_the_line_above_narrows_to_its_block() -> None:
-    body = "         start()\n-        return 1\n+        return 2\n"
-    data, matches = apply(SOURCE, hunk(body, "@@ class B:"))
+        apply(SOURCE, hunk(RETURNS))
+    for number, line in ((3, 3), (8, 8), (9, 8)):
+        data, matches = apply(SOURCE, hunk(RETURNS, f"@@ -{number},2 +{number},2 @@"))
+        assert data.decode().split("\n")[line] == "        return 2"
+        assert (matches[0].rung, matches[0].line) == (MatchLevel.LINE_HINT, line)
+    data, matches = apply(SOURCE, hunk(RETURNS, "@@ class B:"))
     assert data.decode() == SOURCE[:-2] + "2\n"
     assert matches[0].rung is MatchLevel.EXACT
     with pytest.raises(AmbiguousMatch):
-        apply(SOURCE, hunk(body, "@@     def run(self):"))
+        apply(SOURCE, hunk(RETURNS, "@@     def run(self):"))
 
 
 BEGIN = "*** Begin Patch\n*** Update File: x\n{}*** End Patch\n"
@@ -123,7 +119,10 @@ def test_additions_without_context_are_appended_to_the_file() -> None:
         apply(SOURCE, BEGIN.format("@@ class Z:\n+    x = 1\n"))
 
 
-def test_hunk_added_at_the_end_does_not_order_later_hunks() -> None:
+def test_a_hunk_may_be_of_what_an_earlier_one_made_and_follow_one_added_at_the_end() -> None:
+    assert apply("a\nb\nc\n", hunk("-a\n+x\n@@\n x\n-b\n+y\n"))[0] == b"x\ny\nc\n"
+    with pytest.raises(NoMatch):
+        apply("a\nz\n", hunk("-a\n+x  y\n z\n@@\n-x y\n+w\n"))
     data, _ = apply("a\nb\na\nc\n", BEGIN.format("@@\n a\n-b\n+x\n@@\n+end\n@@\n-a\n+y\n c\n"))
     assert data == b"a\nx\ny\nc\nend\n"
 
@@ -136,35 +135,20 @@ def numbered_hunk(old_start: int) -> str:
 
 
 def test_a_number_that_fits_wins_over_the_order_of_the_hunks() -> None:
-    mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
-    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(1)}")
+    mid = "--- a/x\n+++ b/x\n@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
+    data, matches = apply(REPEATED, mid + numbered_hunk(1))
     assert data == REPEATED.replace(b"mid", b"MID").replace(b"work", b"WORK", 1)
     assert matches[1].rung is MatchLevel.LINE_HINT
-    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(7)}")
+    data, matches = apply(REPEATED, mid + numbered_hunk(7))
     assert data == b"WORK".join(REPEATED.replace(b"mid", b"MID").rsplit(b"work", 1))
     assert matches[1].rung is MatchLevel.EXACT, "number and order agree"
-
-
-def test_hunk_without_a_fitting_number_is_placed_by_order_with_a_doubt() -> None:
-    mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
-    data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(5)}")
+    data, matches = apply(REPEATED, mid + numbered_hunk(5))
     assert data.endswith(b"begin\nWORK\nend\n")
-    assert matches[1].rung is MatchLevel.DOUBTFUL
+    assert matches[1].rung is MatchLevel.DOUBTFUL, "the order alone places it"
     with pytest.raises(AmbiguousMatch):
-        apply(REPEATED, f"--- a/x\n+++ b/x\n@@ -40,3 +40,3 @@\n x\n-mid\n+MID\n y\n{numbered_hunk(5)}")
-
-
-def test_the_same_hunk_twice_is_placed_twice() -> None:
+        apply(REPEATED, mid.replace("4,3", "40,3") + numbered_hunk(5))
     data, _ = apply(REPEATED, f"--- a/x\n+++ b/x\n{numbered_hunk(1)}{numbered_hunk(1)}")
-    assert data == REPEATED.replace(b"work", b"WORK")
-
-
-def test_a_line_without_newline_is_joined_to_none() -> None:
-    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
-    marked = index + hunk("+bar\n\\ No newline at end of file\n", "@@ -0,0 +1 @@")
-    assert apply(b"foo\n", marked)[0] == b"bar\nfoo\n"
-    created = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n\\ No newline at end of file\n+b\n"
-    assert apply(b"", created)[0] == b"a\nb\n"
+    assert data == REPEATED.replace(b"work", b"WORK"), "the same hunk twice is placed twice"
 
 
 def test_a_hunk_that_is_already_applied_is_refused() -> None:
@@ -173,13 +157,6 @@ def test_a_hunk_that_is_already_applied_is_refused() -> None:
         apply("begin\nwork\nend\n", f"--- a/x\n+++ b/x\n{one}{one}")
     with pytest.raises(AlreadyApplied):
         apply("a\nx\nc\n", hunk(" a\n-b\n+x\n c\n"))
-
-
-@pytest.mark.parametrize("header", ["@@ -1,0 +1 @@", "@@ -0,0 +2 @@", "@@ -1,0 +9 @@"])
-def test_numbers_that_contradict_each_other_are_not_trusted(header: str) -> None:
-    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
-    with pytest.raises(NoMatch, match="does not show where"):
-        apply(b"foo\n", index + hunk("+bar\n", header))
 
 
 def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
@@ -209,72 +186,48 @@ def test_a_truncated_patch_is_doubtful_if_its_git_ids_differ() -> None:
     assert apply(b"x\n" + before, head + first)[1][0].rung is MatchLevel.EXACT
 
 
-@pytest.mark.parametrize("line", [" a", "-a"])
-def test_a_new_file_has_no_lines_but_inserted_ones(line: str) -> None:
-    with pytest.raises(MalformedPatch, match="lines that are not inserted"):
-        apply(b"", f"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n{line}\n+b\n")
-
-
-def test_hunks_of_a_new_file_follow_one_another() -> None:
+def test_a_new_file_has_only_inserted_lines_of_hunks_that_follow_one_another() -> None:
     first, second = "@@ -0,0 +1,2 @@\n+a\n+b\n", "@@ -0,0 +3 @@\n+c\n"
     head = "--- /dev/null\n+++ b/x\n"
     assert apply(b"", head + first + second)[0] == b"a\nb\nc\n"
+    assert apply(b"", f"{head}{first}\\ No newline at end of file\n")[0] == b"a\nb"
+    with pytest.raises(AlreadyApplied, match="exists"):
+        apply(b"other\n", head + first)
     for wrong in (first + first, first + second.replace("-0,0", "-7,0"), second + first):
         with pytest.raises(MalformedPatch, match="not all of its hunks are of a new file"):
             apply(b"", head + wrong)
+    for line in (" a", "-a"):
+        with pytest.raises(MalformedPatch, match="lines that are not inserted"):
+            apply(b"", f"{head}@@ -0,0 +1,2 @@\n{line}\n+b\n")
 
 
-@pytest.mark.parametrize(
-    ("before", "patch"),
-    [
+def test_a_body_below_a_missing_or_damaged_hunk_line_is_in_doubt() -> None:
+    for before, patch in (
         (b"", "--- /dev/null\n+++ b/x\n+a\n"),
         (b"a\n", "--- a/x\n+++ b/x\n-a\n+b\n"),
         (b"a\n", "--- a/x\n+++ /dev/null\n-a\n"),
-    ],
-)
-def test_a_body_without_a_hunk_line_is_in_doubt(before: bytes, patch: str) -> None:
-    (match,) = apply(before, patch)[1]
-    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "no `@@` line stands above it")
-
-
-@pytest.mark.parametrize("damaged", ["+@ -1,2 +1,2 @@", " @@ -1,2 +1,2 @@", "-@@-1 +1 @@"])
-def test_a_body_that_begins_with_a_damaged_hunk_line_is_in_doubt(damaged: str) -> None:
-    there = damaged[1:] + "\n" if damaged[0] in " -" else ""
-    (match,) = apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
-    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "its first line looks like a damaged `@@` line")
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    ["@@x-1,2 +1,2 @@", "@@ \xff1,2 +1,2 @@", "@@ -1,2 +1,\xff @@", "@@  100000000000,0 +1,22 @@", "@@ -1,2 @@"],
-)
-def test_a_header_with_damaged_numbers_is_in_doubt(damaged: str) -> None:
-    (match,) = apply("a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
-    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "the numbers in its `@@` line are damaged")
-    (match,) = apply(b"", f"--- /dev/null\n+++ b/x\n{damaged}\n+a\n")[1]
-    assert match.note == "the numbers in its `@@` line are damaged"
-
-
-@pytest.mark.parametrize("header", ["@@", "@@ ... @@", "@@ -X,Y +A,B @@", "@@ -1,? +1,? @@", "@@ a"])
-def test_a_header_that_stands_for_numbers_is_not_damaged(header: str) -> None:
-    (match,) = apply("a\n b\n", hunk("- b\n+ c\n", header))[1]
-    assert match.rung is MatchLevel.EXACT
-
-
-def test_a_no_newline_marker_inside_the_file_is_doubtful() -> None:
-    marker = "\\ No newline at end of file\n"
-    data, matches = apply("a\nb\nc\n", hunk(f" a\n-b\n+d\n{marker} c\n", "@@ -1,3 +1,3 @@"))
-    assert (data, matches[0].rung) == (b"a\ndc\n", MatchLevel.DOUBTFUL)
-    data, matches = apply("a\nb", hunk(f" a\n-b\n{marker}+c\n{marker}", "@@ -1,2 +1,2 @@"))
-    assert (data, matches[0].rung) == (b"a\nc", MatchLevel.EXACT)
-
-
-def test_a_no_newline_marker_is_recognised_by_its_backslash() -> None:
-    body = hunk(" a\n-b\n+c\n", "@@ -1,2 +1,2 @@")
-    data, _ = apply("a\nb\n", f"{body}\\iff is a word\n")
-    assert data == b"a\nc\n"
-    data, _ = apply("a\nb", f"{body}\\No newline at end of file\n")
-    assert data == b"a\nc"
+    ):
+        (match,) = apply(before, patch)[1]
+        assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "no `@@` line stands above it")
+    for damaged in ("+@ -1,2 +1,2 @@", " @@ -1,2 +1,2 @@", "-@@-1 +1 @@"):
+        there = damaged[1:] + "\n" if damaged[0] in " -" else ""
+        (match,) = apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
+        assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "its first line looks like a damaged `@@` line")
+    for header in (
+        "@@x-1,2 +1,2 @@",
+        "@@ \xff1,2 +1,2 @@",
+        "@@ -1,2 +1,\xff @@",
+        "@@  10000000000,0 +1,2 @@",
+        "@@ -1,2 @@",
+    ):
+        for before, patch in (
+            (b"a\nb\n", hunk(" a\n-b\n+c\n", header)),
+            (b"", f"--- /dev/null\n+++ b/x\n{header}\n+a\n"),
+        ):
+            (match,) = apply(before, patch)[1]
+            assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "the numbers in its `@@` line are damaged")
+    for header in ("@@", "@@ ... @@", "@@ -X,Y +A,B @@", "@@ -1,? +1,? @@", "@@ a"):
+        assert apply("a\n b\n", hunk("- b\n+ c\n", header))[1][0].rung is MatchLevel.EXACT, "it stands for numbers"
 
 
 def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
@@ -285,14 +238,6 @@ def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
     assert "states 9 old and 9 new lines, but has 4 and 4" in matches[0].note
     created = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,9 @@\n+a\n```\n"
     assert [match.rung for match in apply(b"", created)[1]] == [MatchLevel.DOUBTFUL]
-
-
-def test_a_deletion_without_its_lines_is_of_an_empty_file() -> None:
-    header = "diff --git a/x b/x\ndeleted file mode 100644\n"
-    assert apply(b"", header)[0] == b""
-    with pytest.raises(MalformedPatch, match="cut off"):
-        apply(b"a\n", header)
-    assert apply(b"a\n", "*** Begin Patch\n*** Delete File: x\n*** End Patch\n")[0] == b""
 
 
 def test_a_line_directly_below_a_hunk_belongs_to_it() -> None:
@@ -307,13 +252,6 @@ def test_changed_lines_that_look_like_headers_follow_the_counts() -> None:
         assert apply_file_patch(Document(b"-- a\n"), parse_patch_text(body + following)[0])[0] == b"++ b\n"
 
 
-def test_a_patch_with_converted_line_endings_applies_exactly() -> None:
-    patch = hunk(" a\n-b\n+c\n+\n", "@@ -1,2 +1,3 @@")
-    data, matches = apply("a\nb\n", patch.replace("\n", "\r\n"))
-    assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", MatchLevel.EXACT, "")
-    assert apply(b"", "--- /dev/null\r\n+++ b/x\r\n@@ -0,0 +1 @@\r\n+a\r\n")[0] == b"a\n"
-
-
 def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
     whole = hunk("-a\n+b\n", "@@ -1 +1 @@")
     data, (match,) = apply("a\n", whole + "--")
@@ -322,15 +260,10 @@ def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
         parse_patch_text(whole + "--- a/y\n")
 
 
-def test_lines_of_an_earlier_hunk_match_only_exactly() -> None:
-    with pytest.raises(NoMatch):
-        apply("a\nz\n", hunk("-a\n+x  y\n z\n@@\n-x y\n+w\n"))
-
-
-@pytest.mark.parametrize("following", ["@@ -9 +9 @@\n-1\n+2\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"])
-def test_text_between_hunks_is_ignored(following: str) -> None:
-    files = parse_patch_text(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
-    assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
+def test_text_between_hunks_is_ignored() -> None:
+    for following in ("@@ -9 +9 @@\n-1\n+2\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"):
+        files = parse_patch_text(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
+        assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
 
 
 def test_hunks_come_in_order_unless_they_name_their_places() -> None:
@@ -386,11 +319,6 @@ def test_a_match_with_a_similar_place_in_white_space_is_doubtful(body: str, head
         assert match.note == "the lines from line 2 differ from it in white space alone"
 
 
-def test_a_hunk_on_what_an_earlier_one_made() -> None:
-    data, _ = apply("a\nb\nc\n", hunk("-a\n+x\n@@\n x\n-b\n+y\n"))
-    assert data == b"x\ny\nc\n"
-
-
 def test_the_end_of_the_file_narrows() -> None:
     body = "-        return 1\n+        return 2\n"
     patch = f"*** Begin Patch\n*** Update File: x\n@@\n{body}*** End of File\n*** End Patch\n"
@@ -410,41 +338,44 @@ def test_a_hunk_of_only_insertions_needs_a_place() -> None:
     assert apply(b"a\nb", at_end)[0] == b"a\nb\nnew"
 
 
-def test_line_endings_are_the_files_unless_the_patch_spells_them() -> None:
-    body = " a\n-b\n+x\n c\n"
-    assert apply(b"a\r\nb\r\nc\r\n", hunk(body))[0] == b"a\r\nx\r\nc\r\n"
-    spelled = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+b\n c\r\n"
-    assert apply(b"a\r\nb\r\nc\r\n", spelled)[0] == b"a\r\nb\nc\r\n"
-
-
-def test_the_final_newline_follows_the_patch_or_stays() -> None:
-    marker = "\\ No newline at end of file\n"
-    assert apply(b"a\nb", hunk(" a\n-b\n+c\n"))[0] == b"a\nc"
-    assert apply(b"a\nb", hunk(f" a\n-b\n{marker}+b\n"))[0] == b"a\nb\n"
-    assert apply(b"a\nb\n", hunk(f" a\n-b\n+b\n{marker}"))[0] == b"a\nb"
-    assert apply(b"a\nb\n", hunk(f" a\n-b\n{marker}+c\n{marker}"))[0] == b"a\nc\n"
-
-
-def test_a_byte_order_mark_in_the_patch() -> None:
+def test_line_endings_and_marks_are_the_files_unless_the_patch_spells_them() -> None:
+    assert apply(b"a\r\nb\r\nc\r\n", hunk(" a\n-b\n+x\n c\n"))[0] == b"a\r\nx\r\nc\r\n"
+    assert apply(b"a\r\nb\r\nc\r\n", hunk(" a\r\n-b\r\n+b\n c\r\n", "@@ -1,3 +1,3 @@"))[0] == b"a\r\nb\nc\r\n"
+    converted = hunk(" a\n-b\n+c\n+\n", "@@ -1,2 +1,3 @@").replace("\n", "\r\n")
+    data, matches = apply("a\nb\n", converted)
+    assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", MatchLevel.EXACT, "")
+    assert apply(b"", "--- /dev/null\r\n+++ b/x\r\n@@ -0,0 +1 @@\r\n+a\r\n")[0] == b"a\n"
     mark = b"\xef\xbb\xbf"
     with_mark = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-" + mark + b"a\n+" + mark + b"b\n"
     assert apply(mark + b"a\n", with_mark)[0] == mark + b"b\n"
     assert apply(mark + b"a\n", hunk("-a\n+b\n"))[0] == mark + b"b\n"
-    taken_off = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-" + mark + b"a\n+a\n"
-    assert apply(mark + b"a\n", taken_off)[0] == b"a\n"
+    assert apply(mark + b"a\n", with_mark.replace(b"+" + mark, b"+"))[0] == b"b\n"
+
+
+def test_the_final_newline_follows_the_patch_or_stays() -> None:
+    marker = "\\ No newline at end of file\n"
+    for source, body, expected in (
+        (b"a\nb", " a\n-b\n+c\n", b"a\nc"),
+        (b"a\nb", f" a\n-b\n{marker}+b\n", b"a\nb\n"),
+        (b"a\nb\n", f" a\n-b\n+b\n{marker}", b"a\nb"),
+        (b"a\nb\n", f" a\n-b\n{marker}+c\n{marker}", b"a\nc\n"),
+        (b"a\nb\n", " a\n-b\n+c\n\\iff is a word\n", b"a\nc\n"),
+        (b"a\nb", " a\n-b\n+c\n\\No newline at end of file\n", b"a\nc"),
+    ):
+        assert apply(source, hunk(body))[0] == expected
+    data, matches = apply("a\nb\nc\n", hunk(f" a\n-b\n+d\n{marker} c\n", "@@ -1,3 +1,3 @@"))
+    assert (data, matches[0].rung) == (b"a\ndc\n", MatchLevel.DOUBTFUL), "the marker is inside the file"
+    data, matches = apply("a\nb", hunk(f" a\n-b\n{marker}+c\n{marker}", "@@ -1,2 +1,2 @@"))
+    assert (data, matches[0].rung) == (b"a\nc", MatchLevel.EXACT)
+    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    assert apply(b"foo\n", index + hunk(f"+bar\n{marker}", "@@ -0,0 +1 @@"))[0] == b"bar\nfoo\n"
+    assert apply(b"", f"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n{marker}+b\n")[0] == b"a\nb\n"
 
 
 def test_tolerant_rungs_keep_the_files_lines() -> None:
     data, matches = apply("  a  \n  b\n  c\n", hunk(" a\n-b\n+x\n c\n"))
     assert data == b"  a  \n  x\n  c\n"
     assert matches[0].rung is MatchLevel.INDENTATION
-
-
-def test_a_creation_never_overwrites() -> None:
-    patch = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n"
-    assert apply(b"", patch)[0] == b"a\nb"
-    with pytest.raises(AlreadyApplied, match="exists"):
-        apply(b"other\n", patch)
 
 
 def test_a_deletion_must_match_the_file_content() -> None:
@@ -454,22 +385,25 @@ def test_a_deletion_must_match_the_file_content() -> None:
     assert apply(b"a\r\nb", patch)[0] == b""
     with pytest.raises(NoMatch):
         apply(b"a\nb\nc\n", patch)
+    header = "diff --git a/x b/x\ndeleted file mode 100644\n"
+    assert apply(b"", header)[0] == b""
+    with pytest.raises(MalformedPatch, match="cut off"):
+        apply(b"a\n", header)
+    assert apply(b"a\n", "*** Begin Patch\n*** Delete File: x\n*** End Patch\n")[0] == b""
 
 
-def test_gits_id_of_the_content() -> None:
-    assert matches_long_blob_id_prefix(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
-    assert matches_long_blob_id_prefix(b"foo\n", "257cc56")
-    assert not matches_long_blob_id_prefix(b"foo", "257cc56")
-    assert not matches_long_blob_id_prefix(b"foo\n", "257c")
-
-
-def test_numbers_are_trusted_where_the_id_fits() -> None:
+def test_numbers_are_trusted_where_the_id_fits_and_do_not_contradict_each_other() -> None:
     """An insertion without context, and a choice among equal lines, are beyond doubt then."""
+    assert matches_long_blob_id_prefix(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
+    assert not matches_long_blob_id_prefix(b"foo\n", "257c")
     index = "diff --git a/x b/x\nindex 257cc56..3bd1f0e 100644\n"
     data, matches = apply(b"foo\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     assert (data, matches[0].rung) == (b"foo\nbar\n", MatchLevel.EXACT)
     with pytest.raises(EditRefused):
         apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
+    for header in ("@@ -1,0 +1 @@", "@@ -0,0 +2 @@", "@@ -1,0 +9 @@"):
+        with pytest.raises(NoMatch, match="does not show where"):
+            apply(b"foo\n", index + hunk("+bar\n", header))
     twice = b"a\nb\na\n"
     index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..{blob(twice[:4] + b'c' + twice[5:])[:7]} 100644\n"
     data, matches = apply(twice, index + hunk("-a\n+c\n", "@@ -3 +3 @@"))

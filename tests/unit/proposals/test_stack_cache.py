@@ -142,9 +142,7 @@ def take(site: Bench, step: tuple[str, str, int], other: Bench | None) -> str:
 
 
 def move(site: Bench, name: str, target: str) -> None:
-    draft = site.service.new_draft("session")
-    draft.rename(name, target)
-    site.service.stage(draft, "Move")
+    site.rename(name, target)
 
 
 def lengthen(site: Bench, names: Sequence[str], tail: str) -> None:

@@ -1,6 +1,5 @@
 """Proposals on top of each other, and the disk moving under them."""
 
-import errno
 import os
 import sqlite3
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
-from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
@@ -122,17 +120,6 @@ def test_a_hunk_next_to_a_pending_one_does_not_go_first(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9)
 
 
-def test_denying_the_lower_one_rebases_the_upper(bench: Make) -> None:
-    site = bench({"a.txt": numbered(9)})
-    first = site.edit("a.txt", ("line 2\n", "two\n"))
-    second = site.edit("a.txt", ("line 8\n", "eight\n"))
-    result = site.service.deny(first.id)
-    [changed] = result.changed
-    assert (changed.id, changed.state, changed.files[0].rebased) == (second.id, ProposalState.PENDING, True)
-    site.service.approve(second.id)
-    assert site.read("a.txt").decode() == numbered(9, l8="eight")
-
-
 def test_denying_the_lower_one_makes_a_dependent_upper_stale(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
@@ -178,6 +165,7 @@ def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l1="first"), "other.txt": "x"})
+    (site.root / "a.txt").chmod(0o755)
     assert site.service.rebase_pending(["other.txt"]) == []
     [changed] = site.service.rebase_pending(["a.txt"])
     assert changed.revision == proposal.revision + 1
@@ -187,7 +175,7 @@ def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
     with pytest.raises(ChangedSinceShown):
         site.service.approve(proposal.id, revision=proposal.revision)
     site.service.approve(proposal.id, revision=changed.revision)
-    assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
+    assert site.tree()["a.txt"] == (numbered(20, l1="first", l10="ten").encode(), 0o755)
 
 
 def test_an_approval_without_revision_does_not_write_what_nobody_saw(bench: Make) -> None:
@@ -236,10 +224,7 @@ def test_the_disk_has_it_already(bench: Make) -> None:
 
 def test_a_rename_already_made_by_the_user_can_be_approved(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "b.txt")
-    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n")])
-    proposal = site.service.stage(draft, "Move")
+    proposal = site.rename("a.txt", "b.txt", ("line 2\n", "two\n"))
     (site.root / "a.txt").rename(site.root / "b.txt")
     site.put(**{"b.txt": numbered(20, l2="two")})
     site.service.rebase_pending()
@@ -314,21 +299,10 @@ def test_creations_and_deletions_are_never_merged(bench: Make) -> None:
     assert site.service.get(delete.id).files[0].already_applied
 
 
-def test_a_file_mode_changed_by_the_user_is_kept(bench: Make) -> None:
-    site = bench({"a.txt": numbered(5)})
-    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    (site.root / "a.txt").chmod(0o755)
-    [changed] = site.service.rebase_pending()
-    site.service.approve(proposal.id, revision=changed.revision)
-    assert site.tree()["a.txt"] == (numbered(5, l2="two").encode(), 0o755)
-
-
 def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
-    draft = site.service.new_draft("session")
-    draft.rename("b.txt", "d.txt")
-    site.service.stage(draft, "Move")
+    site.rename("b.txt", "d.txt")
     assert site.service.watched_paths() == {"a.txt", "b.txt", "d.txt"}
     site.service.deny(first.id)
     assert site.service.watched_paths() == {"b.txt", "d.txt"}
@@ -400,9 +374,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     database = Database(tmp_path / "db")
     store = SqliteProposalStore(database, "here", DatabaseChangeSignal(tmp_path, "here"))
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "c.txt")
-    site.service.stage(draft, "Move")
+    site.rename("a.txt", "c.txt")
     before = MIGRATIONS.index(next(each for each in MIGRATIONS if "CREATE TABLE proposal_paths" in each[0]))
     rows = database.query_rows("SELECT * FROM proposals")
     database.close()
@@ -442,37 +414,6 @@ def test_partly_approved_proposal_is_not_merged_into_other_edits(bench: Make) ->
     assert site.service.get(first.id).state.is_pending
 
 
-def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": numbered(20)}, store=store)
-    first = site.edit("a.txt", ("line 2\n", "two\n"))
-    second = site.edit("a.txt", ("line 12\n", "twelve\n"))
-
-    def full(name: str) -> None:
-        if name == "save_proposal":
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    store.before_write = full
-    result = site.service.approve(first.id)
-    assert result.proposal.state is ProposalState.APPLIED and result.changed == ()
-    assert site.read("a.txt").decode() == numbered(20, l2="two")
-    store.before_write = lambda name: None
-    site.service.rebase_pending()
-    site.service.approve(second.id, revision=site.service.get(second.id).revision)
-    assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")
-
-
-def test_a_link_that_replaced_the_shown_file_is_not_moved(bench: Make) -> None:
-    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "c.txt")
-    proposal = site.service.stage(draft, "Move")
-    (site.root / "a.txt").unlink()
-    (site.root / "a.txt").symlink_to("b.txt")
-    with pytest.raises(StaleProposal, match=r"a\.txt is a symbolic link now"):
-        site.service.approve(proposal.id)
-
-
 def link(path: str, before: str, after: str) -> PathChange:
     return PathChange(path, FileOrLink(before.encode(), LINK_MODE), FileOrLink(after.encode(), LINK_MODE))
 
@@ -495,6 +436,7 @@ def as_link(path: Path, target: str) -> None:
         (lambda root: as_pipe(root / "a.txt"), "a.txt can't be read: not a regular file"),
         (lambda root: as_link(root / "link", "c"), "link is a symbolic link, or would be one, and has changed"),
         (lambda root: as_link(root / "a.txt", "c"), "a.txt is a symbolic link now"),
+        (lambda root: as_link(root / "move", "c"), "move is a symbolic link now"),
     ],
 )
 def test_a_stale_proposal_names_the_reason(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
@@ -546,13 +488,3 @@ def test_a_revision_of_a_partly_decided_proposal_takes_over_pending_files(bench:
     draft.write("b.txt", "BB\n")
     second = site.service.stage(draft, "Again", answers=(first.id,))
     assert [change.path for change in second.files] == ["b.txt", "c.txt"]
-
-
-def test_pending_proposals_of_a_path_are_read_once(bench: Make) -> None:
-    asked: list[object] = []
-    paths = PendingPaths(lambda wanted: asked.append(wanted) or ())  # type: ignore[func-returns-value]
-    for _ in range(2):
-        paths.get("a.txt"), paths.get("b.txt")
-    assert asked == [{"a.txt"}, {"b.txt"}]
-    paths.all(), paths.all(), paths.get("c.txt")
-    assert asked[2:] == [None]

@@ -113,10 +113,7 @@ def test_file_in_the_way_refuses_the_undo(bench: Make, spoil: Callable[..., obje
 
 def test_undoing_a_rename_keeps_the_users_later_edits(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "b.txt")
-    draft.edit("b.txt", [TextReplacement("line 2\n", "two\n")])
-    proposal = site.service.stage(draft, "Move")
+    proposal = site.rename("a.txt", "b.txt", ("line 2\n", "two\n"))
     site.service.approve(proposal.id)
     site.put(**{"b.txt": numbered(30, l2="two", l20="mine")})
     site.service.undo(proposal.id)
