@@ -1,7 +1,7 @@
 """A whole session over the tests' server: the real loop, client, tools, service and store, and no screen."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,23 @@ class Bench:
         """How the last turn ended."""
         return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
 
-    async def say(self, text: str) -> None:
-        """Send a message and wait until control is back."""
-        await self.session.send(text)
+    async def say(self, text: str, *steps: Any, last: str = "") -> None:
+        """Send a message and wait until control is back.
+
+        Args:
+            text: the message.
+            steps: calls that the model makes first; each is a response, a list is one response of several calls.
+            last: its last response, by default "Done." if it makes calls; without both, the server is not scripted.
+        """
+        for step in steps:
+            self.server.turn(calls=step if isinstance(step, list) else [step])
+        if steps or last:
+            self.server.say(last or "Done.")
+        await self.settled(self.session.send(text))
+
+    async def settled(self, action: Awaitable[object]) -> None:
+        """Let the user do something and wait until control is back."""
+        await action
         await self.session.wait_until_idle()
 
     def check(self) -> None:

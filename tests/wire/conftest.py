@@ -8,8 +8,7 @@ import pytest
 from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
 from tests.forking import Forking
-from tests.wire.bench import FILE
-from tests.wire.endpoints import OBEYS
+from tests.wire.bench import FILE, Bench, bench
 from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
 
@@ -28,11 +27,18 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture
+async def on(server: WireServer, tmp_path: Path) -> AsyncIterator[Bench]:
+    """A session in a workspace with one file; all requests of the test have a valid history."""
+    async with bench(server, tmp_path) as opened:
+        yield opened
+        opened.check()
+
+
+@pytest.fixture
 async def hosted(server: WireServer, tmp_path: Path, processes: Forking) -> AsyncIterator[Hosted]:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
-    server.behave(OBEYS)
     runtime = open_workspace(root, {"base_url": server.base_url, "model": "m"}, {})
     holder: list[Hosted] = []
     host = SessionHost(runtime, runtime.settings, lambda update: holder[0].take(update))

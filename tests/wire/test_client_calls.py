@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.values.requests_and_updates import CallProgress, ResponseCompleted
+from app.llm.values.requests_and_updates import CallProgress
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Call, call_delta, chunk, stream
 from tests.wire.server import WireServer
@@ -22,243 +22,82 @@ def deltas(*groups: Any) -> tuple[Any, ...]:
     )
 
 
-def seen(completed: ResponseCompleted) -> list[tuple[str, str, Any]]:
-    """(id, name, arguments) of every call."""
-    return [(call.wire_id, call.name, call.arguments) for call in completed.calls]
-
-
 READ_A = ("1", "read_file", {"path": "a"})
 READ_B = ("2", "read_file", {"path": "b"})
-d = call_delta
+BOTH = [READ_A, READ_B]
+SAME_ID = [READ_A, ("1", *READ_B[1:])]
+WITHOUT_IDS = [("", *READ_A[1:]), ("", *READ_B[1:])]
 
 
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments=""), d(0, arguments=A[:5]), d(0, arguments=A[5:])),
-            [READ_A],
-            id="ordinary",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments=A)), [READ_A], id="whole call in one delta"
-        ),
-        pytest.param(
-            deltas(
-                [d(0, call_id="1", name="read_file", arguments=A), d(1, call_id="2", name="read_file", arguments=B)]
-            ),
-            [READ_A, READ_B],
-            id="two calls in one delta",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=""),
-                d(1, call_id="2", name="read_file", arguments=""),
-                d(1, arguments=B[:4]),
-                d(0, arguments=A[:4]),
-                [d(0, arguments=A[4:]), d(1, arguments=B[4:])],
-            ),
-            [READ_A, READ_B],
-            id="interleaved",
-        ),
-        pytest.param(
-            deltas(
-                d(None, call_id="1", name="read_file", arguments=A),
-                d(None, call_id="2", name="read_file", arguments=B),
-            ),
-            [READ_A, READ_B],
-            id="no index",
-        ),
-        pytest.param(
-            deltas(
-                {"index": None, **d(None, call_id="1", name="read_file", arguments=A[:3])},
-                {"index": None, **d(None, arguments=A[3:])},
-            ),
-            [READ_A],
-            id="null index",
-        ),
-        pytest.param(
-            deltas(d(None, name="read_file", arguments=A), d(None, name="read_file", arguments=B)),
-            [("", *READ_A[1:]), ("", *READ_B[1:])],
-            id="neither index nor id",
-        ),
-        pytest.param(
-            deltas(
-                d(1, call_id="1", name="read_file", arguments=A[:2]),
-                d(1, arguments=A[2:]),
-                d(2, call_id="2", name="read_file", arguments=B),
-            ),
-            [READ_A, READ_B],
-            id="index from 1",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=A),
-                d(0, call_id="2", name="read_file", arguments=B[:3]),
-                d(0, arguments=B[3:]),
-            ),
-            [READ_A, READ_B],
-            id="two calls, both index 0",
-        ),
-        pytest.param(
-            deltas(d(0, name="read_file", arguments=A), d(0, name="read_file", arguments=B)),
-            [("", *READ_A[1:]), ("", *READ_B[1:])],
-            id="two calls, both index 0, no ids",
-        ),
-        pytest.param(
-            deltas(
-                [
-                    d(0, call_id="1", name="read_file", arguments=""),
-                    d(0, arguments=A[:4]),
-                    d(0, arguments=A[4:]),
-                ]
-            ),
-            [READ_A],
-            id="same index twice in one chunk",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=A[:4]),
-                {**d(0, name="", arguments=A[4:]), "id": ""},
-            ),
-            [READ_A],
-            id="empty id and name",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=A[:4]),
-                {"index": 0, "id": None, "function": {"name": None, "arguments": A[4:]}},
-            ),
-            [READ_A],
-            id="null id and name",
-        ),
-        pytest.param(
-            deltas(*(d(0, call_id="1", name="read_file", arguments=part) for part in (A[:4], A[4:], ""))),
-            [READ_A],
-            id="id and name repeated",
-        ),
-        pytest.param(
-            deltas(*(d(0, name="read_file", arguments=part) for part in (A[:4], A[4:], ""))),
-            [("", *READ_A[1:])],
-            id="name repeated without id",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_"), d(0, name="file", arguments=""), d(0, arguments=A)),
-            [READ_A],
-            id="name in pieces",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read"), d(0, name="read_file", arguments=""), d(0, arguments=A)),
-            [READ_A],
-            id="name growing",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", arguments=A[:4]), d(0, name="read_file", arguments=A[4:])),
-            [READ_A],
-            id="name after arguments",
-        ),
-        pytest.param(
-            deltas(d(0, name="read_file", arguments=A[:4]), d(0, call_id="1", arguments=A[4:])),
-            [READ_A],
-            id="id after arguments",
-        ),
-        pytest.param(
-            deltas(
-                d(5, call_id="2", name="read_file", arguments=B), d(3, call_id="1", name="read_file", arguments=A)
-            ),
-            [READ_B, READ_A],
-            id="in the order of arrival",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=A), d(1, call_id="1", name="read_file", arguments=B)
-            ),
-            [READ_A, ("1", *READ_B[1:])],
-            id="one id for two calls",
-        ),
-        pytest.param(
-            deltas(
-                d(None, call_id="1", name="read_file", arguments=A),
-                d(None, call_id="1", name="read_file", arguments=B),
-            ),
-            [READ_A, ("1", *READ_B[1:])],
-            id="one id for two calls without index",
-        ),
-        pytest.param(
-            deltas(
-                d(None, call_id="1", name="read_file", arguments=A[:4]),
-                d(None, call_id="1", name="read_file", arguments=A[4:]),
-                d(None, call_id="1", name="read_file", arguments=B),
-            ),
-            [READ_A, ("1", *READ_B[1:])],
-            id="one id for two calls without index, in pieces",
-        ),
-        pytest.param(
-            deltas(
-                d(None, call_id="1", name="read_file", arguments=A),
-                d(None, call_id="1", name="read_file", arguments=A),
-            ),
-            [READ_A],
-            id="one call said twice",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments=A[:4]), d(7, call_id="1", arguments=A[4:])),
-            [READ_A],
-            id="a known id wins over the index",
-        ),
-        pytest.param(
-            deltas(d(0, name="read_file", arguments=A), d(0, call_id="2", name="read_file", arguments=B)),
-            [("", *READ_A[1:]), READ_B],
-            id="an id only from the second call on",
-        ),
-        pytest.param(
-            deltas(
-                d(0, call_id="1", name="read_file", arguments=A),
-                d(0, call_id="2"),
-                d(0, name="read_file", arguments=B),
-            ),
-            [READ_A, READ_B],
-            id="a new id by itself",
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file"), d(0, name="()"), d(0, arguments=A)),
-            [READ_A],
-            id="junk after a whole name",
-        ),
-        pytest.param(deltas(d(0, call_id="1", name="read_file", arguments={"path": "a"})), [READ_A], id="dict"),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments=json.dumps(A))), [READ_A], id="encoded twice"
-        ),
-        pytest.param(deltas(d(0, call_id="1", name="read_file", arguments="")), [("1", "read_file", {})], id="empty"),
-        pytest.param(deltas(d(0, call_id="1", name="read_file")), [("1", "read_file", {})], id="no arguments"),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments="null")), [("1", "read_file", {})], id="null"
-        ),
-        pytest.param(
-            deltas(d(0, call_id="1", name="read_file", arguments='{"path": "a\nb"}')),
-            [("1", "read_file", {"path": "a\nb"})],
-            id="line break in a string",
-        ),
-        pytest.param(deltas(d(0, call_id="1", name="fly", arguments="{}")), [("1", "fly", {})], id="unknown tool"),
-        pytest.param(
-            deltas({}, d(0), None, "x", d(0, call_id="1", name="read_file", arguments=A)), [READ_A], id="junk"
-        ),
-        pytest.param(
-            deltas(d(0, call_id="x" * 450, name="read_file", arguments=A)), [("x" * 450, *READ_A[1:])], id="long id"
-        ),
-        pytest.param(
-            (chunk(function_call={"name": "read_file"}), chunk(function_call={"arguments": A}), chunk(finish="stop")),
-            [("", *READ_A[1:])],
-            id="function_call",
-        ),
-    ],
-)
-async def test_complete_calls_arrive_once_with_their_arguments(
-    server: WireServer, parts: tuple[Any, ...], expected: list[Any]
-) -> None:
+def r(
+    index: Any, call_id: Any = None, arguments: Any = None, name: Any = "read_file", **extra: Any
+) -> dict[str, Any]:
+    """A delta that names the tool."""
+    return call_delta(index, call_id=call_id, name=name, arguments=arguments, **extra)
+
+
+def d(index: Any, arguments: Any) -> dict[str, Any]:
+    """A delta of arguments alone."""
+    return call_delta(index, arguments=arguments)
+
+
+CALLS: dict[str, tuple[tuple[Any, ...], list[Any]]] = {
+    "ordinary": (deltas(r(0, "1", ""), d(0, A[:5]), d(0, A[5:])), [READ_A]),
+    "whole call in one delta": (deltas(r(0, "1", A)), [READ_A]),
+    "two calls in one delta": (deltas([r(0, "1", A), r(1, "2", B)]), BOTH),
+    "interleaved": (deltas(r(0, "1", ""), r(1, "2", ""), d(1, B[:4]), d(0, A[:4]), [d(0, A[4:]), d(1, B[4:])]), BOTH),
+    "no index": (deltas(r(None, "1", A), r(None, "2", B)), BOTH),
+    "null index": (deltas({"index": None, **r(None, "1", A[:3])}, {"index": None, **d(None, A[3:])}), [READ_A]),
+    "neither index nor id": (deltas(r(None, None, A), r(None, None, B)), WITHOUT_IDS),
+    "index from 1": (deltas(r(1, "1", A[:2]), d(1, A[2:]), r(2, "2", B)), BOTH),
+    "two calls, both index 0": (deltas(r(0, "1", A), r(0, "2", B[:3]), d(0, B[3:])), BOTH),
+    "two calls, both index 0, no ids": (deltas(r(0, None, A), r(0, None, B)), WITHOUT_IDS),
+    "same index twice in one chunk": (deltas([r(0, "1", ""), d(0, A[:4]), d(0, A[4:])]), [READ_A]),
+    "empty id and name": (deltas(r(0, "1", A[:4]), {**r(0, None, A[4:], ""), "id": ""}), [READ_A]),
+    "null id and name": (
+        deltas(r(0, "1", A[:4]), {"index": 0, "id": None, "function": {"name": None, "arguments": A[4:]}}),
+        [READ_A],
+    ),
+    "id and name repeated": (deltas(*(r(0, "1", part) for part in (A[:4], A[4:], ""))), [READ_A]),
+    "name repeated without id": (deltas(*(r(0, None, part) for part in (A[:4], A[4:], ""))), WITHOUT_IDS[:1]),
+    "name in pieces": (deltas(r(0, "1", None, "read_"), r(0, None, "", "file"), d(0, A)), [READ_A]),
+    "name growing": (deltas(r(0, "1", None, "read"), r(0, None, ""), d(0, A)), [READ_A]),
+    "name after arguments": (deltas(r(0, "1", A[:4], None), r(0, None, A[4:])), [READ_A]),
+    "id after arguments": (deltas(r(0, None, A[:4]), r(0, "1", A[4:], None)), [READ_A]),
+    "in the order of arrival": (deltas(r(5, "2", B), r(3, "1", A)), [READ_B, READ_A]),
+    "one id for two calls": (deltas(r(0, "1", A), r(1, "1", B)), SAME_ID),
+    "one id for two calls without index": (deltas(r(None, "1", A), r(None, "1", B)), SAME_ID),
+    "one id for two calls without index, in pieces": (
+        deltas(r(None, "1", A[:4]), r(None, "1", A[4:]), r(None, "1", B)),
+        SAME_ID,
+    ),
+    "one call said twice": (deltas(r(None, "1", A), r(None, "1", A)), [READ_A]),
+    "a known id wins over the index": (deltas(r(0, "1", A[:4]), r(7, "1", A[4:], None)), [READ_A]),
+    "an id only from the second call on": (deltas(r(0, None, A), r(0, "2", B)), [WITHOUT_IDS[0], READ_B]),
+    "a new id by itself": (deltas(r(0, "1", A), r(0, "2", None, None), r(0, None, B)), BOTH),
+    "junk after a whole name": (deltas(r(0, "1"), r(0, None, None, "()"), d(0, A)), [READ_A]),
+    "dict": (deltas(r(0, "1", {"path": "a"})), [READ_A]),
+    "encoded twice": (deltas(r(0, "1", json.dumps(A))), [READ_A]),
+    "empty": (deltas(r(0, "1", "")), [("1", "read_file", {})]),
+    "no arguments": (deltas(r(0, "1")), [("1", "read_file", {})]),
+    "null": (deltas(r(0, "1", "null")), [("1", "read_file", {})]),
+    "line break in a string": (deltas(r(0, "1", '{"path": "a\nb"}')), [("1", "read_file", {"path": "a\nb"})]),
+    "unknown tool": (deltas(r(0, "1", "{}", "fly")), [("1", "fly", {})]),
+    "junk": (deltas({}, r(0, None, None, None), None, "x", r(0, "1", A)), [READ_A]),
+    "long id": (deltas(r(0, "x" * 450, A)), [("x" * 450, *READ_A[1:])]),
+    "function_call": (
+        (chunk(function_call={"name": "read_file"}), chunk(function_call={"arguments": A}), chunk(finish="stop")),
+        WITHOUT_IDS[:1],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+async def test_complete_calls_arrive_once_with_their_arguments(server: WireServer, kind: str) -> None:
+    parts, expected = CALLS[kind]
     server.script([stream(*parts)])
     completed = await complete(server)
-    assert seen(completed) == expected
+    assert [(call.wire_id, call.name, call.arguments) for call in completed.calls] == expected
     assert all(not call.invalid for call in completed.calls)
     assert not completed.truncated
     assert len(server.requests) == 1
@@ -288,10 +127,13 @@ async def test_invalid_arguments_are_reported_to_the_model(server: WireServer, r
     assert good.arguments == {"path": "a"} and not good.invalid
 
 
-async def test_a_call_without_a_name_is_invalid(server: WireServer) -> None:
-    server.script([stream(*deltas(d(0, call_id="1", arguments=A)))])
+async def test_a_call_without_a_name_is_invalid_and_a_signature_stays_with_its_call(server: WireServer) -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "s1"}}}
+    server.script([stream(*deltas(r(0, "1", A, None))), stream(*deltas(r(None, "1", A, **signed)))])
     (call,) = (await complete(server)).calls
     assert call.arguments is None and "no tool name" in call.invalid
+    (call,) = (await complete(server)).calls
+    assert call.extras == signed
 
 
 async def test_progress_counts_the_characters_of_each_call(server: WireServer) -> None:
@@ -305,13 +147,6 @@ async def test_progress_counts_the_characters_of_each_call(server: WireServer) -
     ]
 
 
-async def test_a_thought_signature_stays_with_its_call(server: WireServer) -> None:
-    signed = {"extra_content": {"google": {"thought_signature": "s1"}}}
-    server.script([stream(*deltas(d(None, call_id="1", name="read_file", arguments=A, **signed)))])
-    (call,) = (await complete(server)).calls
-    assert call.extras == signed
-
-
 LEAK = '<tool_call>\n{"name": "edit_file", "arguments": {}}\n</tool_call>'
 FENCED = '```json\n{"name": "edit_file", "arguments": {}}\n```'
 
@@ -323,15 +158,11 @@ async def test_text_that_looks_like_a_call_is_text(server: WireServer, leak: str
     assert completed.text == f"I will. {leak}" and completed.calls == ()
 
 
-@pytest.mark.parametrize("leak", [LEAK, "<function=edit_file>{}</function>", '[TOOL_CALLS][{"name": "edit_file"}]'])
-async def test_a_closing_answer_hides_calls_written_as_text(server: WireServer, leak: str) -> None:
-    server.say(f"1 < 2. {leak}", pieces=60)
+async def test_a_closing_answer_hides_calls_written_as_text_and_nothing_else(server: WireServer) -> None:
     async with client_of(server) as client:
-        completed = response(await updates_of(client, closing=True))
-    assert completed.text == "1 < 2. " and completed.calls == ()
-
-
-async def test_a_closing_answer_keeps_text_that_only_begins_like_a_call(server: WireServer) -> None:
-    server.say("a <tool", pieces=20)
-    async with client_of(server) as client:
+        for leak in (LEAK, "<function=edit_file>{}</function>", '[TOOL_CALLS][{"name": "edit_file"}]'):
+            server.say(f"1 < 2. {leak}", pieces=60)
+            completed = response(await updates_of(client, closing=True))
+            assert completed.text == "1 < 2. " and completed.calls == (), leak
+        server.say("a <tool", pieces=20)
         assert response(await updates_of(client, closing=True)).text == "a <tool"

@@ -1,21 +1,18 @@
 """Chunks: content, reasoning and usage in every place and form that servers use."""
 
-import threading
 from typing import Any
 
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
     CallProgress,
-    Payload,
     ReasoningDelta,
     ResponseCompleted,
     TextDelta,
     TokenUsage,
 )
-from tests.wire.driving import client_of, complete, opening, response, updates_of
+from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream
 from tests.wire.server import WireServer
 
@@ -34,81 +31,59 @@ COUNTED = TokenUsage(prompt_tokens=9, completion_tokens=4)
 HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param(stream(odd(choices=[], prompt_filter_results=[{}]), *HELLO, DONE), id="empty choices first"),
-        pytest.param(stream(HELLO[0], choice(index=0, content_filter_offsets={}), *HELLO[1:], DONE), id="no delta"),
-        pytest.param(stream(HELLO[0], choice(index=0, delta=None), *HELLO[1:], DONE), id="null delta"),
-        pytest.param(stream(odd(choices=None), *HELLO, DONE), id="null choices"),
-        pytest.param(stream(odd(choices="none"), *HELLO, DONE), id="choices that are no list"),
-        pytest.param(stream({"id": "x"}, *HELLO, DONE), id="no choices"),
-        pytest.param(stream(odd(code=0, message="Success", detail=None), *HELLO, DONE), id="said to be no error"),
-        pytest.param(stream(chunk(None), chunk(content=None), *HELLO, DONE), id="null content"),
-        pytest.param(
-            stream(*(chunk(text, role="assistant") for text in ("Hel", "lo", "")), HELLO[2], DONE), id="role"
-        ),
-        pytest.param(stream(chunk("Hel"), chunk("", finish="stop"), chunk("lo"), DONE), id="content after finish"),
-        pytest.param(stream(*HELLO, chunk(finish="stop"), chunk(finish="stop"), DONE), id="duplicate finish"),
-        pytest.param(
-            stream(*(choice(index=None, delta={"content": text}) for text in ("Hel", "lo")), HELLO[2], DONE),
-            id="null index",
-        ),
-        pytest.param(
-            stream(HELLO[0], choice(index=1, delta={"content": "other"}), *HELLO[1:], DONE), id="a second choice"
-        ),
-        pytest.param(
-            stream(
-                *(choice(index=0, message={"role": "assistant", "content": text}) for text in ("Hel", "lo")),
-                HELLO[2],
-                DONE,
-            ),
-            id="message instead of delta",
-        ),
-        pytest.param(
-            stream(
-                *HELLO[:2],
-                choice(index=0, delta={}, message={"role": "assistant", "content": "Hello"}, finish_reason="stop"),
-                DONE,
-            ),
-            id="everything again in the last chunk",
-        ),
-        pytest.param(
-            stream(chunk([{"type": "text", "text": "Hel"}]), chunk([{"type": "text", "text": "lo"}]), HELLO[2], DONE),
-            id="list content",
-        ),
-        pytest.param(stream(chunk(["Hel", "lo", 3, None, {"type": "image"}]), HELLO[2], DONE), id="odd list content"),
-        pytest.param(stream(chunk(refusal="Hello"), HELLO[2], DONE), id="refusal"),
-    ],
-)
+ANSWERS: dict[str, Any] = {
+    "empty choices first": stream(odd(choices=[], prompt_filter_results=[{}]), *HELLO, DONE),
+    "no delta": stream(HELLO[0], choice(index=0, content_filter_offsets={}), *HELLO[1:], DONE),
+    "null delta": stream(HELLO[0], choice(index=0, delta=None), *HELLO[1:], DONE),
+    "null choices": stream(odd(choices=None), *HELLO, DONE),
+    "choices that are no list": stream(odd(choices="none"), *HELLO, DONE),
+    "no choices": stream({"id": "x"}, *HELLO, DONE),
+    "said to be no error": stream(odd(code=0, message="Success", detail=None), *HELLO, DONE),
+    "null content": stream(chunk(None), chunk(content=None), *HELLO, DONE),
+    "role": stream(*(chunk(text, role="assistant") for text in ("Hel", "lo", "")), HELLO[2], DONE),
+    "content after finish": stream(chunk("Hel"), chunk("", finish="stop"), chunk("lo"), DONE),
+    "duplicate finish": stream(*HELLO, chunk(finish="stop"), chunk(finish="stop"), DONE),
+    "null index": stream(*(choice(index=None, delta={"content": text}) for text in ("Hel", "lo")), HELLO[2], DONE),
+    "a second choice": stream(HELLO[0], choice(index=1, delta={"content": "other"}), *HELLO[1:], DONE),
+    "message instead of delta": stream(
+        *(choice(index=0, message={"role": "assistant", "content": text}) for text in ("Hel", "lo")), HELLO[2], DONE
+    ),
+    "everything again in the last chunk": stream(
+        *HELLO[:2],
+        choice(index=0, delta={}, message={"role": "assistant", "content": "Hello"}, finish_reason="stop"),
+        DONE,
+    ),
+    "list content": stream(
+        chunk([{"type": "text", "text": "Hel"}]), chunk([{"type": "text", "text": "lo"}]), HELLO[2], DONE
+    ),
+    "odd list content": stream(chunk(["Hel", "lo", 3, None, {"type": "image"}]), HELLO[2], DONE),
+    "refusal": stream(chunk(refusal="Hello"), HELLO[2], DONE),
+}
+
+
+@pytest.mark.parametrize("reply", ANSWERS.values(), ids=list(ANSWERS))
 async def test_the_answer_is_read_from_every_kind_of_chunk(server: WireServer, reply: Reply) -> None:
     server.script([reply])
     completed = await complete(server)
     assert (completed.text, completed.reasoning, completed.truncated) == ("Hello", "", False)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        pytest.param([chunk(reasoning="Hm, "), chunk(reasoning="yes"), chunk("Hi")], id="reasoning_content"),
-        pytest.param([chunk(**{"reasoning": "Hm, yes"}), chunk("Hi")], id="reasoning, whole"),
-        pytest.param([choice(index=0, delta={"reasoning": "Hm, yes"}), chunk("Hi")], id="reasoning"),
-        pytest.param(
-            [choice(index=0, delta={"reasoning": "Hm, yes", "reasoning_content": "Hm, yes"}), chunk("Hi")],
-            id="both names",
-        ),
-        pytest.param([chunk("<think>Hm, yes</think>\n\nHi")], id="tag"),
-        pytest.param([chunk(character) for character in "\n<think>Hm, yes</think>\n\nHi"], id="tag, by character"),
-        pytest.param([chunk("<thinking>Hm, yes</thin"), chunk("king>Hi")], id="long tag"),
-        pytest.param(
-            [
-                chunk([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm, "}]}]),
-                chunk([{"type": "thinking", "thinking": "yes"}, {"type": "text", "text": "Hi"}]),
-            ],
-            id="list content",
-        ),
+THOUGHTS: dict[str, Any] = {
+    "reasoning_content": [chunk(reasoning="Hm, "), chunk(reasoning="yes"), chunk("Hi")],
+    "reasoning, whole": [chunk(**{"reasoning": "Hm, yes"}), chunk("Hi")],
+    "reasoning": [choice(index=0, delta={"reasoning": "Hm, yes"}), chunk("Hi")],
+    "both names": [choice(index=0, delta={"reasoning": "Hm, yes", "reasoning_content": "Hm, yes"}), chunk("Hi")],
+    "tag": [chunk("<think>Hm, yes</think>\n\nHi")],
+    "tag, by character": [chunk(character) for character in "\n<think>Hm, yes</think>\n\nHi"],
+    "long tag": [chunk("<thinking>Hm, yes</thin"), chunk("king>Hi")],
+    "list content": [
+        chunk([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm, "}]}]),
+        chunk([{"type": "thinking", "thinking": "yes"}, {"type": "text", "text": "Hi"}]),
     ],
-)
+}
+
+
+@pytest.mark.parametrize("parts", THOUGHTS.values(), ids=list(THOUGHTS))
 async def test_reasoning_is_separated_from_the_answer(server: WireServer, parts: list[Any]) -> None:
     server.script([stream(*parts, chunk(finish="stop"), DONE)])
     async with client_of(server) as client:
@@ -136,40 +111,31 @@ async def test_an_unclosed_thought_is_reasoning(server: WireServer) -> None:
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 
 
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        pytest.param([*HELLO, odd(choices=[], usage=USAGE)], COUNTED, id="chunk of its own"),
-        pytest.param([*HELLO[:2], chunk(finish="stop", usage=USAGE)], COUNTED, id="finish chunk"),
-        pytest.param(
-            [chunk("Hello", usage={**USAGE, "completion_tokens": 1}), chunk(finish="stop", usage=USAGE)],
-            COUNTED,
-            id="every chunk",
-        ),
-        pytest.param([*HELLO[:2], chunk(finish="stop", usage=None)], None, id="null"),
-        pytest.param([*HELLO, odd(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], None, id="zero"),
-        pytest.param(
-            [chunk("Hello", usage=USAGE), chunk(finish="stop", usage={"prompt_tokens": "?"})],
-            COUNTED,
-            id="odd",
-        ),
-        pytest.param([*HELLO[:2], odd(choices=[], x_groq={"usage": USAGE}), HELLO[2]], COUNTED, id="x_groq"),
-        pytest.param(
-            [*HELLO[:2], choice(index=0, delta={}, finish_reason="stop", usage=USAGE)], COUNTED, id="choice"
-        ),
-        pytest.param(
-            [*HELLO, odd(choices=[], usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.25})],
-            TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8, cost=0.25),
-            id="cached tokens and cost",
-        ),
-        pytest.param(
-            [*HELLO, odd(choices=[], usage={**USAGE, "prompt_cache_hit_tokens": 8})],
-            TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8),
-            id="deepseek",
-        ),
-        pytest.param(list(HELLO), None, id="never"),
-    ],
-)
+COUNTS: dict[str, tuple[Any, ...]] = {
+    "chunk of its own": ([*HELLO, odd(choices=[], usage=USAGE)], COUNTED),
+    "finish chunk": ([*HELLO[:2], chunk(finish="stop", usage=USAGE)], COUNTED),
+    "every chunk": (
+        [chunk("Hello", usage={**USAGE, "completion_tokens": 1}), chunk(finish="stop", usage=USAGE)],
+        COUNTED,
+    ),
+    "null": ([*HELLO[:2], chunk(finish="stop", usage=None)], None),
+    "zero": ([*HELLO, odd(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], None),
+    "odd": ([chunk("Hello", usage=USAGE), chunk(finish="stop", usage={"prompt_tokens": "?"})], COUNTED),
+    "x_groq": ([*HELLO[:2], odd(choices=[], x_groq={"usage": USAGE}), HELLO[2]], COUNTED),
+    "choice": ([*HELLO[:2], choice(index=0, delta={}, finish_reason="stop", usage=USAGE)], COUNTED),
+    "cached tokens and cost": (
+        [*HELLO, odd(choices=[], usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.25})],
+        TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8, cost=0.25),
+    ),
+    "deepseek": (
+        [*HELLO, odd(choices=[], usage={**USAGE, "prompt_cache_hit_tokens": 8})],
+        TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8),
+    ),
+    "never": (list(HELLO), None),
+}
+
+
+@pytest.mark.parametrize(("parts", "expected"), COUNTS.values(), ids=list(COUNTS))
 async def test_usage_is_read_from_every_kind_of_chunk(
     server: WireServer, parts: list[Any], expected: TokenUsage | None
 ) -> None:
@@ -222,17 +188,3 @@ async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> Non
     kinds = [type(update) for update in updates]
     assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, ResponseCompleted].index)
     assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
-
-
-async def test_a_payload_is_built_outside_the_event_loop(server: WireServer) -> None:
-    made_on: list[threading.Thread] = []
-
-    def build(profile: EndpointProfile) -> Payload:
-        made_on.append(threading.current_thread())
-        return opening(profile)
-
-    server.script([stream(*HELLO, DONE)])
-    async with client_of(server) as client:
-        await updates_of(client, build)
-    assert made_on
-    assert threading.current_thread() not in made_on

@@ -16,8 +16,6 @@ from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, clo
 from tests.wire.endpoints import (
     CLOSING_SILENT,
     ENDPOINTS,
-    FAILS_CALLS,
-    IGNORES_TOOL_CHOICE,
     REJECTS_MID_SYSTEM_400,
     REJECTS_MID_SYSTEM_500,
     Behaviour,
@@ -65,142 +63,111 @@ def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], sta
     return lambda body: None if accepted(body) else error(status, message)
 
 
-@pytest.mark.parametrize(
-    ("validators", "build", "profile", "learned"),
-    [
-        pytest.param([strict.qwen], closing, {}, {"mid_system": "fold_first"}, id="qwen"),
-        pytest.param([strict.llama_cpp], closing, {}, {"mid_system": "fold_first"}, id="llama.cpp, 500"),
-        pytest.param([strict.mistral], closing, {"tool_id": "alnum9"}, {"mid_system": "fold_first"}, id="mistral"),
-        pytest.param([strict.gemma2], closing, {}, {"mid_system": "fold_user"}, id="gemma2"),
-        pytest.param(
-            [strict.qwen, strict.gemma2], closing, {}, {"mid_system": "fold_user"}, id="both rungs of the ladder"
-        ),
-        pytest.param([strict.bedrock], closing, {}, {"tool_choice_none": "rejected"}, id="bedrock"),
-        pytest.param([strict.unknown_fields], opening, {}, {"stream_usage": False}, id="stream_options"),
-        pytest.param([strict.no_tools], opening, {}, {"tools_supported": False}, id="no tools"),
-        pytest.param(
-            [strict.completion_tokens], history, {}, {"max_tokens_field": "max_completion_tokens"}, id="max_tokens"
-        ),
-        pytest.param(
-            [
-                refused_unless(
-                    "Unrecognized request argument: max_completion_tokens", lambda body: "max_tokens" in body
-                )
-            ],
-            history,
-            {"max_tokens_field": "max_completion_tokens"},
-            {"max_tokens_field": "max_tokens"},
-            id="max_completion_tokens",
-        ),
-        pytest.param([strict.openai_fields], history, {}, {"tool_id": "max64"}, id="long ids"),
-        pytest.param([strict.ids_of_at_most(40)], history, {}, {"tool_id": "max40"}, id="ids of 80 before 40"),
-        pytest.param(
-            [strict.ids_of_at_most(40)],
-            history,
-            {"tool_id": "max64"},
-            {"tool_id": "max40"},
-            id="ids of 64 before 40",
-        ),
-        pytest.param(
-            [strict.ids_of_at_most(40, named=False)], history, {}, {"tool_id": "max40"}, id="a limit not named"
-        ),
-        pytest.param([strict.mistral_template(400)], history, {}, {"tool_id": "alnum9"}, id="mistral on vLLM"),
-        pytest.param([strict.mistral_template(500)], closing, {}, {"tool_id": "alnum9"}, id="mistral on llama.cpp"),
-        pytest.param(
-            [strict.mistral_template(500), strict.llama_cpp],
-            closing,
-            {},
-            {"tool_id": "alnum9", "mid_system": "fold_first"},
-            id="mistral on llama.cpp, in mid-conversation",
-        ),
-        pytest.param([strict.deepseek], history, {}, {"reasoning_echo": "required_on_calls"}, id="deepseek"),
-        pytest.param([strict.gemini], history, {}, {"call_extras_echo": True}, id="gemini"),
-        pytest.param(
-            [
-                refused_unless(
-                    "Unknown parameter: parallel_tool_calls", lambda body: "parallel_tool_calls" not in body
-                )
-            ],
-            opening,
-            {"parallel_tool_calls": False},
-            {"parallel_tool_calls": None},
-            id="parallel_tool_calls",
-        ),
-        pytest.param(
-            [refused_unless("This model only supports single tool-calls at once!", lambda body: False)],
-            history,
-            {},
-            None,
-            id="single calls, when splitting does not help",
-        ),
-        pytest.param(
-            [
-                refused_unless(
-                    "messages.2: all messages must have non-empty content",
-                    lambda body: body["messages"][2]["content"] is None,
-                )
-            ],
-            history,
-            {"tool_id": "max64"},
-            {"empty_content": "null"},
-            id="no empty content",
-        ),
-        pytest.param(
-            [
-                refused_unless(
-                    "Input should be a valid string: messages.2.content: Input should be a valid string",
-                    lambda body: body["messages"][2]["content"] == "",
-                    422,
-                )
-            ],
-            history,
-            {"empty_content": "null"},
-            {"empty_content": "empty"},
-            id="no null content",
-        ),
-        pytest.param(
-            [refused_unless("tool message: name is required", lambda body: "name" in body["messages"][3])],
-            history,
-            {},
-            {"tool_name_on_result": True},
-            id="name on results",
-        ),
-        pytest.param(
-            [strict.unknown_fields],
-            history,
-            {"stream_usage": False, "reasoning_echo": "required_on_calls", "tool_name_on_result": True},
-            {"reasoning_echo": "never", "tool_name_on_result": False},
-            id="standard fields only",
-        ),
-        pytest.param([strict.alternating], interrupted, {}, {"bridge_tool_user": True}, id="the user after a tool"),
-        pytest.param(
-            [strict.alternating, strict.qwen],
-            interrupted,
-            {},
-            {"mid_system": "fold_first", "bridge_tool_user": True},
-            id="the user after a tool, and a system message between",
-        ),
-        pytest.param(
-            [
-                refused_unless(
-                    "Assistant message must have either content or tool_calls, but not both.",
-                    lambda body: not body["messages"][2]["content"],
-                )
-            ],
-            beside,
-            {},
-            {"text_beside_calls": False},
-            id="no text beside calls",
-        ),
-        pytest.param(
-            [strict.qwen, strict.bedrock],
-            closing,
-            {},
-            {"mid_system": "fold_first", "tool_choice_none": "rejected"},
-            id="two lessons in one request",
-        ),
-    ],
-)
+REFUSALS: dict[str, tuple[Any, ...]] = {
+    "qwen": ([strict.qwen], closing, {}, {"mid_system": "fold_first"}),
+    "llama.cpp, 500": ([strict.llama_cpp], closing, {}, {"mid_system": "fold_first"}),
+    "mistral": ([strict.mistral], closing, {"tool_id": "alnum9"}, {"mid_system": "fold_first"}),
+    "gemma2": ([strict.gemma2], closing, {}, {"mid_system": "fold_user"}),
+    "both rungs of the ladder": ([strict.qwen, strict.gemma2], closing, {}, {"mid_system": "fold_user"}),
+    "bedrock": ([strict.bedrock], closing, {}, {"tool_choice_none": "rejected"}),
+    "stream_options": ([strict.unknown_fields], opening, {}, {"stream_usage": False}),
+    "no tools": ([strict.no_tools], opening, {}, {"tools_supported": False}),
+    "max_tokens": ([strict.completion_tokens], history, {}, {"max_tokens_field": "max_completion_tokens"}),
+    "max_completion_tokens": (
+        [refused_unless("Unrecognized request argument: max_completion_tokens", lambda body: "max_tokens" in body)],
+        history,
+        {"max_tokens_field": "max_completion_tokens"},
+        {"max_tokens_field": "max_tokens"},
+    ),
+    "long ids": ([strict.openai_fields], history, {}, {"tool_id": "max64"}),
+    "ids of 80 before 40": ([strict.ids_of_at_most(40)], history, {}, {"tool_id": "max40"}),
+    "ids of 64 before 40": ([strict.ids_of_at_most(40)], history, {"tool_id": "max64"}, {"tool_id": "max40"}),
+    "a limit not named": ([strict.ids_of_at_most(40, named=False)], history, {}, {"tool_id": "max40"}),
+    "mistral on vLLM": ([strict.mistral_template(400)], history, {}, {"tool_id": "alnum9"}),
+    "mistral on llama.cpp": ([strict.mistral_template(500)], closing, {}, {"tool_id": "alnum9"}),
+    "mistral on llama.cpp, in mid-conversation": (
+        [strict.mistral_template(500), strict.llama_cpp],
+        closing,
+        {},
+        {"tool_id": "alnum9", "mid_system": "fold_first"},
+    ),
+    "deepseek": ([strict.deepseek], history, {}, {"reasoning_echo": "required_on_calls"}),
+    "gemini": ([strict.gemini], history, {}, {"call_extras_echo": True}),
+    "parallel_tool_calls": (
+        [refused_unless("Unknown parameter: parallel_tool_calls", lambda body: "parallel_tool_calls" not in body)],
+        opening,
+        {"parallel_tool_calls": False},
+        {"parallel_tool_calls": None},
+    ),
+    "single calls, when splitting does not help": (
+        [refused_unless("This model only supports single tool-calls at once!", lambda body: False)],
+        history,
+        {},
+        None,
+    ),
+    "no empty content": (
+        [
+            refused_unless(
+                "messages.2: all messages must have non-empty content",
+                lambda body: body["messages"][2]["content"] is None,
+            )
+        ],
+        history,
+        {"tool_id": "max64"},
+        {"empty_content": "null"},
+    ),
+    "no null content": (
+        [
+            refused_unless(
+                "Input should be a valid string: messages.2.content: Input should be a valid string",
+                lambda body: body["messages"][2]["content"] == "",
+                422,
+            )
+        ],
+        history,
+        {"empty_content": "null"},
+        {"empty_content": "empty"},
+    ),
+    "name on results": (
+        [refused_unless("tool message: name is required", lambda body: "name" in body["messages"][3])],
+        history,
+        {},
+        {"tool_name_on_result": True},
+    ),
+    "standard fields only": (
+        [strict.unknown_fields],
+        history,
+        {"stream_usage": False, "reasoning_echo": "required_on_calls", "tool_name_on_result": True},
+        {"reasoning_echo": "never", "tool_name_on_result": False},
+    ),
+    "the user after a tool": ([strict.alternating], interrupted, {}, {"bridge_tool_user": True}),
+    "the user after a tool, and a system message between": (
+        [strict.alternating, strict.qwen],
+        interrupted,
+        {},
+        {"mid_system": "fold_first", "bridge_tool_user": True},
+    ),
+    "no text beside calls": (
+        [
+            refused_unless(
+                "Assistant message must have either content or tool_calls, but not both.",
+                lambda body: not body["messages"][2]["content"],
+            )
+        ],
+        beside,
+        {},
+        {"text_beside_calls": False},
+    ),
+    "two lessons in one request": (
+        [strict.qwen, strict.bedrock],
+        closing,
+        {},
+        {"mid_system": "fold_first", "tool_choice_none": "rejected"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("validators", "build", "profile", "learned"), REFUSALS.values(), ids=list(REFUSALS))
 async def test_a_refusal_changes_and_stores_the_profile(
     server: WireServer, validators: list[Any], build: Build, profile: dict[str, Any], learned: dict[str, Any] | None
 ) -> None:
@@ -243,7 +210,9 @@ async def test_at_most_one_closing_request_is_answered(server: WireServer, endpo
             assert len(server.requests) == 2
         else:
             assert len(server.requests) <= 2
-            assert bool(completed.calls) == (endpoint.name in ("ignores tool_choice", "rejects tool_choice"))
+            learned = {"ignores tool_choice": "ignored", "rejects tool_choice": "rejected"}.get(endpoint.name)
+            assert bool(completed.calls) == (learned is not None)
+            assert client.profile.tool_choice_none == (learned or EndpointProfile().tool_choice_none)
     tail = server.last.messages
     assert server.last.body["tools"] == TOOLS
     if endpoint not in (REJECTS_MID_SYSTEM_400, REJECTS_MID_SYSTEM_500):
@@ -251,25 +220,6 @@ async def test_at_most_one_closing_request_is_answered(server: WireServer, endpo
     else:
         assert NOTE["content"] in tail[0]["content"]
     assert server.last.closing == (client.profile.tool_choice_none != "rejected")
-
-
-async def test_calls_despite_tool_choice_none_mark_it_as_ignored(server: WireServer) -> None:
-    server.behave(IGNORES_TOOL_CHOICE)
-    server.call("edit_file", {"path": "b.py"})
-    async with client_of(server) as client:
-        await updates_of(client, closing, closing=True)
-        assert client.profile.tool_choice_none == "ignored"
-
-
-async def test_a_server_that_fails_on_calls_despite_none_is_not_retried(server: WireServer) -> None:
-    server.behave(FAILS_CALLS)
-    server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
-    async with client_of(server) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client, closing, closing=True)
-        assert client.profile.tool_choice_none == "fails"
-    assert caught.value.kind is FailureKind.TOOL_USE_FAILED
-    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -290,53 +240,58 @@ async def test_the_error_of_a_server_that_refuses_everything_is_shown(server: Wi
     assert len(server.requests) <= 8
 
 
-async def test_a_role_refusal_without_a_movable_message_changes_no_profile(server: WireServer) -> None:
-    server.insist(refused_unless("roles must alternate", lambda body: False))
+@pytest.mark.parametrize(
+    ("words", "build"),
+    [
+        ("roles must alternate", opening),
+        ("max_tokens: 9000 is more than this model writes", lambda profile: Payload([USER], TOOLS, max_tokens=9000)),
+        # Every error of OpenAI's is an `invalid_request_error`: that does not make the field it names an invalid one.
+        ("tool_choice: try later", closing),
+    ],
+)
+async def test_an_error_that_no_correction_helps_changes_no_profile(
+    server: WireServer, words: str, build: Build
+) -> None:
+    server.always(error(400, words, kind="invalid_request_error"))
     async with client_of(server) as client:
-        with pytest.raises(RequestError):
-            await updates_of(client, opening)
+        with pytest.raises(RequestError, match=words):
+            await updates_of(client, build)
         assert client.profile == EndpointProfile()
     assert len(server.requests) == 1
 
 
-async def test_a_token_limit_that_is_too_large_is_not_sent_under_another_name(server: WireServer) -> None:
-    server.always(error(400, "max_tokens: 9000 is more than this model writes"))
-    async with client_of(server) as client:
-        with pytest.raises(RequestError, match="more than this model writes"):
-            await updates_of(client, lambda profile: Payload([USER], TOOLS, max_tokens=9000))
-        assert client.profile == EndpointProfile()
-    assert len(server.requests) == 1
+NESTED = '{"object":"error","message":"Unexpected role \'system\' after role \'tool\'","type":"invalid_request"}'
+UPSTREAM = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": NESTED}}}
 
 
-async def test_a_rate_limit_changes_no_profile(server: WireServer) -> None:
-    server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
-    async with client_of(server) as client:
-        await updates_of(client, closing)
-        assert client.profile == EndpointProfile()
-
-
-async def test_a_nested_upstream_error_is_understood(server: WireServer) -> None:
-    raw = '{"object":"error","message":"Unexpected role \'system\' after role \'tool\'","type":"invalid_request"}'
-    server.script(
-        [
-            document(
-                {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}, status=400
-            ),
-            Turn("Hi"),
-        ]
-    )
+@pytest.mark.parametrize(
+    ("validators", "first", "learned", "sent"),
+    [
+        ([], error(429, "tool_choice is not supported at this rate"), {}, 2),
+        ([], document(UPSTREAM, status=400), {"mid_system": "fold_first"}, 2),
+        ([strict.qwen], error(503, "Busy"), {"mid_system": "fold_first"}, 3),
+    ],
+    ids=["a rate limit", "a nested error", "a temporary failure after a correction"],
+)
+async def test_only_what_a_refusal_says_is_learned_beside_other_failures(
+    server: WireServer, validators: list[Any], first: Reply, learned: dict[str, Any], sent: int
+) -> None:
+    server.insist(*validators)
+    server.script([first, Turn("Hi")])
     async with client_of(server) as client:
         await updates_of(client, closing)
-        assert client.profile.mid_system == "fold_first"
+        assert client.profile == EndpointProfile(**learned)
+    assert len(server.requests) == sent
 
 
-async def test_tool_choice_is_never_sent_without_tools_and_tools_never_empty(server: WireServer) -> None:
+async def test_without_settings_a_request_has_only_the_standard_fields_and_no_empty_tools(server: WireServer) -> None:
     server.always(Turn("Hi"))
     async with client_of(server) as client:
         await updates_of(client, lambda profile: Payload([USER], [], "none"))
         await updates_of(client, opening)
     assert "tool_choice" not in server.requests[0].body and "tools" not in server.requests[0].body
-    assert "tool_choice" not in server.requests[1].body and server.requests[1].body["tools"] == TOOLS
+    assert server.last.body.keys() == {"model", "messages", "stream", "stream_options", "tools"}
+    assert server.last.body["tools"] == TOOLS
 
 
 def of_server(name: str, kind: str = "string") -> dict[str, Any]:
@@ -382,19 +337,13 @@ async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer,
     async with client_of(server, EndpointProfile(), cache=cache) as client:
         updates = await updates_of(client, serving)
         sent = len(server.requests)
-        assert [tool["function"]["name"] for tool in server.requests[-1].body["tools"]] == [
-            "read_file",
-            "edit_file",
-            "files__good",
-        ]
+        assert server.last.body["tools"] == SERVED[:3]
         notices = " ".join(one.notice for one in updates if isinstance(one, ProfileCorrected))
         assert "does not accept the schema" in notices and "mail" in notices and "files" not in notices
         await updates_of(client, serving)
         assert len(server.requests) == sent + 1, "it is remembered"
         mended = [*SERVED[:-1], of_server("mail__read")]
-        assert filter_accepted_tools(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]], (
-            "a mended schema is tried"
-        )
+        assert filter_accepted_tools(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]]
 
 
 @pytest.mark.parametrize(
@@ -408,30 +357,36 @@ async def test_a_built_in_tool_is_never_left_out(server: WireServer, message: st
         assert all(len(request.body["tools"]) == len(SERVED) for request in server.requests)
 
 
-def complains(words: str, taken: Callable[[dict[str, Any]], bool], status: int = 400) -> Any:
-    """A validator that answers with these words until the body is as it likes it."""
-    return lambda body: None if taken(body) else error(status, words)
-
-
 def alternates(body: dict[str, Any]) -> bool:
     """No system message at all."""
     return all(message["role"] != "system" for message in body["messages"])
 
 
-async def test_a_placement_that_does_not_help_is_reverted(server: WireServer) -> None:
-    """A template's error names no reason that anyone knows."""
-    server.insist(complains("Jinja Exception: Unknown test 'mapping'", lambda body: False, 500))
+@pytest.mark.parametrize(
+    ("validator", "words", "sent"),
+    [
+        # A template's error names no reason that anyone knows: in place, joined to the first, in the user's words.
+        (refused_unless("Jinja Exception: Unknown test 'mapping'", lambda body: False, 500), "Unknown test", 3),
+        (strict.qwen, "Expired", 2),
+    ],
+    ids=["no placement helps", "another error after it"],
+)
+async def test_a_request_that_fails_at_last_changes_no_profile(
+    server: WireServer, validator: Any, words: str, sent: int
+) -> None:
+    server.insist(validator)
+    server.always(error(401, "Expired", code="invalid_api_key"))
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, cache=cache) as client:
-        with pytest.raises(RequestError, match="Unknown test 'mapping'"):
+        with pytest.raises(RequestError, match=words):
             await updates_of(client, closing)
         assert client.profile == EndpointProfile()
     assert not cache
-    assert len(server.requests) == 3, "in place, joined to the first, marked in the user's words"
+    assert len(server.requests) == sent
 
 
 async def test_only_the_placement_that_helps_is_kept(server: WireServer) -> None:
-    server.insist(complains("Jinja Exception: roles must alternate", alternates))
+    server.insist(refused_unless("Jinja Exception: roles must alternate", alternates))
     server.always(Turn("Hello"))
     async with client_of(server) as client:
         updates = await updates_of(client, closing)
@@ -440,29 +395,9 @@ async def test_only_the_placement_that_helps_is_kept(server: WireServer) -> None
     assert len(told) == 1 and "user's messages" in told[0]
 
 
-async def test_a_request_that_fails_at_last_changes_no_profile(server: WireServer) -> None:
-    server.insist(strict.qwen)
-    server.always(error(401, "Expired", code="invalid_api_key"))
-    cache: dict[str, dict[str, Any]] = {}
-    async with client_of(server, cache=cache) as client:
-        with pytest.raises(RequestError):
-            await updates_of(client, closing)
-        assert client.profile == EndpointProfile()
-    assert not cache
-
-
-async def test_a_correction_is_kept_over_a_temporary_failure(server: WireServer) -> None:
-    server.insist(strict.qwen)
-    server.script([error(503, "Busy"), Turn("Hello")])
-    async with client_of(server) as client:
-        await updates_of(client, closing)
-        assert client.profile == EndpointProfile(mid_system="fold_first")
-    assert len(server.requests) == 3
-
-
 async def test_a_request_that_fails_after_two_corrections_changes_no_profile(server: WireServer) -> None:
     """What a request must have learned by the time of its second correction stays when the third is in vain."""
-    server.insist(strict.mistral_template(400), complains("Jinja Exception: no", lambda body: False))
+    server.insist(strict.mistral_template(400), refused_unless("Jinja Exception: no", lambda body: False))
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="Jinja Exception: no"):
             await updates_of(client, closing)
@@ -495,15 +430,6 @@ async def test_a_call_of_the_model_despite_none_is_no_refusal_of_the_server(serv
         server.always(Turn("Hello"))
         assert response(await updates_of(client, closing, closing=True)).text == "Hello"
     assert len(server.requests) == 2 and all(request.closing for request in server.requests)
-
-
-async def test_the_type_of_an_error_alone_changes_no_request(server: WireServer) -> None:
-    """Every error of OpenAI's is an `invalid_request_error`: that does not make the field it names an invalid one."""
-    server.always(error(400, "tool_choice: try later", kind="invalid_request_error"))
-    async with client_of(server) as client:
-        with pytest.raises(RequestError):
-            await updates_of(client, closing)
-    assert len(server.requests) == 1
 
 
 async def test_tools_are_offered_again_after_an_hour(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from tests.wire.endpoints import (
     Behaviour,
     hoisted,
 )
-from tests.wire.replies import Call, Reply, Turn, document, error
+from tests.wire.replies import Call, Turn, document, error
 from tests.wire.server import Request, WireServer
 
 
@@ -79,38 +79,22 @@ def results(diagnosis: EndpointDiagnosis) -> dict[str, bool | None]:
 GOOD: dict[str, bool | None] = dict.fromkeys(CHECKS, True)
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "model", "findings", "learned"),
-    [
-        pytest.param(OBEYS, follows, {}, {}, id="all is well"),
-        pytest.param(
-            OBEYS, lambda messages: follows(hoisted(messages)), {}, {}, id="hoists, which is as good as anything"
-        ),
-        pytest.param(
-            IGNORES_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "ignored"}, id="ignores none"
-        ),
-        pytest.param(
-            REJECTS_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "rejected"}, id="rejects none"
-        ),
-        pytest.param(
-            FAILS_CALLS, follows, {"tool_choice": False}, {"tool_choice_none": "fails"}, id="fails under none"
-        ),
-        pytest.param(LEAKS_CALLS, follows, {"tool_choice": False}, {}, id="leaks calls"),
-        pytest.param(
-            REJECTS_MID_SYSTEM_400, follows, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system 400"
-        ),
-        pytest.param(
-            REJECTS_MID_SYSTEM_500, follows, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system 500"
-        ),
-        pytest.param(
-            OBEYS, drops_mid_system, {"mid_system": False}, {"mid_system": "fold_first"}, id="mid system lost"
-        ),
-        pytest.param(OBEYS, never_calls, {"tools": None, "tool_choice": None}, {}, id="never calls"),
-        pytest.param(
-            OBEYS, lambda messages: Turn("ok"), {"tools": None, "tool_choice": None, "mid_system": None}, {}
-        ),
-    ],
-)
+BEHAVIOURS: dict[str, tuple[Any, ...]] = {
+    "all is well": (OBEYS, follows, {}, {}),
+    "hoists, which is as good as anything": (OBEYS, lambda messages: follows(hoisted(messages)), {}, {}),
+    "ignores none": (IGNORES_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "ignored"}),
+    "rejects none": (REJECTS_TOOL_CHOICE, follows, {"tool_choice": False}, {"tool_choice_none": "rejected"}),
+    "fails under none": (FAILS_CALLS, follows, {"tool_choice": False}, {"tool_choice_none": "fails"}),
+    "leaks calls": (LEAKS_CALLS, follows, {"tool_choice": False}, {}),
+    "mid system 400": (REJECTS_MID_SYSTEM_400, follows, {"mid_system": False}, {"mid_system": "fold_first"}),
+    "mid system 500": (REJECTS_MID_SYSTEM_500, follows, {"mid_system": False}, {"mid_system": "fold_first"}),
+    "mid system lost": (OBEYS, drops_mid_system, {"mid_system": False}, {"mid_system": "fold_first"}),
+    "never calls": (OBEYS, never_calls, {"tools": None, "tool_choice": None}, {}),
+    "deaf": (OBEYS, lambda messages: Turn("ok"), {"tools": None, "tool_choice": None, "mid_system": None}, {}),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "model", "findings", "learned"), BEHAVIOURS.values(), ids=list(BEHAVIOURS))
 async def test_each_behaviour_of_an_endpoint_is_found_and_learned(
     server: WireServer,
     behaviour: Behaviour,
@@ -176,38 +160,38 @@ async def test_a_failed_probe_shows_the_servers_error(
     assert "Out of luck" in first.detail and "Out of luck" in diagnosis.checks[-1].detail
 
 
-async def test_a_missing_or_wrong_key_is_reported_and_not_shown(server: WireServer) -> None:
+STALE = EndpointProfile(
+    mid_system="fold_user",
+    tool_choice_none="rejected",
+    tools_supported=False,
+    stream_usage=False,
+    images_supported=False,
+)
+
+
+async def test_a_missing_or_wrong_key_is_reported_and_changes_no_profile(server: WireServer) -> None:
     server.require_key("right-key")
     server.model(lambda request: follows(request.messages))
     for key in (None, "wrong-key-1234"):
-        diagnosis = await examined(server, key=key)
+        diagnosis = await examined(server, key=key, profile=STALE)
         assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": True, "key": False}
         assert not diagnosis.usable and "key" in diagnosis.summary
         assert "wrong-key-1234" not in str(diagnosis)
+        assert diagnosis.profile == STALE
     assert results(await examined(server, key="right-key")) == GOOD
 
 
 async def test_an_unknown_model_is_reported_with_the_known_ones(server: WireServer) -> None:
     server.models = ["llama", "qwen"]
-
-    def only_known(request: Request) -> Turn | Reply:
-        if request.body["model"] in server.models:
-            return follows(request.messages)
-        return document({"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}, status=404)
-
-    server.model(only_known)
+    unknown = document({"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}, status=404)
+    server.model(lambda request: unknown if request.body["model"] == "x" else follows(request.messages))
     diagnosis = await examined(server, model="x")
     assert results(diagnosis)["model"] is False and not diagnosis.usable
     assert "llama, qwen" in diagnosis.summary
     assert results(await examined(server, model="qwen")) == GOOD
-
-
-async def test_an_unlisted_model_that_answers_is_usable(server: WireServer) -> None:
-    server.models = ["other"]
-    server.model(lambda request: follows(request.messages))
-    diagnosis = await examined(server)
-    assert results(diagnosis) == GOOD
-    assert "not listed" in next(check.detail for check in diagnosis.checks if check.name == "model")
+    unlisted = await examined(server, model="answers")
+    assert results(unlisted) == GOOD
+    assert "not listed" in next(check.detail for check in unlisted.checks if check.name == "model")
 
 
 @pytest.mark.parametrize(("name", "found"), [("test-model", (True, "is listed")), ("other", (None, "not checked"))])
@@ -238,29 +222,10 @@ async def test_a_web_page_in_place_of_an_api_is_reported(server: WireServer) -> 
     assert results(diagnosis)["key"] is None
 
 
-STALE = EndpointProfile(
-    mid_system="fold_user",
-    tool_choice_none="rejected",
-    tools_supported=False,
-    stream_usage=False,
-    images_supported=False,
-)
-
-
-async def test_failed_examination_keeps_the_learned_profile(server: WireServer) -> None:
-    server.require_key("right-key")
-    assert (await examined(server, profile=STALE)).profile == STALE
-
-
-async def test_learned_profile_is_examined_anew(server: WireServer) -> None:
+@pytest.mark.parametrize("profile", [STALE, EndpointProfile(refused={"top_k": 5}, refused_images=["a" * 64])])
+async def test_learned_profile_is_examined_anew(server: WireServer, profile: EndpointProfile) -> None:
     server.model(lambda request: follows(request.messages))
-    assert (await examined(server, profile=STALE)).profile == EndpointProfile()
-
-
-async def test_examination_forgets_refused_settings(server: WireServer) -> None:
-    server.model(lambda request: follows(request.messages))
-    refused = EndpointProfile(refused={"top_k": 5}, refused_images=["a" * 64])
-    assert (await examined(server, profile=refused)).profile == EndpointProfile()
+    assert (await examined(server, profile=profile)).profile == EndpointProfile()
 
 
 async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> None:

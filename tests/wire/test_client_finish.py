@@ -16,119 +16,94 @@ HALF = chunk(calls=[call_delta(0, call_id="1", name="read_file", arguments='{"pa
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call", "other", "unknown", "eos", "end_turn"])
-@pytest.mark.parametrize("part", [chunk("Hi"), CALL])
-async def test_every_finish_reason_completes_a_response(server: WireServer, part: Any, reason: str) -> None:
-    server.script([stream(part, chunk(finish=reason), DONE)])
-    completed = await complete(server)
-    assert (completed.finish_reason, completed.truncated) == (reason, False)
-    assert len(completed.calls) == (part is CALL)
+async def test_every_finish_reason_completes_a_response(server: WireServer, reason: str) -> None:
+    for part in (chunk("Hi"), CALL):
+        server.script([stream(part, chunk(finish=reason), DONE)])
+        completed = await complete(server)
+        assert (completed.finish_reason, completed.truncated) == (reason, False)
+        assert len(completed.calls) == (part is CALL)
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter", "error", "model_context_window_exceeded"])
-@pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
-async def test_finish_reasons_of_a_limit_mark_a_response_as_cut(server: WireServer, part: Any, reason: str) -> None:
-    server.script([stream(part, chunk(finish=reason), DONE)])
-    completed = await complete(server)
-    assert (completed.finish_reason, completed.truncated) == (reason, True)
+CUT_SHORT: dict[str, tuple[tuple[Any, ...], str | None]] = {
+    **{
+        reason: ((chunk(finish=reason), DONE), reason)
+        for reason in ("length", "content_filter", "error", "model_context_window_exceeded")
+    },
+    "a later reason wins": ((chunk(finish="tool_calls"), chunk(finish="length"), DONE), "length"),
+    "a later reason does not undo it": ((chunk(finish="length"), chunk(finish="stop"), DONE), "length"),
+    "no reason": ((DONE,), None),
+    "no end": ((), None),
+    "an empty reason": ((chunk(finish=""), DONE), None),
+}
 
 
-async def test_a_later_finish_reason_of_a_limit_wins(server: WireServer) -> None:
-    server.script([stream(CALL, chunk(finish="tool_calls"), chunk(finish="length"), DONE)])
-    assert (await complete(server)).truncated
-
-
-async def test_a_later_finish_reason_does_not_undo_a_limit(server: WireServer) -> None:
-    server.script([stream(CALL, chunk(finish="length"), chunk(finish="stop"), DONE)])
-    completed = await complete(server)
-    assert (completed.finish_reason, completed.truncated) == ("length", True)
-
-
-@pytest.mark.parametrize("ending", [(DONE,), (), (chunk(finish=""), DONE)])
-@pytest.mark.parametrize("part", [chunk("Hi"), CALL, HALF])
-async def test_a_response_without_a_finish_reason_counts_as_cut(
-    server: WireServer, part: Any, ending: tuple[Any, ...]
-) -> None:
-    server.script([stream(part, *ending)])
-    completed = await complete(server)
-    assert (completed.finish_reason, completed.truncated) == (None, True)
+@pytest.mark.parametrize("kind", CUT_SHORT)
+async def test_a_limit_or_no_finish_reason_marks_a_response_as_cut(server: WireServer, kind: str) -> None:
+    ending, reason = CUT_SHORT[kind]
+    for part in (chunk("Hi"), CALL, HALF):
+        server.script([stream(part, *ending)])
+        completed = await complete(server)
+        assert (completed.finish_reason, completed.truncated) == (reason, True)
 
 
 async def test_a_server_without_finish_reasons_is_recognised_at_its_second_clean_end(server: WireServer) -> None:
     whole, half, broken_off = stream(CALL, DONE), stream(HALF, DONE), stream(CALL)
-    server.script([whole, half, broken_off, whole, half, broken_off, whole])
+    server.script([whole, half, broken_off, whole, half, broken_off, whole, whole])
     async with client_of(server) as client:
         cut = [response(await updates_of(client)).truncated for _ in range(7)]
         assert client.profile.finish_optional
     assert cut == [True, True, True, False, True, True, False]
-
-
-async def test_the_profile_can_make_the_finish_reason_optional(server: WireServer) -> None:
-    server.always(stream(CALL, DONE))
     assert not (await complete(server, EndpointProfile(finish_optional=True))).truncated
 
 
-@pytest.mark.parametrize("reason", ["stop", "tool_calls", "content_filter"])
-async def test_an_empty_response_is_a_response(server: WireServer, reason: str) -> None:
-    server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
+@pytest.mark.parametrize(
+    ("begin", "reason", "reasoning"),
+    [
+        (chunk("", role="assistant"), "stop", ""),
+        (chunk("", role="assistant"), "tool_calls", ""),
+        (chunk("", role="assistant"), "content_filter", ""),
+        (chunk(reasoning="Hm"), "stop", "Hm"),
+    ],
+)
+async def test_an_empty_response_is_a_response(server: WireServer, begin: Any, reason: str, reasoning: str) -> None:
+    server.script([stream(begin, chunk(finish=reason), DONE)])
     completed = await complete(server)
     assert (completed.text, completed.calls, completed.finish_reason) == ("", (), reason)
-    assert len(server.requests) == 1
-
-
-async def test_an_empty_response_at_our_own_limit_is_no_full_context(server: WireServer) -> None:
-    server.script([stream(chunk("", role="assistant"), chunk(finish="length"), DONE)])
-    async with client_of(server) as client:
-        completed = response(await updates_of(client, lambda profile: Payload([USER], [], max_tokens=5)))
-    assert (completed.text, completed.truncated) == ("", True)
-
-
-async def test_reasoning_alone_is_a_response(server: WireServer) -> None:
-    server.script([stream(chunk(reasoning="Hm"), chunk(finish="stop"), DONE)])
-    completed = await complete(server)
-    assert (completed.text, completed.reasoning) == ("", "Hm")
+    assert completed.reasoning == reasoning and len(server.requests) == 1
 
 
 @pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
-async def test_an_empty_response_cut_by_length_is_a_full_context(server: WireServer, reason: str) -> None:
-    server.script([stream(chunk("", role="assistant"), chunk(finish=reason), DONE)])
+async def test_an_empty_response_cut_by_length_is_a_full_context_but_at_our_own_limit(
+    server: WireServer, reason: str
+) -> None:
+    server.always(stream(chunk("", role="assistant"), chunk(finish=reason), DONE))
     with pytest.raises(RequestError) as caught:
         await complete(server)
     assert caught.value.kind is FailureKind.CONTEXT_FULL
+    if reason == "length":
+        async with client_of(server) as client:
+            completed = response(await updates_of(client, lambda profile: Payload([USER], [], max_tokens=5)))
+        assert (completed.text, completed.truncated) == ("", True)
 
 
-ERRORS_IN_STREAMS = [
-    pytest.param({"error": {"message": "Overloaded now", "type": "server_error"}}, id="object"),
-    pytest.param({"error": "Overloaded now"}, id="string"),
-    pytest.param({"object": "error", "message": "Overloaded now", "code": 500}, id="vLLM"),
-    pytest.param(
-        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded now"}}, id="anthropic"
-    ),
-    pytest.param({"detail": "Overloaded now"}, id="detail"),
-    pytest.param({"message": "Overloaded now", "code": 503}, id="bare"),
-    pytest.param(b"event: error\ndata: Overloaded now\n\n", id="event"),
-    pytest.param(b'event: error\ndata: {"message": "Overloaded now"}\n\n', id="event with JSON"),
-    pytest.param(b"error: Overloaded now\n\n", id="field"),
-    pytest.param(b'\n{"error": {"message": "Overloaded now"}}\n', id="unframed"),
-    pytest.param(
-        {**chunk(" and"), "error": {"code": 502, "message": "Overloaded now"}}, id="beside choices (OpenRouter)"
-    ),
-    pytest.param(
-        {
-            "choices": [
-                {
-                    "index": 0,
-                    "delta": {},
-                    "finish_reason": "error",
-                    "error": {"code": 502, "message": "Overloaded now"},
-                }
-            ]
-        },
-        id="in the choice",
-    ),
-]
+OVERLOADED = {"code": 502, "message": "Overloaded now"}
+ERRORS_IN_STREAMS: dict[str, Any] = {
+    "object": {"error": {"message": "Overloaded now", "type": "server_error"}},
+    "string": {"error": "Overloaded now"},
+    "vLLM": {"object": "error", "message": "Overloaded now", "code": 500},
+    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded now"}},
+    "detail": {"detail": "Overloaded now"},
+    "bare": {"message": "Overloaded now", "code": 503},
+    "event": b"event: error\ndata: Overloaded now\n\n",
+    "event with JSON": b'event: error\ndata: {"message": "Overloaded now"}\n\n',
+    "field": b"error: Overloaded now\n\n",
+    "unframed": b'\n{"error": {"message": "Overloaded now"}}\n',
+    "beside choices (OpenRouter)": {**chunk(" and"), "error": OVERLOADED},
+    "in the choice": {"choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": OVERLOADED}]},
+}
 
 
-@pytest.mark.parametrize("problem", ERRORS_IN_STREAMS)
+@pytest.mark.parametrize("problem", ERRORS_IN_STREAMS.values(), ids=list(ERRORS_IN_STREAMS))
 async def test_an_error_inside_the_stream_is_retried_and_then_reported(server: WireServer, problem: Any) -> None:
     server.always(stream(chunk("Hi"), problem))
     with pytest.raises(RequestError) as caught:

@@ -5,6 +5,7 @@ import json
 import statistics
 from contextlib import aclosing
 from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -18,47 +19,41 @@ HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
 HELLO_BYTES = b"".join(event(part) for part in HELLO)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param(stream(b": OPENROUTER PROCESSING\n\n", *HELLO, b": again\n\n", DONE), id="comments"),
-        pytest.param(stream(HELLO[0], b"event: ping\n\n", *HELLO[1:], DONE), id="event without data"),
-        pytest.param(stream(b"event: ping\ndata: {}\n\n", *HELLO, DONE), id="ping with an empty object"),
-        pytest.param(stream(b"retry: 3000\n\n", *HELLO, DONE), id="retry only"),
-        pytest.param(stream(HELLO[0], b"data:\n\n", b"data: \n\n", *HELLO[1:], DONE), id="empty data"),
-        pytest.param(stream(b"id: 7\n\n", *HELLO, DONE), id="id only"),
-        pytest.param(stream(HELLO_BYTES.replace(b"\n", b"\r\n"), DONE), id="CRLF"),
-        pytest.param(stream(HELLO_BYTES.replace(b"\n", b"\r"), b"data: [DONE]\r\r"), id="CR"),
-        pytest.param(
-            stream(*(part for byte in HELLO_BYTES.replace(b"\n", b"\r\n") for part in (bytes([byte]),)), DONE),
-            id="one byte at a time",
-        ),
-        pytest.param(
-            stream(event(HELLO[0])[:-1] + b"\r", BREAK, b"\n\r\n" + event(HELLO[1]), HELLO[2], DONE),
-            id="CRLF cut in the middle",
-        ),
-        pytest.param(stream(b"\xef\xbb\xbf" + HELLO_BYTES, DONE), id="byte order mark"),
-        pytest.param(stream(*HELLO), id="no DONE"),
-        pytest.param(stream(HELLO_BYTES.rstrip(b"\n")), id="last event without a blank line"),
-        pytest.param(stream(HELLO_BYTES + b"data: [DONE]"), id="DONE without a blank line"),
-        pytest.param(stream(*HELLO, b"data: [DONE] \n\n", b"data: {broken\n\n"), id="junk after DONE"),
-        pytest.param(stream(HELLO_BYTES.replace(b"data: ", b"data:"), DONE), id="no space after the colon"),
-        pytest.param(stream(*HELLO, DONE, chunked=False), id="body ends with the connection"),
-        pytest.param(stream(*HELLO, DONE, content_type="text/plain"), id="wrong content type"),
-        pytest.param(stream(*HELLO, CUT), id="reset after the finish reason"),
-        pytest.param(
-            Reply(tuple(json.dumps(part).encode() + b"\n" for part in HELLO), content_type="application/x-ndjson"),
-            id="JSON lines",
-        ),
-        pytest.param(
-            stream(json.dumps(HELLO[0], indent=1).replace("\n", "\ndata: "), *HELLO[1:], DONE),
-            id="data in many lines",
-        ),
-        pytest.param(document(Turn("Hello").completion()), id="whole completion"),
-        pytest.param(document(json.dumps(Turn("Hello").completion(), indent=2)), id="whole completion, indented"),
-        pytest.param(stream(Turn("Hello").completion(), DONE), id="whole completion as an event"),
-    ],
-)
+WHOLE: dict[str, Any] = {
+    "comments": stream(b": OPENROUTER PROCESSING\n\n", *HELLO, b": again\n\n", DONE),
+    "event without data": stream(HELLO[0], b"event: ping\n\n", *HELLO[1:], DONE),
+    "ping with an empty object": stream(b"event: ping\ndata: {}\n\n", *HELLO, DONE),
+    "retry only": stream(b"retry: 3000\n\n", *HELLO, DONE),
+    "empty data": stream(HELLO[0], b"data:\n\n", b"data: \n\n", *HELLO[1:], DONE),
+    "id only": stream(b"id: 7\n\n", *HELLO, DONE),
+    "CRLF": stream(HELLO_BYTES.replace(b"\n", b"\r\n"), DONE),
+    "CR": stream(HELLO_BYTES.replace(b"\n", b"\r"), b"data: [DONE]\r\r"),
+    "one byte at a time": stream(
+        *(part for byte in HELLO_BYTES.replace(b"\n", b"\r\n") for part in (bytes([byte]),)), DONE
+    ),
+    "CRLF cut in the middle": stream(
+        event(HELLO[0])[:-1] + b"\r", BREAK, b"\n\r\n" + event(HELLO[1]), HELLO[2], DONE
+    ),
+    "byte order mark": stream(b"\xef\xbb\xbf" + HELLO_BYTES, DONE),
+    "no DONE": stream(*HELLO),
+    "last event without a blank line": stream(HELLO_BYTES.rstrip(b"\n")),
+    "DONE without a blank line": stream(HELLO_BYTES + b"data: [DONE]"),
+    "junk after DONE": stream(*HELLO, b"data: [DONE] \n\n", b"data: {broken\n\n"),
+    "no space after the colon": stream(HELLO_BYTES.replace(b"data: ", b"data:"), DONE),
+    "body ends with the connection": stream(*HELLO, DONE, chunked=False),
+    "wrong content type": stream(*HELLO, DONE, content_type="text/plain"),
+    "reset after the finish reason": stream(*HELLO, CUT),
+    "JSON lines": Reply(
+        tuple(json.dumps(part).encode() + b"\n" for part in HELLO), content_type="application/x-ndjson"
+    ),
+    "data in many lines": stream(json.dumps(HELLO[0], indent=1).replace("\n", "\ndata: "), *HELLO[1:], DONE),
+    "whole completion": document(Turn("Hello").completion()),
+    "whole completion, indented": document(json.dumps(Turn("Hello").completion(), indent=2)),
+    "whole completion as an event": stream(Turn("Hello").completion(), DONE),
+}
+
+
+@pytest.mark.parametrize("reply", WHOLE.values(), ids=list(WHOLE))
 async def test_text_arrives_whole(server: WireServer, reply: Reply) -> None:
     server.script([reply])
     completed = await complete(server)
@@ -66,34 +61,33 @@ async def test_text_arrives_whole(server: WireServer, reply: Reply) -> None:
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        pytest.param(stream(CUT), id="cut before the first byte"),
-        pytest.param(stream(b"", CUT), id="cut after the headers"),
-        pytest.param(stream(chunk("Hel"), CUT), id="cut in the text"),
-        pytest.param(
-            stream(chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments='{"pa')]), CUT),
-            id="cut in the arguments",
+BROKEN: dict[str, Any] = {
+    "cut before the first byte": stream(CUT),
+    "cut after the headers": stream(b"", CUT),
+    "cut in the text": stream(chunk("Hel"), CUT),
+    "cut in the arguments": stream(
+        chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments='{"pa')]), CUT
+    ),
+    "cut after a whole call": stream(
+        chunk("I edit."), chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments="{}")]), CUT
+    ),
+    "malformed JSON": stream(chunk("Hel"), b"data: {broken\n\n", chunk(finish="stop"), DONE),
+    "JSON that is no object": stream(chunk("Hel"), b"data: [1, 2]\n\n", DONE),
+    "bad UTF-8 in a call": stream(
+        event(chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments="{@}")])).replace(
+            b"@", b"\xff\xfe"
         ),
-        pytest.param(stream(chunk("Hel"), b"data: {broken\n\n", chunk(finish="stop"), DONE), id="malformed JSON"),
-        pytest.param(stream(chunk("Hel"), b"data: [1, 2]\n\n", DONE), id="JSON that is no object"),
-        pytest.param(
-            stream(
-                event(chunk(calls=[call_delta(0, call_id="c", name="read_file", arguments="{@}")])).replace(
-                    b"@", b"\xff\xfe"
-                ),
-                chunk(finish="tool_calls"),
-                DONE,
-            ),
-            id="bad UTF-8 in a call",
-        ),
-        pytest.param(stream(END), id="empty body"),
-        pytest.param(stream(DONE), id="only DONE"),
-        pytest.param(stream(chunk("", role="assistant"), END), id="ends before anything is said"),
-        pytest.param(document("", content_type="text/plain"), id="empty document"),
-    ],
-)
+        chunk(finish="tool_calls"),
+        DONE,
+    ),
+    "empty body": stream(END),
+    "only DONE": stream(DONE),
+    "ends before anything is said": stream(chunk("", role="assistant"), END),
+    "empty document": document("", content_type="text/plain"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=list(BROKEN))
 async def test_a_broken_stream_is_repeated(server: WireServer, broken: Reply) -> None:
     server.script([broken, Turn("Hello")])
     async with client_of(server) as client:
@@ -111,9 +105,16 @@ async def test_cut_attempt_is_discarded_before_it_is_repeated(server: WireServer
     assert response(updates).text == "Hello world"
 
 
-async def test_damaged_text_is_shown_with_replacement_characters(server: WireServer) -> None:
-    server.script([stream(event(chunk("Gr@n")).replace(b"@", b"\xfc"), chunk(finish="stop"), DONE)])
+async def test_damaged_characters_are_replaced_and_cut_ones_joined(server: WireServer) -> None:
+    damaged = event(chunk("Gr@n")).replace(b"@", b"\xfc")
+    server.script(
+        [
+            stream(damaged, chunk(finish="stop"), DONE),
+            stream(chunk("a\ud83c"), chunk("\udf89b\ud83c"), chunk(finish="stop"), DONE),
+        ]
+    )
     assert (await complete(server)).text == "Gr\ufffdn"
+    assert (await complete(server)).text == "a🎉b\ufffd"
 
 
 async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: WireServer) -> None:
@@ -134,18 +135,15 @@ async def test_text_in_deltas_of_any_size_is_joined(server: WireServer, size: in
     assert (await complete(server)).text == text
 
 
-async def test_a_character_cut_into_surrogates_is_joined(server: WireServer) -> None:
-    server.script([stream(chunk("a\ud83c"), chunk("\udf89b\ud83c"), chunk(finish="stop"), DONE)])
-    assert (await complete(server)).text == "a🎉b\ufffd"
-
-
-async def test_a_connection_is_reused_for_the_next_request(server: WireServer) -> None:
+async def test_a_connection_is_reused_also_after_the_client_was_closed(server: WireServer) -> None:
     server.always(Turn("Hello"))
     async with client_of(server) as client:
         for _ in range(3):
             await updates_of(client)
-    assert not any(request.disconnected.is_set() for request in server.requests)
-    assert server.connections == 1
+        assert not any(request.disconnected.is_set() for request in server.requests)
+        assert server.connections == 1
+        await client.aclose()
+        assert response(await updates_of(client)).text == "Hello"
 
 
 async def test_a_fast_response_lets_other_tasks_run(server: WireServer) -> None:

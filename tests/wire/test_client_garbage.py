@@ -153,7 +153,10 @@ async def test_an_error_text_cannot_make_a_regular_expression_slow(server: WireS
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("<html><head><TITLE lang=en>Bad\ngateway</title></head>", "(400): Bad gateway."),
+        (
+            "<html><head><TITLE lang=en>Bad\ngateway</title></head><body><h1>nginx</h1></body></html>",
+            "(400): Bad gateway.",
+        ),
         ("<html><style>p {}</style><p>No <b>such</b> place<script>go('<p>')</script> here", "No such place here"),
         ("<title></title><p>Words", "(400): Words."),
     ],
@@ -246,20 +249,23 @@ CALLS = event(chunk(calls=[call_delta(None, call_id=f"c{number}", name="f") for 
 TOO_LARGE = {
     "an error's body": (poured(b'{"error": "', MUCH, status=400), "sent an error (400) of more than 1 MiB"),
     "an error that may pass": (poured(b"<html>", MUCH, status=503), "sent an error (503) of more than 1 MiB"),
-    "a line": (poured(b"data: ", MUCH), "an event of more than 8 MiB"),
-    "an event": (poured(b"", b"data: " + MUCH + b"\n"), "an event of more than 8 MiB"),
-    "one delta": (stream(chunk("x" * 9 * MIB)), "an event of more than 8 MiB"),
-    "a page": (poured(b"<html>\n", b"<p>" + MUCH + b"\n"), "a page of more than 8 MiB"),
+    "a line": (poured(b"data: ", MUCH), "an event of more than 1 MiB"),
+    "an event": (poured(b"", b"data: " + MUCH + b"\n"), "an event of more than 1 MiB"),
+    "one delta": (stream(chunk("x" * 2 * MIB)), "an event of more than 1 MiB"),
+    "a page": (poured(b"<html>\n", b"<p>" + MUCH + b"\n"), "a page of more than 1 MiB"),
     "text": (poured(b"", DELTA), "a response of more than 4 million characters"),
     "arguments": (poured(b"", ARGUMENTS), "a tool call of more than 2 million characters"),
     "calls": (poured(b"", CALLS), "a batch of more than 512 tool calls"),
-    "a bomb in a line": (packed(MUCH), "an event of more than 8 MiB"),
-    "a bomb of nothing": (packed(b"\n" * MIB), "an event of more than 8 MiB"),
+    "a bomb in a line": (packed(MUCH), "an event of more than 1 MiB"),
+    "a bomb of nothing": (packed(b"\n" * MIB), "an event of more than 1 MiB"),
 }
 
 
 @pytest.mark.parametrize("what", TOO_LARGE)
-async def test_too_large_response_fails_and_is_not_retried(server: WireServer, what: str) -> None:
+async def test_too_large_response_fails_and_is_not_retried(
+    server: WireServer, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", MIB)
     reply, words = TOO_LARGE[what]
     server.always(reply)
     with pytest.raises(RequestError) as caught:
@@ -341,8 +347,7 @@ _NO_STREAM = zlib.compress(event(chunk("Bad"))) + _AFTER_ZLIB.compress(ANSWER) +
 
 
 @pytest.mark.parametrize(
-    ("encoding", "body"),
-    [("gzip", b"\x1f\x8bnothing"), ("br", b"abc"), ("gzip, gzip", b""), ("deflate", _NO_STREAM)],
+    ("encoding", "body"), [("gzip", b"\x1f\x8bnothing"), ("br", b"abc"), ("gzip, gzip", b""), ("deflate", _NO_STREAM)]
 )
 async def test_a_body_that_cannot_be_decompressed_is_damaged(server: WireServer, encoding: str, body: bytes) -> None:
     server.script([Reply((body,), headers={"content-encoding": encoding}), Turn("Hello")])

@@ -63,8 +63,7 @@ async def test_the_servers_cost_wins_over_user_price_and_listed_price(server: Wi
 
 
 @pytest.mark.parametrize(
-    ("wire", "counts"),
-    [("chat", (40, 0, 0, 7)), ("anthropic", (46, 4, 2, 7)), ("responses", (40, 4, 0, 7))],
+    ("wire", "counts"), [("chat", (40, 0, 0, 7)), ("anthropic", (46, 4, 2, 7)), ("responses", (40, 4, 0, 7))]
 )
 async def test_each_wire_counts_cached_and_plain_tokens_separately(
     server: WireServer, wire: str, counts: tuple[int, int, int, int]
@@ -107,9 +106,7 @@ async def test_a_model_list_without_token_prices_gives_no_cost(server: WireServe
         cache_write_tokens=st.integers(0, 10**9),
     )
 )
-def test_a_cost_is_never_negative_nor_above_the_highest_price(
-    usage: TokenUsage,
-) -> None:
+def test_a_cost_is_never_negative_nor_above_the_highest_price(usage: TokenUsage) -> None:
     cost = add_cost(usage, DEAR).cost
     assert cost is not None
     tokens = usage.prompt_tokens + usage.completion_tokens

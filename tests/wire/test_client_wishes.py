@@ -14,7 +14,7 @@ from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import SentRequest, wire_for
-from tests.wire.driving import TOOLS, client_of, opening, updates_of
+from tests.wire.driving import TOOLS, client_of, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
@@ -201,13 +201,6 @@ async def test_an_error_with_a_word_like_a_field_name_refuses_no_field(server: W
         with pytest.raises(RequestError):
             await updates_of(client, wishing(user="me"))
         assert client.profile == EndpointProfile() and not cache
-
-
-async def test_without_settings_a_request_has_only_the_standard_fields(server: WireServer) -> None:
-    server.always(Turn("Done."))
-    async with client_of(server) as client:
-        await updates_of(client, opening)
-    assert server.last.body.keys() == {"model", "messages", "stream", "stream_options", "tools"}
 
 
 async def test_a_turn_with_another_model_or_effort_uses_another_client(server: WireServer) -> None:

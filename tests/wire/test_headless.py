@@ -51,9 +51,7 @@ def test_wrong_usage_is_reported_as_json_too(words: tuple[str, ...], capsys: pyt
     assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
 
 
-def test_an_unknown_session_is_wrong_usage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_session_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     endpoint = ("--json", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     for words in (("--session", "0ff"), ("--continue",)):
         assert main(["run", "Hi", *words, *endpoint]) == 2

@@ -50,31 +50,21 @@ def summaries(on: Bench) -> list[str]:
     return [event.summary for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_without_a_form_only_the_identical_command_is_allowed(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        user = User(
-            on,
-            PermissionAnswer(allowed=True),
-            PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION),
-        )
-        await run(on, "echo a", "echo a", "echo a", "echo b")
-        assert user.asked == ["echo a", "echo a", "echo b"]
+async def test_without_a_form_only_the_identical_command_is_allowed(on: Bench) -> None:
+    user = User(
+        on, PermissionAnswer(allowed=True), PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION)
+    )
+    await run(on, "echo a", "echo a", "echo a", "echo b")
+    assert user.asked == ["echo a", "echo a", "echo b"]
 
 
-async def test_an_allowed_command_does_not_allow_a_secret_file_of_that_name(
-    server: WireServer, tmp_path: Path
-) -> None:
-    async with bench(server, tmp_path) as on:
-        (on.root / ".env").write_text("KEY=1\n")
-        form = CommandForm((".env",), open=True)
-        user = User(
-            on, PermissionAnswer(True, duration=PermissionDuration.SESSION, form=form), PermissionAnswer(False)
-        )
-        await run(on, ".env")
-        server.turn(calls=[("read_file", {"path": ".env"})])
-        server.say("Done.")
-        await on.say("Read it")
-        assert user.asked == [".env", ".env"]
+async def test_an_allowed_command_does_not_allow_a_secret_file_of_that_name(server: WireServer, on: Bench) -> None:
+    (on.root / ".env").write_text("KEY=1\n")
+    form = CommandForm((".env",), open=True)
+    user = User(on, PermissionAnswer(True, duration=PermissionDuration.SESSION, form=form), PermissionAnswer(False))
+    await run(on, ".env")
+    await on.say("Read it", ("read_file", {"path": ".env"}))
+    assert user.asked == [".env", ".env"]
 
 
 async def test_changes_of_a_command_are_asked_about_each_time() -> None:
@@ -84,24 +74,22 @@ async def test_changes_of_a_command_are_asked_about_each_time() -> None:
     assert await allowances.describe_earlier_permission(asked) == ""
 
 
-async def test_the_first_answer_to_a_permission_request_counts(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        User(on, PermissionAnswer(True))
-        User(on, PermissionAnswer(False))
-        await run(on, "echo a")
-        assert summaries(on)[-1].startswith("exit 0")
+async def test_the_first_answer_to_a_permission_request_counts(on: Bench) -> None:
+    User(on, PermissionAnswer(True))
+    User(on, PermissionAnswer(False))
+    await run(on, "echo a")
+    assert summaries(on)[-1].startswith("exit 0")
 
 
-async def test_a_denial_is_never_remembered_as_permission(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        same, form = (
-            PermissionAnswer(False, duration=PermissionDuration.SESSION),
-            PermissionAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
-        )
-        user = User(on, same, form, PermissionAnswer(False))
-        await run(on, "echo a", "echo a", "echo a")
-        assert user.asked == ["echo a"] * 3
-        assert on.runtime.allowed_commands.forms() == []
+async def test_a_denial_is_never_remembered_as_permission(on: Bench) -> None:
+    same, form = (
+        PermissionAnswer(False, duration=PermissionDuration.SESSION),
+        PermissionAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
+    )
+    user = User(on, same, form, PermissionAnswer(False))
+    await run(on, "echo a", "echo a", "echo a")
+    assert user.asked == ["echo a"] * 3
+    assert on.runtime.allowed_commands.forms() == []
 
 
 async def test_a_permission_form_covers_only_commands_of_that_form(server: WireServer, tmp_path: Path) -> None:
@@ -149,18 +137,15 @@ async def test_stored_permissions_do_not_apply_without_a_user(server: WireServer
         assert user.asked == ["echo a"]
 
 
-async def test_a_failing_permission_store_is_reported_and_the_answer_counts(
-    server: WireServer, tmp_path: Path
-) -> None:
-    async with bench(server, tmp_path) as on:
-        with on.runtime.database.transaction() as connection:
-            connection.execute("DROP TABLE allowed_commands")
-        user = User(on, PermissionAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
-        await asyncio.wait_for(run(on, "echo a", "echo b"), 30)
-        assert user.asked == ["echo a"]
-        told = [update.message for update in on.updates if isinstance(update, SessionFailed)]
-        assert len(told) == 2 and "could not be read" in told[0] and "could not be kept" in told[1]
-        assert summaries(on)[0].startswith("exit 0")
+async def test_a_failing_permission_store_is_reported_and_the_answer_counts(on: Bench) -> None:
+    with on.runtime.database.transaction() as connection:
+        connection.execute("DROP TABLE allowed_commands")
+    user = User(on, PermissionAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
+    await asyncio.wait_for(run(on, "echo a", "echo b"), 30)
+    assert user.asked == ["echo a"]
+    told = [update.message for update in on.updates if isinstance(update, SessionFailed)]
+    assert len(told) == 2 and "could not be read" in told[0] and "could not be kept" in told[1]
+    assert summaries(on)[0].startswith("exit 0")
 
 
 WORDS = "No, not like this:\n\n1. use make\n2. <b>keep</b> the cache. " + "And mind what I said before. " * 30
@@ -208,8 +193,7 @@ async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer,
     deny(on, kind, WORDS)
     server.turn(calls=[call, ("read_file", {"path": "greet.py"})])
     server.turn("Looking again.", calls=[("list_files", {})])
-    server.say("I will use make.")
-    await on.say("Go")
+    await on.say("Go", last="I will use make.")
     assert on.stopped == "answer"
     following = server.requests[1].said
     assert heard(server.requests[1], WORDS.strip()) == ["user"]
@@ -227,8 +211,7 @@ async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer,
 async def test_feedback_on_several_calls_stays_separate_and_in_order(server: WireServer, on: Bench) -> None:
     deny(on, "command", "first word", "second word")
     server.turn(calls=[("run_command", {"command": f"touch {name}"}) for name in "ab"])
-    server.say("I see.")
-    await on.say("Go")
+    await on.say("Go", last="I see.")
     spoken = [text for role, text in server.last.said if role == "user"]
     assert spoken[-2:] == ["first word", "second word"]
     told = "".join(text for role, text in server.last.said if role == "system")
@@ -237,9 +220,7 @@ async def test_feedback_on_several_calls_stays_separate_and_in_order(server: Wir
 
 async def test_a_denial_without_feedback_adds_no_user_message(server: WireServer, on: Bench) -> None:
     deny(on, "command", " \n")
-    server.turn(calls=[CALLS["command"][0]])
-    server.say("I see.")
-    await on.say("Go")
+    await on.say("Go", CALLS["command"][0])
     assert [text for role, text in server.last.said if role == "user"] == ["Go"]
     assert not any("own words" in text for _, text in server.last.said)
     assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
@@ -247,9 +228,7 @@ async def test_a_denial_without_feedback_adds_no_user_message(server: WireServer
 
 async def test_the_closing_request_contains_the_feedback_of_a_denied_call(server: WireServer, on: Bench) -> None:
     deny(on, "command", WORDS)
-    server.turn(calls=[edit(), CALLS["command"][0]])
-    server.say("Have a look.")
-    await on.say("Go")
+    await on.say("Go", [edit(), CALLS["command"][0]])
     assert on.stopped == "staged" and len(server.requests) == 2
     assert server.last.closing and heard(server.last, WORDS.strip()) == ["user"]
     role, instruction = server.last.said[-1]
@@ -258,18 +237,14 @@ async def test_the_closing_request_contains_the_feedback_of_a_denied_call(server
 
 async def test_feedback_survives_pruning_and_a_summary(server: WireServer, on: Bench) -> None:
     deny(on, "command", WORDS)
-    server.turn(calls=[CALLS["command"][0]])
-    server.say("I will use make.")
-    await on.say("Go")
+    await on.say("Go", CALLS["command"][0])
     results = tuple(one.id for one in on.events if isinstance(one, ToolResult))
     await on.session.log.append(ContentPruned(results=results))
-    server.say("Pruned.")
-    await on.say("And?")
+    await on.say("And?", last="Pruned.")
     assert heard(server.last, WORDS.strip()) == ["user"]
     summary = HistoryCompacted(upto=on.events[-1].id, summary="Something was denied.", method="summary")
     await on.session.log.append(summary)
-    server.say("Summed up.")
-    await on.say("And now?")
+    await on.say("And now?", last="Summed up.")
     assert heard(server.last, WORDS.strip()) == ["user"]
     assert not any("run_command" in str(message.get("tool_calls", "")) for message in server.last.messages)
 
@@ -289,8 +264,7 @@ async def test_feedback_is_kept_when_escape_follows_at_once(server: WireServer, 
     await until(asked.is_set, "the question")
     await on.session.wait_until_idle()
     assert on.stopped == "aborted"
-    server.say("I see.")
-    await on.say("Go on")
+    await on.say("Go on", last="I see.")
     assert heard(server.last, WORDS.strip()) == ["user"]
 
 
@@ -305,9 +279,7 @@ async def test_feedback_is_stored_before_the_tool_continues(server: WireServer, 
 async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: WireServer, on: Bench) -> None:
     """There the words are in the result: they are sent once, as it was then."""
     deny(on, "command", "")
-    server.turn(calls=[CALLS["command"][0]])
-    server.say("I see.")
-    await on.say("Go")
+    await on.say("Go", CALLS["command"][0])
 
     def as_before(event: Event) -> Event:
         if not isinstance(event, ToolResult):
@@ -319,7 +291,6 @@ async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: Wire
         events[:] = [as_before(event) for event in events]
     # As after a start: nothing of an earlier request is kept.
     on.session.context.project = CachedProjection().project
-    server.say("And?")
-    await on.say("And?")
+    await on.say("And?", last="And?")
     assert heard(server.last, WORDS.strip()) == ["tool"]
     assert not any("own words" in text for _, text in server.last.said)

@@ -13,7 +13,7 @@ from app.llm.failures.request_errors import RetryPolicy
 from app.storage import StorageError
 from app.storage.session_store import SessionStore
 from tests.wire import strict
-from tests.wire.bench import bench, edit, of_role
+from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.replies import CUT, DONE, Call, Turn, call_delta, chunk, stream
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
@@ -25,18 +25,16 @@ READS = Call("read_file", {"path": "greet.py"})
 @pytest.mark.parametrize("finish", ["error", "length", "content_filter", "other", "stop", None])
 @pytest.mark.parametrize("calls", [(READS, ASKS, READS), (ASKS, ASKS)], ids=["among others", "twice"])
 async def test_a_complete_question_stops_the_turn_whatever_the_finish_reason(
-    server: WireServer, tmp_path: Path, finish: str | None, calls: tuple[Call, ...]
+    server: WireServer, on: Bench, finish: str | None, calls: tuple[Call, ...]
 ) -> None:
     server.turn("Wait.", calls=calls, finish=finish)
-    async with bench(server, tmp_path) as on:
-        await on.say("Translate it")
-        assert (on.stopped, len(server.requests)) == ("question", 1)
-        assert on.session.question and on.session.question.text == "French or German?"
-        server.say("French it is.")
-        await on.session.answer("French")
-        await on.session.wait_until_idle()
-        on.check()
-        assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
+    await on.say("Translate it")
+    assert (on.stopped, len(server.requests)) == ("question", 1)
+    assert on.session.question and on.session.question.text == "French or German?"
+    server.say("French it is.")
+    await on.settled(on.session.answer("French"))
+    on.check()
+    assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
 
 @pytest.mark.parametrize("wire", VENDORS)
@@ -46,8 +44,7 @@ async def test_a_cut_response_asks_its_complete_question(server: WireServer, tmp
         await on.say("Translate it")
         assert (on.stopped, len(server.requests)) == ("question", 1)
         server.say("French it is.")
-        await on.session.answer("French")
-        await on.session.wait_until_idle()
+        await on.settled(on.session.answer("French"))
         on.check()
         assert "French" in of_role(server.last, "tool")
 
@@ -77,34 +74,28 @@ async def test_a_complete_question_stops_the_turn_whatever_fails_after_it(
         await on.say("Translate it")
         assert (on.stopped, len(server.requests)) == ("question", 1)
         assert on.session.question and on.session.question.text == "French or German?"
-        await on.session.answer("French")
-        await on.session.wait_until_idle()
+        await on.settled(on.session.answer("French"))
         on.check()
         assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
 
-async def test_an_incomplete_question_is_not_asked(server: WireServer, tmp_path: Path) -> None:
+async def test_an_incomplete_question_is_not_asked(server: WireServer, on: Bench) -> None:
     half = call_delta(0, call_id="1", name="ask_user", arguments='{"question": "Fren')
     server.script([stream(chunk(calls=[half]), chunk(finish="length"), DONE), Turn("Never mind.")])
-    async with bench(server, tmp_path) as on:
-        await on.say("Translate it")
-        assert (on.stopped, on.session.question, len(server.requests)) == ("answer", None, 2)
-        on.check()
+    await on.say("Translate it")
+    assert (on.stopped, on.session.question, len(server.requests)) == ("answer", None, 2)
 
 
 @pytest.mark.parametrize("finish", ["length", "tool_calls", None])
-async def test_closing_calls_get_one_result_each(server: WireServer, tmp_path: Path, finish: str | None) -> None:
+async def test_closing_calls_get_one_result_each(server: WireServer, on: Bench, finish: str | None) -> None:
     server.turn(calls=[edit()])
     server.script([Turn(calls=(ASKS, READS), finish=finish).reply()])
-    async with bench(server, tmp_path) as on:
-        await on.say("Be less formal")
-        assert on.stopped == "refused" and on.session.question is None
-        results = [event for event in on.events if isinstance(event, ToolResult)][1:]
-        assert [one.outcome for one in results] == [CallOutcome.REFUSED, CallOutcome.REFUSED]
-        assert len({one.call for one in results}) == 2
-        server.say("Fine.")
-        await on.say("Thanks")
-        on.check()
+    await on.say("Be less formal")
+    assert on.stopped == "refused" and on.session.question is None
+    results = [event for event in on.events if isinstance(event, ToolResult)][1:]
+    assert [one.outcome for one in results] == [CallOutcome.REFUSED, CallOutcome.REFUSED]
+    assert len({one.call for one in results}) == 2
+    await on.say("Thanks", last="Fine.")
 
 
 def nested(levels: int) -> Any:
@@ -120,8 +111,7 @@ async def test_arguments_nested_too_deeply_are_dropped(server: WireServer, tmp_p
         await on.say("Read it")
         assert on.stopped == "answer" and "nested too deeply" in of_role(server.last, "tool")[0]
     async with bench(server, tmp_path) as on:
-        server.say("Yes.")
-        await on.say("Still there?")
+        await on.say("Still there?", last="Yes.")
         assert on.stopped == "answer" and "Reading." in of_role(server.last, "assistant")
         on.check()
 
@@ -138,37 +128,32 @@ class Breaks:
             raise RuntimeError("the screen has gone")
 
 
-async def test_a_turn_that_an_exception_ends_leaves_a_usable_session(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.always(Turn("Hello."))
-        on.session.subscribe(Breaks(1))
-        await on.say("Hi")
-        assert on.stopped == "failed" and not on.session.is_busy
-        (end,) = [event for event in on.events if isinstance(event, TurnEnded)]
-        assert end.message == "The turn ended early: the screen has gone"
-        await on.say("And now?")
-        assert on.stopped == "answer"
-        on.check()
+async def test_a_turn_that_an_exception_ends_leaves_a_usable_session(server: WireServer, on: Bench) -> None:
+    server.always(Turn("Hello."))
+    on.session.subscribe(Breaks(1))
+    await on.say("Hi")
+    assert on.stopped == "failed" and not on.session.is_busy
+    (end,) = [event for event in on.events if isinstance(event, TurnEnded)]
+    assert end.message == "The turn ended early: the screen has gone"
+    await on.say("And now?")
+    assert on.stopped == "answer"
 
 
 async def test_undelivered_feedback_starts_no_endless_turns(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Be less formal")
+    await on.say("Be less formal", edit())
 
-        async def broken(window: int | None) -> None:
-            raise RuntimeError("no tools")
+    async def broken(window: int | None) -> None:
+        raise RuntimeError("no tools")
 
-        # A source of tools that breaks before any request carries the feedback.
-        monkeypatch.setattr(on.session.ports.tools, "reload", broken)
-        await on.session.deny("P1", feedback="Not like this")
-        async with asyncio.timeout(20):
-            await on.session.wait_until_idle()
-        assert on.stopped == "failed" and on.session.has_undelivered_feedback
-        assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
+    # A source of tools that breaks before any request carries the feedback.
+    monkeypatch.setattr(on.session.ports.tools, "reload", broken)
+    await on.session.deny("P1", feedback="Not like this")
+    async with asyncio.timeout(20):
+        await on.session.wait_until_idle()
+    assert on.stopped == "failed" and on.session.has_undelivered_feedback
+    assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
 
 
 async def test_a_profile_that_cannot_be_stored_is_still_used(
@@ -187,11 +172,7 @@ async def test_a_profile_that_cannot_be_stored_is_still_used(
         assert on.session.ports.model.profile.mid_system == "fold_first"
 
 
-async def test_a_very_long_tool_name_is_shortened_in_the_result(server: WireServer, tmp_path: Path) -> None:
-    server.turn(calls=[Call("read_file " * 20_000, {})])
-    server.say("I see.")
-    async with bench(server, tmp_path) as on:
-        await on.say("Read it")
-        (told,) = of_role(server.last, "tool")
-        assert told.startswith("There is no tool 'read_file read_file") and len(told) < 1_000
-        on.check()
+async def test_a_very_long_tool_name_is_shortened_in_the_result(server: WireServer, on: Bench) -> None:
+    await on.say("Read it", Call("read_file " * 20_000, {}))
+    (told,) = of_role(server.last, "tool")
+    assert told.startswith("There is no tool 'read_file read_file") and len(told) < 1_000

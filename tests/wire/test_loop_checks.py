@@ -7,23 +7,14 @@ import pytest
 
 from app.agent.updates import EventRecorded, Update
 from app.config.settings import CheckTable
-from app.conversation.events import (
-    Answer,
-    CallOutcome,
-    ProposalStaged,
-    Question,
-    ToolResult,
-    TurnEnded,
-    TurnStarted,
-)
+from app.conversation.events import Answer, CallOutcome, ProposalStaged, Question, ToolResult, TurnEnded, TurnStarted
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import ProposalState
 from tests.ui.test_app_checks import TABLE, facts, prepared
 from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
-from tests.wire.bench import bench, edit, of_role
-from tests.wire.endpoints import OBEYS
+from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
 
@@ -35,9 +26,7 @@ async def test_a_failed_check_is_sent_to_the_model_once_and_keeps_the_gate_close
     root = prepared(tmp_path, TABLE + "feed = true\n")
     before = facts(root)
     async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("The greeting is wrong.")
-        await on.say("Change it")
+        await on.say("Change it", edit())
         closing = server.last
         (told,) = of_role(closing, "tool")
         assert "greet.py:2: says Hi" in told and "1 failed, 0 before" in told and '"staged"' in told
@@ -57,9 +46,7 @@ async def test_a_failed_check_is_sent_to_the_model_once_and_keeps_the_gate_close
 async def test_checks_without_feed_send_the_model_nothing(server: WireServer, tmp_path: Path, tables: str) -> None:
     prepared(tmp_path, tables)
     async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Done.")
-        await on.say("Change it")
+        await on.say("Change it", edit())
         assert "says Hi" not in str(server.last.messages)
 
 
@@ -67,9 +54,7 @@ async def test_an_untrusted_workspace_runs_no_check(server: WireServer, tmp_path
     seen = tmp_path / "ran"
     prepared(tmp_path, TABLE + "feed = true\n", f"echo > {seen}; exit 1", trusted=False)
     async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Done.")
-        await on.say("Change it")
+        await on.say("Change it", edit())
         assert not seen.exists()
 
 
@@ -84,9 +69,7 @@ async def test_an_answer_during_the_checks_waits_for_them(server: WireServer, tm
                 early.append(asyncio.create_task(on.session.answer("Both")))
 
         on.session.subscribe(answer)
-        server.turn(calls=[edit(), ("ask_user", {"question": "Which?"})])
-        server.say("So be it.")
-        await on.say("Change it")
+        await on.say("Change it", [edit(), ("ask_user", {"question": "Which?"})])
         await asyncio.gather(*early)
         await on.session.wait_until_idle()
         kinds = (ToolResult, Answer, TurnStarted, TurnEnded)
@@ -107,8 +90,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
         await on.session.wait_until_idle()
         assert not running(mark)
         assert [one.state for one in on.runtime.service.all()] == [ProposalState.PENDING]
-        server.say("Stopped.")
-        await on.say("Go on")
+        await on.say("Go on", last="Stopped.")
         on.check()
 
 
@@ -120,9 +102,7 @@ async def test_a_step_waits_briefly_for_a_check_of_the_user(server: WireServer, 
         hangs = CheckTable(name="hangs", run=f"sleep {mark}", seconds=600)
         asked = asyncio.create_task(on.runtime.checks.run_check(hangs, VersionsToCheck({}, {}, (), ())))
         await until(lambda: running(mark), "the check")
-        server.turn(calls=[edit()])
-        server.say("Done.")
-        await on.say("Change it")
+        await on.say("Change it", edit())
         assert running(mark) and "says Hi" not in str(server.last.messages)
         asked.cancel()
         await asyncio.wait({asked})
@@ -133,22 +113,20 @@ RUNS = "import os\n\n\ndef say(text):\n    os.system(text)\n"
 
 @pytest.mark.parametrize(("asked", "unasked"), [("Greet by greet.py", ["say.py"]), ("Greet less formally", [])])
 async def test_attention_marks_files_that_the_user_did_not_ask_for(
-    server: WireServer, tmp_path: Path, asked: str, unasked: list[str]
+    server: WireServer, on: Bench, asked: str, unasked: list[str]
 ) -> None:
-    server.behave(OBEYS)
     calls = (Call(*edit()), Call("write_file", {"path": "say.py", "content": RUNS}))
     server.model(lambda _: Turn("Done.", calls=calls))
-    async with bench(server, tmp_path) as on:
-        await on.say(asked)
-        stored = on.runtime.proposals.proposal("P1")
-        assert stored is not None
-        assert [change.path for change in stored.files] == ["greet.py", "say.py"], "its files stay by path"
-        assert stored.order == ("say.py", "greet.py")
-        assert [each.path for each in stored.reasons if each.kind is ReasonKind.UNASKED] == unasked
-        assert "adds os.system, which runs code" in [reason.description for reason in stored.reasons]
-        diff = on.runtime.service.unified_diff("P1")
-        assert diff.index("b/greet.py") < diff.index("b/say.py"), "a patch is by path"
-        edited = on.runtime.service.replace_proposed_text("P1", "say.py", "def say(text):\n    print(text)\n")
-        kinds = [reason.kind for reason in edited.reasons if reason.path == "say.py"]
-        assert kinds == [ReasonKind.UNASKED] * len(unasked)
-        assert edited.order == stored.order, "nothing moves under the eye"
+    await on.say(asked)
+    stored = on.runtime.proposals.proposal("P1")
+    assert stored is not None
+    assert [change.path for change in stored.files] == ["greet.py", "say.py"], "its files stay by path"
+    assert stored.order == ("say.py", "greet.py")
+    assert [each.path for each in stored.reasons if each.kind is ReasonKind.UNASKED] == unasked
+    assert "adds os.system, which runs code" in [reason.description for reason in stored.reasons]
+    diff = on.runtime.service.unified_diff("P1")
+    assert diff.index("b/greet.py") < diff.index("b/say.py"), "a patch is by path"
+    edited = on.runtime.service.replace_proposed_text("P1", "say.py", "def say(text):\n    print(text)\n")
+    kinds = [reason.kind for reason in edited.reasons if reason.path == "say.py"]
+    assert kinds == [ReasonKind.UNASKED] * len(unasked)
+    assert edited.order == stored.order, "nothing moves under the eye"

@@ -17,8 +17,7 @@ FULL = error(400, "This model's maximum context length is 8192 tokens.", code="c
 async def talk(on: Bench, server: WireServer) -> None:
     """A dozen long answers, which a summary can stand for."""
     for number in range(12):
-        server.say(f"Answer {number}. " + "Words. " * 400)
-        await on.say(f"Question {number}?")
+        await on.say(f"Question {number}?", last=f"Answer {number}. " + "Words. " * 400)
 
 
 async def test_room_is_made_before_a_request_would_overflow(server: WireServer, tmp_path: Path) -> None:
@@ -40,99 +39,74 @@ async def test_room_is_made_before_a_request_would_overflow(server: WireServer, 
         on.check()
 
 
-async def test_a_full_context_is_compacted_and_retried_once(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        (on.root / "long.txt").write_text(LONG)
-        for number in range(4):
-            server.turn(calls=[("read_file", {"path": "long.txt", "start_line": number * 300 + 1})])
-            server.say("Read.")
-            await on.say(f"Read part {number}")
-        sent = len(server.requests)
-        server.script([FULL])
-        server.say("Here is the answer.")
-        await on.say("And now?")
-        assert on.stopped == "answer"
-        assert len(server.requests) == sent + 2
-        assert any(isinstance(event, ContentPruned | HistoryCompacted) for event in on.events)
-        assert len(str(server.last.body)) < len(str(server.requests[sent].body))
-        server.script([FULL, FULL, FULL])
-        await on.say("Once more")
-        assert on.stopped == "failed", "a second time, control goes back"
-        on.check()
+async def test_a_full_context_is_compacted_and_retried_once(server: WireServer, on: Bench) -> None:
+    (on.root / "long.txt").write_text(LONG)
+    for number in range(4):
+        await on.say(f"Read part {number}", ("read_file", {"path": "long.txt", "start_line": number * 300 + 1}))
+    sent = len(server.requests)
+    server.script([FULL])
+    await on.say("And now?", last="Here is the answer.")
+    assert on.stopped == "answer"
+    assert len(server.requests) == sent + 2
+    assert any(isinstance(event, ContentPruned | HistoryCompacted) for event in on.events)
+    assert len(str(server.last.body)) < len(str(server.requests[sent].body))
+    server.script([FULL, FULL, FULL])
+    await on.say("Once more")
+    assert on.stopped == "failed", "a second time, control goes back"
 
 
-async def test_the_compact_command_lets_the_model_summarise(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        await talk(on, server)
-        server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
-        before = on.session.token_totals.total
-        await on.session.compact()
-        await on.session.wait_until_idle()
-        after = on.session.token_totals.total
-        assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
-        (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
-        assert compacted.method == "summary" and "SUMMARY" in compacted.summary
-        asked = server.last
-        assert asked.body["tool_choice"] == "none" and asked.messages[-1]["role"] == "system"
-        await on.say("Go on")
-        body = str(server.last.body)
-        assert "SUMMARY of all that." in body and "Answer 1. " not in body
-        assert all(f"Question {number}?" in body for number in range(12)), "the user's own words stay"
-        on.check()
+async def test_the_compact_command_lets_the_model_summarise(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
+    before = on.session.token_totals.total
+    await on.settled(on.session.compact())
+    after = on.session.token_totals.total
+    assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
+    (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
+    assert compacted.method == "summary" and "SUMMARY" in compacted.summary
+    asked = server.last
+    assert asked.body["tool_choice"] == "none" and asked.messages[-1]["role"] == "system"
+    await on.say("Go on")
+    body = str(server.last.body)
+    assert "SUMMARY of all that." in body and "Answer 1. " not in body
+    assert all(f"Question {number}?" in body for number in range(12)), "the user's own words stay"
 
 
-async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        await talk(on, server)
-        server.script([error(400, "no")])
-        await on.session.compact()
-        await on.session.wait_until_idle()
-        (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
-        assert compacted.method == "truncation" and not compacted.summary
+async def test_a_failed_summary_falls_back_to_truncation(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    server.script([error(400, "no")])
+    await on.settled(on.session.compact())
+    (compacted,) = [event for event in on.events if isinstance(event, HistoryCompacted)]
+    assert compacted.method == "truncation" and not compacted.summary
 
 
-async def test_an_interrupted_summary_changes_nothing(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        await talk(on, server)
-        sent, told = len(server.requests), len(on.events)
-        server.script([stream(chunk(content="SUMM"), STALL)])
-        await on.session.compact()
-        await until(lambda: len(server.requests) > sent, "the request for a summary")
-        on.session.interrupt()
-        await on.session.wait_until_idle()
-        assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
+async def test_an_interrupted_summary_changes_nothing(server: WireServer, on: Bench) -> None:
+    await talk(on, server)
+    sent, told = len(server.requests), len(on.events)
+    server.script([stream(chunk(content="SUMM"), STALL)])
+    await on.session.compact()
+    await until(lambda: len(server.requests) > sent, "the request for a summary")
+    on.session.interrupt()
+    await on.session.wait_until_idle()
+    assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
 
 
-async def test_changed_files_are_reported_to_the_model_once(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[("read_file", {"path": "greet.py"})])
-        server.say("I have read it.")
-        await on.say("Read it")
-        (on.root / "greet.py").write_text("something else\n")
-        server.say("I see.")
-        await on.say("Now?")
-        told = [text for text in of_role(server.last, "system") if "Files have changed" in text]
-        assert len(told) == 1 and "greet.py" in told[0]
-        server.say("Yes.")
-        await on.say("And now?")
-        kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
-        assert kinds.count(InterventionKind.FILES_CHANGED) == 1
+async def test_changed_files_are_reported_to_the_model_once(server: WireServer, on: Bench) -> None:
+    await on.say("Read it", ("read_file", {"path": "greet.py"}))
+    (on.root / "greet.py").write_text("something else\n")
+    await on.say("Now?", last="I see.")
+    told = [text for text in of_role(server.last, "system") if "Files have changed" in text]
+    assert len(told) == 1 and "greet.py" in told[0]
+    await on.say("And now?", last="Yes.")
+    kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
+    assert kinds.count(InterventionKind.FILES_CHANGED) == 1
 
 
-async def test_edits_that_cancel_out_stage_nothing(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit(), edit("'Hi '", "'Hello '")])
-        server.say("Nothing to do after all.")
-        await on.say("Change it, and back")
-        assert on.runtime.service.pending() == []
-        assert not on.session.gate.is_closed and on.stopped == "answer"
-        assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
+async def test_edits_that_cancel_out_stage_nothing(server: WireServer, on: Bench) -> None:
+    await on.say("Change it, and back", [edit(), edit("'Hi '", "'Hello '")])
+    assert on.runtime.service.pending() == []
+    assert not on.session.gate.is_closed and on.stopped == "answer"
+    assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
 
 
 async def test_guidance_is_in_the_system_prompt_nearest_first(server: WireServer, tmp_path: Path) -> None:

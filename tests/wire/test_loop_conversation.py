@@ -45,111 +45,83 @@ async def staged(on: Bench) -> str:
     return on.runtime.service.pending()[-1].id
 
 
-async def test_feedback_of_a_denial_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        proposal = await staged(on)
-        server.turn(calls=[edit(new="'Hello, '")])
-        server.say("Now with a comma.")
-        await on.session.deny(proposal, feedback=FEEDBACK)
-        await on.session.wait_until_idle()
-        following = server.requests[2]
-        assert of_role(following, "user")[-1] == FEEDBACK
-        assert sum(FEEDBACK in text for text in of_role(following, "user")) == 1
-        assert not any(FEEDBACK in text for text in of_role(following, "system"))
-        facts = [text for text in of_role(following, "system")[1:] if proposal in text]
-        assert len(facts) == 1 and "denied" in facts[0] and "greet.py" in facts[0]
-        assert "tool_choice" not in following.body
-        calls = [call for message in following.messages for call in message.get("tool_calls", [])]
-        assert "'Hi '" in calls[0]["function"]["arguments"], "the denied call stays in the history"
-        second = on.runtime.service.pending()[-1]
-        assert (second.version, second.supersedes) == (2, proposal)
-        assert on.file == FILE
-        on.check()
+async def test_feedback_of_a_denial_is_in_the_very_next_request(server: WireServer, on: Bench) -> None:
+    proposal = await staged(on)
+    server.turn(calls=[edit(new="'Hello, '")])
+    server.say("Now with a comma.")
+    await on.settled(on.session.deny(proposal, feedback=FEEDBACK))
+    following = server.requests[2]
+    assert of_role(following, "user")[-1] == FEEDBACK
+    assert sum(FEEDBACK in text for text in of_role(following, "user")) == 1
+    assert not any(FEEDBACK in text for text in of_role(following, "system"))
+    facts = [text for text in of_role(following, "system")[1:] if proposal in text]
+    assert len(facts) == 1 and "denied" in facts[0] and "greet.py" in facts[0]
+    assert "tool_choice" not in following.body
+    calls = [call for message in following.messages for call in message.get("tool_calls", [])]
+    assert "'Hi '" in calls[0]["function"]["arguments"], "the denied call stays in the history"
+    second = on.runtime.service.pending()[-1]
+    assert (second.version, second.supersedes) == (2, proposal)
+    assert on.file == FILE
 
 
-async def test_a_reopened_denial_is_reported_and_keeps_its_feedback(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        proposal = await staged(on)
-        server.say("I see.")
-        await on.session.deny(proposal, feedback=FEEDBACK)
-        await on.session.wait_until_idle()
-        before = len(server.requests)
-        result = await on.session.undo(proposal)
-        assert result.proposal.state is ProposalState.PENDING
-        assert len(server.requests) == before, "a fact starts no turn"
-        await on.say("Go on")
-        said = of_role(server.last, "user")
-        assert sum(FEEDBACK in text for text in said) == 1
-        assert any(f"took back the denial of proposal {proposal}" in text for text in of_role(server.last, "system"))
-        assert sum(f"{proposal}: " in text for text in of_role(server.last, "system")) == 1, "it is named as pending"
-        on.check()
+async def test_a_reopened_denial_is_reported_and_keeps_its_feedback(server: WireServer, on: Bench) -> None:
+    proposal = await staged(on)
+    server.say("I see.")
+    await on.settled(on.session.deny(proposal, feedback=FEEDBACK))
+    before = len(server.requests)
+    result = await on.session.undo(proposal)
+    assert result.proposal.state is ProposalState.PENDING
+    assert len(server.requests) == before, "a fact starts no turn"
+    await on.say("Go on")
+    said = of_role(server.last, "user")
+    assert sum(FEEDBACK in text for text in said) == 1
+    assert any(f"took back the denial of proposal {proposal}" in text for text in of_role(server.last, "system"))
+    assert sum(f"{proposal}: " in text for text in of_role(server.last, "system")) == 1, "it is named as pending"
 
 
-async def test_a_denial_without_feedback_starts_no_turn(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        proposal = await staged(on)
-        await on.session.deny(proposal)
-        await on.session.wait_until_idle()
-        assert len(server.requests) == 2
-        server.say("All right.")
-        await on.say("Leave it")
-        assert any(proposal in text and "denied" in text for text in of_role(server.last, "system"))
-        on.check()
+async def test_a_denial_without_feedback_starts_no_turn(server: WireServer, on: Bench) -> None:
+    proposal = await staged(on)
+    await on.settled(on.session.deny(proposal))
+    assert len(server.requests) == 2
+    await on.say("Leave it", last="All right.")
+    assert any(proposal in text and "denied" in text for text in of_role(server.last, "system"))
 
 
-async def test_line_comments_are_sent_as_user_text(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        proposal = await staged(on)
-        server.say("I see.")
-        comment = LineComment(
-            path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Too casual."
-        )
-        await on.session.deny(proposal, comments=[comment])
-        await on.session.wait_until_idle()
-        said = of_role(server.requests[2], "user")[-1]
-        assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
+async def test_line_comments_are_sent_as_user_text(server: WireServer, on: Bench) -> None:
+    proposal = await staged(on)
+    server.say("I see.")
+    comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Too casual.")
+    await on.settled(on.session.deny(proposal, comments=[comment]))
+    said = of_role(server.requests[2], "user")[-1]
+    assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
 
 
-async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.script([stream(chunk("Have a lo"), STALL)])
-        await on.session.send("Be less formal")
-        await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
-        server.say("I will.")
-        await on.session.deny("P1", feedback=FEEDBACK)
-        on.session.interrupt()
-        await on.session.wait_until_idle()
-        await on.session.resume()
-        await on.session.wait_until_idle()
-        assert FEEDBACK in of_role(server.last, "user")[-1]
-        on.check()
+async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer, on: Bench) -> None:
+    server.turn(calls=[edit()])
+    server.script([stream(chunk("Have a lo"), STALL)])
+    await on.session.send("Be less formal")
+    await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+    server.say("I will.")
+    await on.session.deny("P1", feedback=FEEDBACK)
+    on.session.interrupt()
+    await on.session.wait_until_idle()
+    await on.settled(on.session.resume())
+    assert FEEDBACK in of_role(server.last, "user")[-1]
 
 
-async def test_comments_with_an_approval_start_a_turn_as_user_text(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
+async def test_comments_with_an_approval_start_a_turn_as_user_text(server: WireServer, on: Bench) -> None:
     comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Then test it.")
-    async with bench(server, tmp_path) as on:
-        proposal = await staged(on)
-        server.say("I will.")
-        await on.session.approve(proposal, feedback=FEEDBACK, comments=[comment])
-        await on.session.wait_until_idle()
-        assert on.file != FILE
-        said = of_role(server.last, "user")
-        assert said[-1].startswith(FEEDBACK) and said[-1].endswith("Then test it.")
-        assert sum(FEEDBACK in text for text in said) == 1
-        facts = [text for text in of_role(server.last, "system") if f"approved proposal {proposal}" in text]
-        assert len(facts) == 1 and FEEDBACK not in facts[0]
-        server.turn(calls=[edit("'Hi '", "'Hey '")])
-        server.say("Once more.")
-        await on.say("Another one")
-        assert on.runtime.service.pending()[-1].supersedes == "", "an approval is answered by no new version"
-        on.check()
+    proposal = await staged(on)
+    server.say("I will.")
+    await on.settled(on.session.approve(proposal, feedback=FEEDBACK, comments=[comment]))
+    assert on.file != FILE
+    said = of_role(server.last, "user")
+    assert said[-1].startswith(FEEDBACK) and said[-1].endswith("Then test it.")
+    assert sum(FEEDBACK in text for text in said) == 1
+    facts = [text for text in of_role(server.last, "system") if f"approved proposal {proposal}" in text]
+    assert len(facts) == 1 and FEEDBACK not in facts[0]
+    await on.say("Another one", edit("'Hi '", "'Hey '"))
+    assert on.runtime.service.pending()[-1].supersedes == "", "an approval is answered by no new version"
 
 
 async def test_a_partial_approval_tells_the_model_which_hunks_were_written(
@@ -162,15 +134,12 @@ async def test_a_partial_approval_tells_the_model_which_hunks_were_written(
     (root / "long.txt").write_text("\n".join(lines) + "\n")
     async with bench(server, tmp_path) as on:
         edits = [{"old": "line 3\n", "new": "line three\n"}, {"old": "line 25\n", "new": "line twenty-five\n"}]
-        server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
-        server.say("Have a look.")
-        await on.say("Spell numbers out")
+        await on.say("Spell numbers out", ("edit_file", {"path": "long.txt", "edits": edits}))
         (proposal,) = on.runtime.service.pending()
         await on.session.approve(proposal.id, [proposal.hunks[0].id])
         text = (root / "long.txt").read_text()
         assert "line three" in text and "line 25\n" in text
-        server.say("Fine.")
-        await on.say("Go on")
+        await on.say("Go on", last="Fine.")
         facts = "\n".join(of_role(server.last, "system")[1:])
         assert "landed" in facts and "line three" in facts
         on.check()
@@ -194,147 +163,120 @@ async def test_an_approval_is_committed_if_the_setting_asks_for_it(server: WireS
         assert any(isinstance(event, UserNotice) and "committed" in event.text for event in on.events)
 
 
-async def test_the_number_of_denials_in_a_row_is_the_same_for_model_and_user(
-    server: WireServer, tmp_path: Path
-) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        for number in range(1, 6):
-            proposal = await staged(on)
-            server.say("I see.")
-            await on.session.deny(proposal, feedback="No.")
-            await on.session.wait_until_idle()
-            told = [text for text in of_role(server.last, "system") if "proposals in a row" in text]
-            assert [text.split(" in a row")[0] for text in told] == (
-                [f"The user has denied {number} proposals"] if number >= 3 else []
-            )
-            assert on.session.pending.denials_in_row == number
+async def test_the_number_of_denials_in_a_row_is_the_same_for_model_and_user(server: WireServer, on: Bench) -> None:
+    for number in range(1, 6):
+        proposal = await staged(on)
+        server.say("I see.")
+        await on.settled(on.session.deny(proposal, feedback="No."))
+        told = [text for text in of_role(server.last, "system") if "proposals in a row" in text]
+        assert [text.split(" in a row")[0] for text in told] == (
+            [f"The user has denied {number} proposals"] if number >= 3 else []
+        )
+        assert on.session.pending.denials_in_row == number
 
 
-async def test_approving_the_only_hunk_approves_the_proposal(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        await on.session.approve(await staged(on), ["1"])
-        decided = on.events[-1]
-        assert isinstance(decided, ProposalDecided)
-        assert (decided.decision, decided.hunks, decided.still_pending) == (DecisionKind.APPROVED, (), False)
+async def test_approving_the_only_hunk_approves_the_proposal(on: Bench) -> None:
+    await on.session.approve(await staged(on), ["1"])
+    decided = on.events[-1]
+    assert isinstance(decided, ProposalDecided)
+    assert (decided.decision, decided.hunks, decided.still_pending) == (DecisionKind.APPROVED, (), False)
 
 
-async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    async with bench(server, tmp_path) as on:
-        for _ in range(3):
-            await on.session.deny(await staged(on))
-        server.say("What would you like?")
-        await on.say("Again")
-        assert any("3 proposals in a row" in text for text in of_role(server.last, "system"))
-        on.check()
+async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, on: Bench) -> None:
+    for _ in range(3):
+        await on.session.deny(await staged(on))
+    await on.say("Again", last="What would you like?")
+    assert any("3 proposals in a row" in text for text in of_role(server.last, "system"))
 
 
-async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: WireServer, tmp_path: Path) -> None:
+async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: WireServer, on: Bench) -> None:
     server.turn(
         calls=[("ask_user", {"question": "Which?", "options": ["a", "b"]}), ("read_file", {"path": "greet.py"})],
         finish="stop",
     )
-    async with bench(server, tmp_path) as on:
-        await on.say("Do it")
-        assert on.stopped == "question"
-        assert len(server.requests) == 1
-        assert [event.text for event in on.events if isinstance(event, Question)] == ["Which?"]
-        assert not any(isinstance(event, ToolStarted) for event in on.events), "nothing after the question ran"
-        server.script([error(429, "Slow down", headers={"retry-after": "5000"})])
-        await on.session.answer("b")
-        await on.session.wait_until_idle()
-        assert on.stopped == "failed"
-        assert len([event for event in on.events if isinstance(event, Question)]) == 1
-        assert on.session.question is None
-        server.say("b it is.")
-        await on.session.resume()
-        await on.session.wait_until_idle()
-        last = server.last
-        results = {
-            message["tool_call_id"]: message["content"] for message in last.messages if message["role"] == "tool"
-        }
-        calls = [call for message in last.messages for call in message.get("tool_calls", [])]
-        assert results[calls[0]["id"]] == "b"
-        assert len(results) == 2
-        assert len([event for event in on.events if isinstance(event, Answer)]) == 1
-        on.check()
+    await on.say("Do it")
+    assert on.stopped == "question"
+    assert len(server.requests) == 1
+    assert [event.text for event in on.events if isinstance(event, Question)] == ["Which?"]
+    assert not any(isinstance(event, ToolStarted) for event in on.events), "nothing after the question ran"
+    server.script([error(429, "Slow down", headers={"retry-after": "5000"})])
+    await on.settled(on.session.answer("b"))
+    assert on.stopped == "failed"
+    assert len([event for event in on.events if isinstance(event, Question)]) == 1
+    assert on.session.question is None
+    server.say("b it is.")
+    await on.settled(on.session.resume())
+    last = server.last
+    results = {message["tool_call_id"]: message["content"] for message in last.messages if message["role"] == "tool"}
+    calls = [call for message in last.messages for call in message.get("tool_calls", [])]
+    assert results[calls[0]["id"]] == "b"
+    assert len(results) == 2
+    assert len([event for event in on.events if isinstance(event, Answer)]) == 1
 
 
 @pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs", "edit asks"])
-async def test_an_interrupt_at_any_moment_leaves_a_valid_history(
-    server: WireServer, tmp_path: Path, instant: str
-) -> None:
-    async with bench(server, tmp_path) as on:
-        match instant:
-            case "request open":
-                server.script([stream(STALL)])
-            case "text streams":
-                server.script([stream(chunk("I was about to"), STALL)])
-            case "tool runs":
-                server.turn(
-                    calls=[("run_command", {"command": "sleep 60"}), ("read_file", {"path": "greet.py"})],
-                )
-            case "edit asks":
-                (on.root / ".env").write_text("KEY=1\n")
-                edits = [{"old": "KEY=1", "new": "KEY=2"}]
-                server.turn(calls=[("edit_file", {"path": ".env", "edits": edits})])
-        await on.session.send("Do something long")
-        match instant:
-            case "request open":
-                assert await server.arrived(1)
-            case "text streams":
-                await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
-            case "tool runs":
-                await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
-                key = next(update.key for update in on.updates if isinstance(update, PermissionRequested))
-                on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
-                await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
-            case "edit asks":
-                await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
-        on.session.interrupt()
-        await on.session.wait_until_idle()
-        assert on.stopped == "aborted"
-        if instant in ("request open", "text streams"):
-            assert await server.last.left(), "the stream is closed, so the server stops"
-        server.say("Sorry.")
-        await on.say("Never mind")
-        on.check()
-        said = "\n".join(of_role(server.last, "assistant"))
-        if instant == "text streams":
-            assert said == "I was about to", "nothing that the model never said"
-            assert "interrupted your response" in of_role(server.last, "system")[1]
-        if instant in ("tool runs", "edit asks"):
-            assert all("bort" in text for text in of_role(server.last, "tool"))
-        assert of_role(server.last, "user")[-1].endswith("Never mind")
+async def test_an_interrupt_at_any_moment_leaves_a_valid_history(server: WireServer, on: Bench, instant: str) -> None:
+    match instant:
+        case "request open":
+            server.script([stream(STALL)])
+        case "text streams":
+            server.script([stream(chunk("I was about to"), STALL)])
+        case "tool runs":
+            server.turn(calls=[("run_command", {"command": "sleep 60"}), ("read_file", {"path": "greet.py"})])
+        case "edit asks":
+            (on.root / ".env").write_text("KEY=1\n")
+            edits = [{"old": "KEY=1", "new": "KEY=2"}]
+            server.turn(calls=[("edit_file", {"path": ".env", "edits": edits})])
+    await on.session.send("Do something long")
+    match instant:
+        case "request open":
+            assert await server.arrived(1)
+        case "text streams":
+            await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+        case "tool runs":
+            await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
+            key = next(update.key for update in on.updates if isinstance(update, PermissionRequested))
+            on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
+            await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
+        case "edit asks":
+            await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
+    on.session.interrupt()
+    await on.session.wait_until_idle()
+    assert on.stopped == "aborted"
+    if instant in ("request open", "text streams"):
+        assert await server.last.left(), "the stream is closed, so the server stops"
+    await on.say("Never mind", last="Sorry.")
+    on.check()
+    said = "\n".join(of_role(server.last, "assistant"))
+    if instant == "text streams":
+        assert said == "I was about to", "nothing that the model never said"
+        assert "interrupted your response" in of_role(server.last, "system")[1]
+    if instant in ("tool runs", "edit asks"):
+        assert all("bort" in text for text in of_role(server.last, "tool"))
+    assert of_role(server.last, "user")[-1].endswith("Never mind")
 
 
-async def test_messages_sent_during_a_turn_wait_for_its_end(server: WireServer, tmp_path: Path) -> None:
+async def test_messages_sent_during_a_turn_wait_for_its_end(server: WireServer, on: Bench) -> None:
     server.script([stream(chunk("Well"), STALL)])
-    async with bench(server, tmp_path) as on:
-        await on.session.send("One")
-        await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
-        await on.session.send("Two")
-        assert on.session.queue == ("Two",)
-        assert on.session.interrupt() == ("Two",)
-        await on.session.wait_until_idle()
-        assert len(server.requests) == 1
+    await on.session.send("One")
+    await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+    await on.session.send("Two")
+    assert on.session.queue == ("Two",)
+    assert on.session.interrupt() == ("Two",)
+    await on.session.wait_until_idle()
+    assert len(server.requests) == 1
 
 
-async def test_a_failed_request_is_reported_in_one_line_and_keeps_the_message(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_failed_request_is_reported_in_one_line_and_keeps_the_message(server: WireServer, on: Bench) -> None:
     server.require_key("another")
-    async with bench(server, tmp_path) as on:
-        await on.say("Hello there")
-        (failed,) = [event for event in on.events if isinstance(event, RequestFailed)]
-        assert failed.kind == "auth" and "\n" not in failed.message and "key" in failed.message.lower()
-        server.require_key("key")
-        server.say("Hello.")
-        await on.session.resume()
-        await on.session.wait_until_idle()
-        assert of_role(server.last, "user") == ["Hello there"]
-        assert [event.text for event in on.events if isinstance(event, AssistantMessage)] == ["Hello."]
+    await on.say("Hello there")
+    (failed,) = [event for event in on.events if isinstance(event, RequestFailed)]
+    assert failed.kind == "auth" and "\n" not in failed.message and "key" in failed.message.lower()
+    server.require_key("key")
+    server.say("Hello.")
+    await on.settled(on.session.resume())
+    assert of_role(server.last, "user") == ["Hello there"]
+    assert [event.text for event in on.events if isinstance(event, AssistantMessage)] == ["Hello."]
 
 
 async def test_a_session_continues_after_a_restart(server: WireServer, tmp_path: Path) -> None:
@@ -351,14 +293,13 @@ async def test_a_session_continues_after_a_restart(server: WireServer, tmp_path:
         on.check()
 
 
-async def test_a_turn_of_empty_responses_ends(server: WireServer, tmp_path: Path) -> None:
+async def test_a_turn_of_empty_responses_ends(server: WireServer, on: Bench) -> None:
     server.always(Turn(calls=()))
-    async with bench(server, tmp_path) as on:
-        await on.say("Say nothing")
-        assert on.stopped == "failed"
-        assert len(server.requests) == 2
-        ended = [event for event in on.events if isinstance(event, TurnEnded)]
-        assert len(ended) == 1 and ended[0].message
+    await on.say("Say nothing")
+    assert on.stopped == "failed"
+    assert len(server.requests) == 2
+    ended = [event for event in on.events if isinstance(event, TurnEnded)]
+    assert len(ended) == 1 and ended[0].message
 
 
 async def seen(on: Bench, condition: Callable[[], bool]) -> None:
@@ -390,33 +331,27 @@ async def test_opaque_reasoning_is_returned_to_a_dated_model(server: WireServer,
         assert echoed[0].get("reasoning_content") == "I think."
 
 
-async def test_truncated_calls_do_not_run_and_the_model_learns_why(server: WireServer, tmp_path: Path) -> None:
+async def test_truncated_calls_do_not_run_and_the_model_learns_why(server: WireServer, on: Bench) -> None:
     whole = Call("write_file", {"path": "new.txt", "content": "x"})
     server.script([Turn("", calls=(whole,), finish="length")])
-    server.say("I will be brief.")
-    async with bench(server, tmp_path) as on:
-        await on.say("Write a lot")
-        assert on.runtime.service.all() == [] and on.stopped == "answer"
-        assert "cut off" in of_role(server.last, "tool")[-1]
-        assert any("cut off" in text for text in of_role(server.last, "system"))
-        assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
-        (result,) = [event for event in on.events if isinstance(event, ToolResult)]
-        assert (result.outcome, result.summary) == (CallOutcome.INVALID, "cut off"), "the transcript says so too"
-        on.check()
+    await on.say("Write a lot", last="I will be brief.")
+    assert on.runtime.service.all() == [] and on.stopped == "answer"
+    assert "cut off" in of_role(server.last, "tool")[-1]
+    assert any("cut off" in text for text in of_role(server.last, "system"))
+    assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
+    (result,) = [event for event in on.events if isinstance(event, ToolResult)]
+    assert (result.outcome, result.summary) == (CallOutcome.INVALID, "cut off"), "the transcript says so too"
 
 
-async def test_text_before_a_failure_is_kept(server: WireServer, tmp_path: Path) -> None:
+async def test_text_before_a_failure_is_kept(server: WireServer, on: Bench) -> None:
     refusal = {"error": {"message": "no", "type": "invalid_request_error", "code": 400}}
     server.script([stream(chunk("Half an answer"), refusal)])
-    async with bench(server, tmp_path) as on:
-        await on.say("Hello")
-        assert on.stopped == "failed"
-        (message,) = [event for event in on.events if isinstance(event, AssistantMessage)]
-        assert (message.text, message.state) == ("Half an answer", "truncated")
-        server.say("A whole one.")
-        await on.session.resume()
-        await on.session.wait_until_idle()
-        on.check()
+    await on.say("Hello")
+    assert on.stopped == "failed"
+    (message,) = [event for event in on.events if isinstance(event, AssistantMessage)]
+    assert (message.text, message.state) == ("Half an answer", "truncated")
+    server.say("A whole one.")
+    await on.settled(on.session.resume())
 
 
 async def test_a_discarded_attempt_is_stored_but_never_sent(server: WireServer, tmp_path: Path) -> None:
@@ -426,8 +361,7 @@ async def test_a_discarded_attempt_is_stored_but_never_sent(server: WireServer, 
         await on.say("Hello")
         states = [(event.text, event.state) for event in on.events if isinstance(event, AssistantMessage)]
         assert states == [("First try", "discarded"), ("Second try.", "complete")]
-        server.say("Yes.")
-        await on.say("And?")
+        await on.say("And?", last="Yes.")
         assert "First try" not in str(server.last.body)
         on.check()
 
@@ -447,106 +381,91 @@ def held_at_the_closing_request(server: WireServer) -> threading.Event:
     return answer_now
 
 
-async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: WireServer, on: Bench) -> None:
     answer_now = held_at_the_closing_request(server)
-    async with bench(server, tmp_path) as on:
-        await on.session.send("Be less formal")
-        assert await server.arrived(2)
-        await on.session.deny("P1", feedback=FEEDBACK)
-        on.session.interrupt()
-        answer_now.set()
-        await on.session.wait_until_idle()
-        assert len(server.requests) == 2 and on.session.has_undelivered_feedback
-        await on.say("Go on")
-        assert of_role(server.last, "user")[-1] == f"{FEEDBACK}\n\nGo on"
-        on.check()
+    await on.session.send("Be less formal")
+    assert await server.arrived(2)
+    await on.session.deny("P1", feedback=FEEDBACK)
+    on.session.interrupt()
+    answer_now.set()
+    await on.session.wait_until_idle()
+    assert len(server.requests) == 2 and on.session.has_undelivered_feedback
+    await on.say("Go on")
+    assert of_role(server.last, "user")[-1] == f"{FEEDBACK}\n\nGo on"
 
 
-async def test_feedback_during_the_closing_request_starts_a_turn_after_it(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_during_the_closing_request_starts_a_turn_after_it(server: WireServer, on: Bench) -> None:
     answer_now = held_at_the_closing_request(server)
-    async with bench(server, tmp_path) as on:
-        await on.session.send("Be less formal")
-        assert await server.arrived(2)
-        await on.session.deny("P1", feedback=FEEDBACK)
-        answer_now.set()
-        await on.session.wait_until_idle()
-        assert len(server.requests) == 3
-        assert of_role(server.last, "user")[-1] == FEEDBACK and "tool_choice" not in server.last.body
-        assert on.stopped == "answer"
-        on.check()
+    await on.session.send("Be less formal")
+    assert await server.arrived(2)
+    await on.session.deny("P1", feedback=FEEDBACK)
+    answer_now.set()
+    await on.session.wait_until_idle()
+    assert len(server.requests) == 3
+    assert of_role(server.last, "user")[-1] == FEEDBACK and "tool_choice" not in server.last.body
+    assert on.stopped == "answer"
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-async def test_continue_waits_for_the_running_turn(server: WireServer, tmp_path: Path, interrupted: bool) -> None:
+async def test_continue_waits_for_the_running_turn(server: WireServer, on: Bench, interrupted: bool) -> None:
     answer_now = held_at_the_closing_request(server)
-    async with bench(server, tmp_path) as on:
-        await on.session.send("Be less formal")
-        assert await server.arrived(2)
-        await on.session.approve("P1")
-        await on.session.resume()
-        if interrupted:
-            on.session.interrupt()
-        answer_now.set()
-        await on.session.wait_until_idle()
-        causes = [event.cause for event in on.events if isinstance(event, TurnStarted)]
-        assert causes == ["message"] if interrupted else ["message", "continue"]
-        on.check()
+    await on.session.send("Be less formal")
+    assert await server.arrived(2)
+    await on.session.approve("P1")
+    await on.session.resume()
+    if interrupted:
+        on.session.interrupt()
+    answer_now.set()
+    await on.session.wait_until_idle()
+    causes = [event.cause for event in on.events if isinstance(event, TurnStarted)]
+    assert causes == ["message"] if interrupted else ["message", "continue"]
 
 
-async def test_messages_at_once_start_one_turn(server: WireServer, tmp_path: Path) -> None:
+async def test_messages_at_once_start_one_turn(server: WireServer, on: Bench) -> None:
     server.say("One.")
     server.say("Two.")
-    async with bench(server, tmp_path) as on:
-        await asyncio.gather(on.session.send("first"), on.session.send("second"))
-        await on.session.wait_until_idle()
-        assert [of_role(request, "user") for request in server.requests] == [["first"], ["first", "second"]]
-        on.check()
+    await asyncio.gather(on.session.send("first"), on.session.send("second"))
+    await on.session.wait_until_idle()
+    assert [of_role(request, "user") for request in server.requests] == [["first"], ["first", "second"]]
 
 
-async def test_a_message_to_an_open_question_is_its_answer(server: WireServer, tmp_path: Path) -> None:
-    server.turn(calls=[("ask_user", {"question": "Which?"})])
-    server.say("All right.")
-    async with bench(server, tmp_path) as on:
-        await on.say("Do it")
-        await on.say("the second one")
-        assert server.last.messages[-1]["role"] == "tool" and server.last.messages[-1]["content"] == "the second one"
-        assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
+async def test_a_message_to_an_open_question_is_its_answer(server: WireServer, on: Bench) -> None:
+    await on.say("Do it", ("ask_user", {"question": "Which?"}))
+    await on.say("the second one")
+    assert server.last.messages[-1]["role"] == "tool" and server.last.messages[-1]["content"] == "the second one"
+    assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
 
 
-async def test_an_open_question_survives_an_interruption(server: WireServer, tmp_path: Path) -> None:
+async def test_an_open_question_survives_an_interruption(server: WireServer, on: Bench) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"}), ("read_file", {"path": "greet.py"})])
     server.say("All right.")
-    async with bench(server, tmp_path) as on:
 
-        def interrupt(update: Update) -> None:
-            if isinstance(update, EventRecorded) and isinstance(update.event, Question):
-                on.session.interrupt()
+    def interrupt(update: Update) -> None:
+        if isinstance(update, EventRecorded) and isinstance(update.event, Question):
+            on.session.interrupt()
 
-        on.session.subscribe(interrupt)
-        await on.say("Do it")
-        assert on.stopped == "aborted" and on.session.question is not None
-        await on.session.answer("the second one")
-        await on.session.wait_until_idle()
-        assert of_role(server.last, "tool")[0] == "the second one"
-        asked, read = next(event.calls for event in on.events if isinstance(event, AssistantMessage))
-        completed = [event.call for event in on.events if isinstance(event, ToolResult | Answer)]
-        assert completed == [read.uid, asked.uid], "each call completes once"
-        on.check()
+    on.session.subscribe(interrupt)
+    await on.say("Do it")
+    assert on.stopped == "aborted" and on.session.question is not None
+    await on.settled(on.session.answer("the second one"))
+    assert of_role(server.last, "tool")[0] == "the second one"
+    asked, read = next(event.calls for event in on.events if isinstance(event, AssistantMessage))
+    completed = [event.call for event in on.events if isinstance(event, ToolResult | Answer)]
+    assert completed == [read.uid, asked.uid], "each call completes once"
 
 
-async def test_an_interruption_before_the_tools_run_aborts_all_calls(server: WireServer, tmp_path: Path) -> None:
+async def test_an_interruption_before_the_tools_run_aborts_all_calls(server: WireServer, on: Bench) -> None:
     server.turn(calls=[edit(), ("read_file", {"path": "greet.py"})])
-    async with bench(server, tmp_path) as on:
 
-        def interrupt(update: Update) -> None:
-            if isinstance(update, EventRecorded) and isinstance(update.event, AssistantMessage):
-                on.session.interrupt()
+    def interrupt(update: Update) -> None:
+        if isinstance(update, EventRecorded) and isinstance(update.event, AssistantMessage):
+            on.session.interrupt()
 
-        on.session.subscribe(interrupt)
-        await on.say("Do it")
-        assert on.stopped == "aborted"
-        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED] * 2
-        assert on.runtime.service.all() == []
+    on.session.subscribe(interrupt)
+    await on.say("Do it")
+    assert on.stopped == "aborted"
+    assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED] * 2
+    assert on.runtime.service.all() == []
 
 
 async def test_the_record_names_only_the_host_of_the_model(server: WireServer, tmp_path: Path) -> None:

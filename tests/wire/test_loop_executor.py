@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ from app.tools.base.contract import (
 )
 from app.tools.tool_registry import ToolSet, make_standard_tools
 from tests.waiting import until
-from tests.wire.bench import FILE, Bench, bench, edit
+from tests.wire.bench import FILE, Bench, edit
 from tests.wire.server import WireServer
 
 UNLIMITED = TurnBudget(UsageMeter(), SessionLimits(), "", None, lambda: 0)
@@ -86,79 +85,67 @@ def outcomes(on: Bench) -> list[CallOutcome]:
     return [event.outcome for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_with_a_closed_gate_the_executor_runs_no_call(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
-        await executor(on).run_calls(message, Interrupter(), closed_gate(), UNLIMITED)
-        assert outcomes(on) == [CallOutcome.REFUSED] * 3
-        assert not any(isinstance(event, ToolStarted) for event in on.events)
-        assert on.runtime.service.all() == [] and on.file == FILE
+async def test_with_a_closed_gate_the_executor_runs_no_call(on: Bench) -> None:
+    message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
+    await executor(on).run_calls(message, Interrupter(), closed_gate(), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.REFUSED] * 3
+    assert not any(isinstance(event, ToolStarted) for event in on.events)
+    assert on.runtime.service.all() == [] and on.file == FILE
 
 
-async def test_an_invalid_call_does_not_run(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        await executor(on).run_calls(
-            response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED
-        )
-        assert outcomes(on) == [CallOutcome.INVALID]
-        assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
-        assert on.runtime.service.all() == []
+async def test_an_invalid_call_does_not_run(on: Bench) -> None:
+    await executor(on).run_calls(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.INVALID]
+    assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
+    assert on.runtime.service.all() == []
 
 
-async def test_after_an_interruption_no_edit_is_staged(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        interrupter = Interrupter()
-        interrupter.stop()
-        await executor(on).run_calls(response(edit()), interrupter, Gate(GatePolicy()), UNLIMITED)
-        assert outcomes(on) == [CallOutcome.ABORTED]
-        assert on.runtime.service.all() == []
+async def test_after_an_interruption_no_edit_is_staged(on: Bench) -> None:
+    interrupter = Interrupter()
+    interrupter.stop()
+    await executor(on).run_calls(response(edit()), interrupter, Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.ABORTED]
+    assert on.runtime.service.all() == []
 
 
-async def test_an_edit_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(
-            calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
-        )
+async def test_an_edit_staged_before_an_interruption_is_kept(server: WireServer, on: Bench) -> None:
+    server.turn(
+        calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
+    )
 
-        def interrupt(update: object) -> None:
-            if isinstance(update, PermissionRequested):
-                on.session.interrupt()
+    def interrupt(update: object) -> None:
+        if isinstance(update, PermissionRequested):
+            on.session.interrupt()
 
-        on.session.subscribe(interrupt)
-        await on.say("Do three things")
-        assert sorted(outcomes(on)) == [CallOutcome.ABORTED, CallOutcome.ABORTED, CallOutcome.STAGED]
-        (proposal,) = on.runtime.service.pending()
-        assert [change.path for change in proposal.files] == ["greet.py"]
-        assert on.stopped == "aborted"
-        server.say("I see.")
-        await on.say("Go on")
-        on.check()
+    on.session.subscribe(interrupt)
+    await on.say("Do three things")
+    assert sorted(outcomes(on)) == [CallOutcome.ABORTED, CallOutcome.ABORTED, CallOutcome.STAGED]
+    (proposal,) = on.runtime.service.pending()
+    assert [change.path for change in proposal.files] == ["greet.py"]
+    assert on.stopped == "aborted"
+    await on.say("Go on", last="I see.")
 
 
-async def test_an_edit_that_was_started_is_staged_despite_an_interruption(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
+async def test_an_edit_that_was_started_is_staged_despite_an_interruption(server: WireServer, on: Bench) -> None:
+    server.turn(calls=[edit()])
 
-        def interrupt(update: object) -> None:
-            if isinstance(update, EventRecorded) and isinstance(update.event, ToolStarted):
-                on.session.interrupt()
+    def interrupt(update: object) -> None:
+        if isinstance(update, EventRecorded) and isinstance(update.event, ToolStarted):
+            on.session.interrupt()
 
-        on.session.subscribe(interrupt)
-        await on.say("Do it")
-        assert (outcomes(on), on.stopped) == ([CallOutcome.STAGED], "aborted")
-        assert len(on.runtime.service.pending()) == 1
+    on.session.subscribe(interrupt)
+    await on.say("Do it")
+    assert (outcomes(on), on.stopped) == ([CallOutcome.STAGED], "aborted")
+    assert len(on.runtime.service.pending()) == 1
 
 
-async def test_edits_that_cancel_out_stage_nothing_and_each_result_says_so(
-    server: WireServer, tmp_path: Path
-) -> None:
-    async with bench(server, tmp_path) as on:
-        message = response(edit(), edit(old="'Hi '", new="'Hello '"))
-        await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        assert outcomes(on) == [CallOutcome.ERROR] * 2 and on.runtime.service.all() == []
-        texts = [event.text for event in on.events if isinstance(event, ToolResult)]
-        assert all("Nothing was staged: The edits cancel out" in text for text in texts)
-        assert not any(isinstance(event, ProposalStaged) for event in on.events)
+async def test_edits_that_cancel_out_stage_nothing_and_each_result_says_so(on: Bench) -> None:
+    message = response(edit(), edit(old="'Hi '", new="'Hello '"))
+    await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.ERROR] * 2 and on.runtime.service.all() == []
+    texts = [event.text for event in on.events if isinstance(event, ToolResult)]
+    assert all("Nothing was staged: The edits cancel out" in text for text in texts)
+    assert not any(isinstance(event, ProposalStaged) for event in on.events)
 
 
 class Defective(Tool):
@@ -174,34 +161,32 @@ class Defective(Tool):
         raise KeyError("no such\nthing")
 
 
-async def test_an_exception_in_a_tool_ends_no_turn(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        message = response(("defective", {}), edit())
-        await executor(on, Defective()).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.pending()
-        failed = next(event for event in on.events if isinstance(event, ToolResult))
-        assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
+async def test_an_exception_in_a_tool_ends_no_turn(on: Bench) -> None:
+    message = response(("defective", {}), edit())
+    await executor(on, Defective()).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.pending()
+    failed = next(event for event in on.events if isinstance(event, ToolResult))
+    assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 
 
-async def test_a_tool_error_is_a_result(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with bench(server, tmp_path) as on:
-        (on.root / "greet.py").chmod(0o000)
-        (on.root / "folder").mkdir()
-        message = response(
-            ("read_file", {"path": "folder"}),
-            ("read_file", {"path": "gone.py"}),
-            ("no_such_tool", {}),
-            edit(),
-            ("read_file", {"file": "greet.py"}),
-        )
-        await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        (on.root / "greet.py").chmod(0o644)
-        found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
-        assert len(found) == 5
-        assert found["c1.2"].outcome is CallOutcome.INVALID and "read_file" in found["c1.2"].text
-        assert found["c1.4"].outcome is CallOutcome.INVALID and "path is missing" in found["c1.4"].text
-        assert all(found[f"c1.{number}"].outcome is CallOutcome.ERROR for number in (0, 1))
-        assert found["c1.1"].text.startswith("gone.py does not exist.")
+async def test_a_tool_error_is_a_result(on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    (on.root / "greet.py").chmod(0o000)
+    (on.root / "folder").mkdir()
+    message = response(
+        ("read_file", {"path": "folder"}),
+        ("read_file", {"path": "gone.py"}),
+        ("no_such_tool", {}),
+        edit(),
+        ("read_file", {"file": "greet.py"}),
+    )
+    await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    (on.root / "greet.py").chmod(0o644)
+    found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
+    assert len(found) == 5
+    assert found["c1.2"].outcome is CallOutcome.INVALID and "read_file" in found["c1.2"].text
+    assert found["c1.4"].outcome is CallOutcome.INVALID and "path is missing" in found["c1.4"].text
+    assert all(found[f"c1.{number}"].outcome is CallOutcome.ERROR for number in (0, 1))
+    assert found["c1.1"].text.startswith("gone.py does not exist.")
 
 
 class HalfWay(Tool):
@@ -218,21 +203,17 @@ class HalfWay(Tool):
         raise ToolError("The second file is not there.")
 
 
-async def test_an_edit_that_fails_halfway_stages_nothing(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        await executor(on, HalfWay()).run_calls(
-            response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED
-        )
-        assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
+async def test_an_edit_that_fails_halfway_stages_nothing(on: Bench) -> None:
+    await executor(on, HalfWay()).run_calls(response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
 
 
-async def test_an_edit_is_staged_although_its_check_cannot_run(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_is_staged_although_its_check_cannot_run(on: Bench) -> None:
     async def broken(draft: Draft) -> str:
         raise OSError("no process can be started")
 
-    async with bench(server, tmp_path) as on:
-        await executor(on, checked=broken).run_calls(response(edit()), Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.pending()
+    await executor(on, checked=broken).run_calls(response(edit()), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.pending()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +222,7 @@ async def test_an_edit_is_staged_although_its_check_cannot_run(server: WireServe
     ids=["reads", "cancels out"],
 )
 async def test_no_check_runs_on_a_step_that_stages_nothing(
-    server: WireServer, tmp_path: Path, calls: list[tuple[str, dict[str, Any]]]
+    on: Bench, calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
     checked: list[Draft] = []
 
@@ -249,15 +230,13 @@ async def test_no_check_runs_on_a_step_that_stages_nothing(
         checked.append(draft)
         return ""
 
-    async with bench(server, tmp_path) as on:
-        await executor(on, checked=check).run_calls(response(*calls), Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        assert checked == []
+    await executor(on, checked=check).run_calls(response(*calls), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    assert checked == []
 
 
-async def test_an_invalid_cut_question_is_not_asked(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        (result,) = executor(on).truncated_call_results(response(("ask_user", {"text": "Which?"})).calls)
-        assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID
+async def test_an_invalid_cut_question_is_not_asked(on: Bench) -> None:
+    (result,) = executor(on).truncated_call_results(response(("ask_user", {"text": "Which?"})).calls)
+    assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID
 
 
 class CountingSink:
@@ -302,52 +281,49 @@ async def test_an_event_that_could_not_be_stored_is_stored_with_the_next() -> No
 
 
 @pytest.mark.parametrize("kind", ["reads", "edits"])
-async def test_quick_calls_are_written_together_and_in_order(server: WireServer, tmp_path: Path, kind: str) -> None:
-    async with bench(server, tmp_path) as on:
-        names = [f"f{number}.py" for number in range(200)]
-        for name in names:
-            (on.root / name).write_text(FILE)
-        calls = [("read_file", {"path": name}) if kind == "reads" else edit(path=name) for name in names]
-        message, sink = response(*calls), CountingSink()
-        log = EventLog(sink)
-        await executor(on, log=log).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
-        results = [event.call for event in log.events if isinstance(event, ToolResult)]
-        assert results == [call.uid for call in message.calls]
-        assert [event.call for event in log.events if isinstance(event, ToolStarted)] == results
-        assert sink.writes < len(names) / 2
+async def test_quick_calls_are_written_together_and_in_order(on: Bench, kind: str) -> None:
+    names = [f"f{number}.py" for number in range(200)]
+    for name in names:
+        (on.root / name).write_text(FILE)
+    calls = [("read_file", {"path": name}) if kind == "reads" else edit(path=name) for name in names]
+    message, sink = response(*calls), CountingSink()
+    log = EventLog(sink)
+    await executor(on, log=log).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    results = [event.call for event in log.events if isinstance(event, ToolResult)]
+    assert results == [call.uid for call in message.calls]
+    assert [event.call for event in log.events if isinstance(event, ToolStarted)] == results
+    assert sink.writes < len(names) / 2
 
 
-async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        reads = [("read_file", {"path": "greet.py"})] * 3
-        stored: list[str] = []
+async def test_a_command_is_on_disk_before_it_runs(on: Bench) -> None:
+    reads = [("read_file", {"path": "greet.py"})] * 3
+    stored: list[str] = []
 
-        def look(update: object) -> None:
-            if isinstance(update, CommandOutput) and not stored:
-                events = on.runtime.sessions.events(on.session.id)
-                stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
+    def look(update: object) -> None:
+        if isinstance(update, CommandOutput) and not stored:
+            events = on.runtime.sessions.events(on.session.id)
+            stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
 
-        running = executor(on, publish=look)
-        await running.run_calls(
-            response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), Gate(GatePolicy()), UNLIMITED
-        )
-        assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
+    running = executor(on, publish=look)
+    await running.run_calls(
+        response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), Gate(GatePolicy()), UNLIMITED
+    )
+    assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]
 
 
-async def test_a_command_interrupted_before_permission_has_not_started(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[("run_command", {"command": "touch made"})])
-        server.say("I see.")
-        stored: list[Event] = []
+async def test_a_command_interrupted_before_permission_has_not_started(server: WireServer, on: Bench) -> None:
+    server.turn(calls=[("run_command", {"command": "touch made"})])
+    server.say("I see.")
+    stored: list[Event] = []
 
-        def stop(update: object) -> None:
-            if isinstance(update, PermissionRequested):
-                stored.extend(on.runtime.sessions.events(on.session.id))
-                on.session.interrupt()
+    def stop(update: object) -> None:
+        if isinstance(update, PermissionRequested):
+            stored.extend(on.runtime.sessions.events(on.session.id))
+            on.session.interrupt()
 
-        on.session.subscribe(stop)
-        await on.say("Make it")
-        await on.say("Go on")
-        (told,) = [message["content"] for message in server.last.messages if message["role"] == "tool"]
-        assert told == ABORTED_BEFORE
-        assert stored and not any(isinstance(event, ToolStarted) for event in stored), "what a crash would leave"
+    on.session.subscribe(stop)
+    await on.say("Make it")
+    await on.say("Go on")
+    (told,) = [message["content"] for message in server.last.messages if message["role"] == "tool"]
+    assert told == ABORTED_BEFORE
+    assert stored and not any(isinstance(event, ToolStarted) for event in stored), "what a crash would leave"

@@ -48,8 +48,7 @@ async def test_hooks_receive_events_and_the_model_sees_none_of_it(
     server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
     async with bench(server, tmp_path) as table:
         await table.say("Go")
-        await table.session.deny("P1", feedback="Not so.\nBut so.")
-        await table.session.wait_until_idle()
+        await table.settled(table.session.deny("P1", feedback="Not so.\nBut so."))
         bodies = json.dumps([request.body for request in server.requests])
         session = table.session.id
     events = sorted(told(tmp_path / "out"), key=lambda one: one["time"])

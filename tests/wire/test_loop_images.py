@@ -54,8 +54,7 @@ async def show(on: Bench, text: str) -> None:
         on.session.ports.model.profile.wire,
         meant,
     )
-    await on.session.send(text, images=found)
-    await on.session.wait_until_idle()
+    await on.settled(on.session.send(text, images=found))
     on.check()
 
 
@@ -223,8 +222,7 @@ async def test_images_that_were_seen_are_left_out_first_in_a_full_context(server
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
-        await on.session.compact()
-        await on.session.wait_until_idle()
+        await on.settled(on.session.compact())
         assert [event.images for event in on.events if isinstance(event, ContentPruned)] != []
         await on.say("And now?")
         assert images(server.last.body) == []
@@ -244,8 +242,7 @@ async def test_an_image_in_a_queued_message_is_sent_with_it(server: WireServer, 
             lambda _: asyncio.sleep(0, True),
         )
         await on.session.send("Hello")
-        await on.session.send("And @shot.png?", images=found)
-        await on.session.wait_until_idle()
+        await on.settled(on.session.send("And @shot.png?", images=found))
         said = [event for event in on.events if isinstance(event, UserMessage)]
         assert [len(one.images) for one in said] == [0, 1]
         assert sum(isinstance(event, AssistantMessage) for event in on.events) == 2
@@ -272,8 +269,7 @@ async def test_an_image_in_feedback_is_sent_with_its_text(server: WireServer, tm
         await on.say("Change it")
         (proposal,) = on.runtime.service.all()
         server.always(Turn("I see."))
-        await on.session.deny(proposal.id, feedback=words, images=await found_in(on, words))
-        await on.session.wait_until_idle()
+        await on.settled(on.session.deny(proposal.id, feedback=words, images=await found_in(on, words)))
         (on.root / "shot.png").unlink()
         await on.say("Go on")
         on.check()
@@ -291,8 +287,7 @@ async def test_a_refused_image_in_feedback_is_reported_to_model_and_user(server:
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await on.say("Change it")
-        await on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png"))
-        await on.session.wait_until_idle()
+        await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png")))
         assert images(server.last.body) == []
         assert any('"shot.png"' in text and "accepts no images" in text for text in of_role(server.last, "system"))
         (line,) = [text for text in notices(on) if "accepts no images" in text]
@@ -305,8 +300,7 @@ async def test_an_image_in_an_answer_is_reported_if_the_model_takes_none(server:
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await on.say("Change it")
-        await on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png"))
-        await on.session.wait_until_idle()
+        await on.settled(on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png")))
         assert len([text for text in notices(on) if "accepts no images" in text]) == 1
 
 
@@ -317,8 +311,7 @@ async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: Wir
         await on.say("Change it")
         (image,) = await found_in(on, "@shot.png")
         fork = on.runtime.sessions.fork(on.session.id).id
-        await on.session.deny("P1", feedback="As in @shot.png", images=(image,))
-        await on.session.wait_until_idle()
+        await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=(image,)))
         told = [one for one in on.runtime.sessions.events(fork) if isinstance(one, ProposalDecided)]
         assert [(one.feedback, one.images) for one in told] == [("", ())], "the words are for the one model"
         with on.runtime.database.transaction() as connection:
@@ -326,8 +319,7 @@ async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: Wir
             connection.execute("DELETE FROM proposals")
         prune_workspace(on.runtime.database, on.runtime.sessions.workspace, 0)
         assert on.runtime.proposals.read_blob(image.sha256) == PICTURE
-        await on.session.compact()
-        await on.session.wait_until_idle()
+        await on.settled(on.session.compact())
         await on.say("And now?")
         assert images(server.last.body) == []
         assert any("to make room in the context" in text for text in of_role(server.last, "system"))
@@ -343,8 +335,7 @@ async def test_a_decision_recorded_after_a_crash_keeps_its_images(server: WireSe
         on.runtime.service.deny("P1", None, "As in @shot.png", images=found)
     async with opened(server, tmp_path) as on:
         record_unrecorded_decisions(on.runtime, patience=0)
-        await on.session.load_external_events()
-        await on.session.wait_until_idle()
+        await on.settled(on.session.load_external_events())
         (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]
         assert (decided.feedback, decided.images) == ("As in @shot.png", found)
 

@@ -171,10 +171,8 @@ async def test_feedback_at_the_limit_starts_one_turn_and_reaches_the_model_later
     async with bench(server, tmp_path, price=PRICE, max_cost=0.13) as on:
         await on.say("Be less formal")
         before = len(server.requests)
-        await on.session.deny("P1", feedback="Say Hey instead")
-        await on.session.wait_until_idle()
-        await on.session.load_external_events()
-        await on.session.wait_until_idle()
+        await on.settled(on.session.deny("P1", feedback="Say Hey instead"))
+        await on.settled(on.session.load_external_events())
         assert len(server.requests) == before
         assert sum(isinstance(event, TurnStarted) and event.cause == "feedback" for event in on.events) == 1
     async with bench(server, tmp_path, price=PRICE, max_cost=1) as on:

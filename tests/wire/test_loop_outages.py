@@ -37,56 +37,49 @@ def failures(on: Bench) -> list[str]:
     return [update.message for update in on.updates if isinstance(update, SessionFailed)]
 
 
-async def test_a_notice_that_cannot_be_stored_is_still_shown(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        with without_events(on):
-            await on.session.notify_user(UserNotice(text="Mind the gap."))
-        assert failures(on) == ["Mind the gap."]
+async def test_a_notice_that_cannot_be_stored_is_still_shown(on: Bench) -> None:
+    with without_events(on):
+        await on.session.notify_user(UserNotice(text="Mind the gap."))
+    assert failures(on) == ["Mind the gap."]
 
 
-async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
+async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, on: Bench) -> None:
 
-        def lose(request: Request) -> Turn:
+    def lose(request: Request) -> Turn:
+        rename(on, "events", "lost")
+        return Turn("Done.")
+
+    server.model(lose)
+    await on.say("Do it")
+    (said,) = failures(on)
+    assert said.startswith("The turn ended early: ") and not on.session.is_busy
+    rename(on, "lost", "events")
+    server.model(lambda request: Turn("Done."))
+    await on.say("Once more")
+    assert on.stopped == "answer"
+
+
+async def test_a_queued_message_stays_queued_if_its_turn_cannot_start(server: WireServer, on: Bench) -> None:
+
+    def lose(update: Update) -> None:
+        if isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded):
+            leave()
             rename(on, "events", "lost")
-            return Turn("Done.")
 
-        server.model(lose)
-        await on.say("Do it")
-        (said,) = failures(on)
-        assert said.startswith("The turn ended early: ") and not on.session.is_busy
-        rename(on, "lost", "events")
-        server.model(lambda request: Turn("Done."))
-        await on.say("Once more")
-        assert on.stopped == "answer"
-        on.check()
-
-
-async def test_a_queued_message_stays_queued_if_its_turn_cannot_start(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-
-        def lose(update: Update) -> None:
-            if isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded):
-                leave()
-                rename(on, "events", "lost")
-
-        leave = on.session.subscribe(lose)
-        server.always(Turn("Done."))
-        await on.session.send("Do it")
-        await on.session.send("And that")
-        await on.session.wait_until_idle()
-        (said,) = failures(on)
-        assert said.startswith("The turn could not start: ") and on.session.queue == ("And that",)
-        rename(on, "lost", "events")
-        await on.say("Go on")
-        assert [event.text for event in on.events if isinstance(event, UserMessage)] == ["Do it", "And that", "Go on"]
+    leave = on.session.subscribe(lose)
+    server.always(Turn("Done."))
+    await on.session.send("Do it")
+    await on.settled(on.session.send("And that"))
+    (said,) = failures(on)
+    assert said.startswith("The turn could not start: ") and on.session.queue == ("And that",)
+    rename(on, "lost", "events")
+    await on.say("Go on")
+    assert [event.text for event in on.events if isinstance(event, UserMessage)] == ["Do it", "And that", "Go on"]
 
 
 async def test_a_refused_commit_is_reported_and_the_approval_stands(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, commit=True) as on:
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Change it")
+        await on.say("Change it", edit())
         await on.session.approve("P1")
         assert on.file != FILE
         (notice,) = [event for event in on.events if isinstance(event, UserNotice)]
@@ -106,16 +99,15 @@ class Silent(ToolSource):
 
 
 async def test_retries_go_on_until_an_interrupt(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench(server, tmp_path) as on:
-        source = Silent()
-        monkeypatch.setattr(on.session.ports.tools, "_source", source)
-        await on.session.send("Do it")
-        await source.asked.wait()
-        on.session.interrupt()
-        await on.session.wait_until_idle()
-        assert (on.stopped, failures(on), server.requests) == ("aborted", [], [])
+    source = Silent()
+    monkeypatch.setattr(on.session.ports.tools, "_source", source)
+    await on.session.send("Do it")
+    await source.asked.wait()
+    on.session.interrupt()
+    await on.session.wait_until_idle()
+    assert (on.stopped, failures(on), server.requests) == ("aborted", [], [])
 
 
 @pytest.fixture(autouse=True)
@@ -145,19 +137,17 @@ async def approve(on: Bench) -> None:
 @pytest.mark.parametrize("reply", [stream(STALL), stream(chunk("I have"), STALL)], ids=["silent", "in mid-sentence"])
 @pytest.mark.parametrize(("act", "asked"), [(say, 3), (deny, 3), (approve, 2)])
 async def test_the_user_ends_a_stalled_closing_request(
-    server: WireServer, tmp_path: Path, reply: Reply, act: Callable[[Bench], Awaitable[None]], asked: int
+    server: WireServer, on: Bench, reply: Reply, act: Callable[[Bench], Awaitable[None]], asked: int
 ) -> None:
     server.turn(calls=[edit()])
     server.script([reply, Turn("Right.")])
-    async with bench(server, tmp_path) as on:
-        await on.session.send("Be less formal")
-        assert await server.arrived(2)
-        await act(on)
-        await on.session.wait_until_idle()
-        assert await server.requests[1].left()
-        assert len(server.requests) == asked
-        assert on.stopped == ("staged" if act is approve else "answer")
-        on.check()
+    await on.session.send("Be less formal")
+    assert await server.arrived(2)
+    await act(on)
+    await on.session.wait_until_idle()
+    assert await server.requests[1].left()
+    assert len(server.requests) == asked
+    assert on.stopped == ("staged" if act is approve else "answer")
 
 
 @pytest.mark.parametrize(
@@ -178,18 +168,14 @@ async def test_a_decision_in_another_process_ends_a_stalled_closing_request(
     assert (len(server.requests), ends[-1]) == (asked, stopped)
 
 
-async def test_feedback_does_not_cut_off_the_closing_answer(server: WireServer, tmp_path: Path) -> None:
-    server.turn(calls=[edit()])
-    server.say("It greets with Hi.")
-    async with bench(server, tmp_path) as on:
-        await on.say("Be less formal")
-        server.turn(calls=[edit(new="'Hey '")])
-        silence = (b": wait\n\n", BREAK) * 60
-        server.script([stream(chunk("It greets"), *silence, chunk(" with Hey."), chunk(finish="stop"), DONE)])
-        await on.session.deny("P1", feedback="Even less")
-        await on.session.wait_until_idle()
-        said = [event.text for event in on.events if isinstance(event, AssistantMessage)]
-        assert said[-1] == "It greets with Hey."
+async def test_feedback_does_not_cut_off_the_closing_answer(server: WireServer, on: Bench) -> None:
+    await on.say("Be less formal", edit())
+    server.turn(calls=[edit(new="'Hey '")])
+    silence = (b": wait\n\n", BREAK) * 60
+    server.script([stream(chunk("It greets"), *silence, chunk(" with Hey."), chunk(finish="stop"), DONE)])
+    await on.settled(on.session.deny("P1", feedback="Even less"))
+    said = [event.text for event in on.events if isinstance(event, AssistantMessage)]
+    assert said[-1] == "It greets with Hey."
 
 
 async def test_a_slow_closing_answer_is_received(
@@ -210,13 +196,12 @@ async def test_a_slow_closing_answer_is_received(
         assert not server.requests[1].disconnected.is_set()
 
 
-async def test_the_error_of_a_too_large_request_is_in_the_end_of_the_turn(server: WireServer, tmp_path: Path) -> None:
+async def test_the_error_of_a_too_large_request_is_in_the_end_of_the_turn(server: WireServer, on: Bench) -> None:
     server.always(error(413, "client intended to send too large body"))
-    async with bench(server, tmp_path) as on:
-        await on.say("Hello")
-        (end,) = [event.message for event in on.events if isinstance(event, TurnEnded)]
-        assert "client intended to send too large body" in end and "(413)" in end
-        assert "Making room did not help" in end and "Compact it" not in end
+    await on.say("Hello")
+    (end,) = [event.message for event in on.events if isinstance(event, TurnEnded)]
+    assert "client intended to send too large body" in end and "(413)" in end
+    assert "Making room did not help" in end and "Compact it" not in end
 
 
 async def test_resume_ends_the_wait_for_a_retry(server: WireServer, tmp_path: Path) -> None:
@@ -226,6 +211,5 @@ async def test_resume_ends_the_wait_for_a_retry(server: WireServer, tmp_path: Pa
         on.session.subscribe(lambda _: waiting.set() if on.session.phase is SessionPhase.RETRYING else None)
         await on.session.send("Hello")
         await asyncio.wait_for(waiting.wait(), 10)
-        await on.session.resume()
-        await on.session.wait_until_idle()
+        await on.settled(on.session.resume())
         assert on.stopped == "answer" and len(server.requests) == 2

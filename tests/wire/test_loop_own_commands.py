@@ -15,20 +15,17 @@ from tests.wire.server import Request, WireServer
 REVIEW = CommandInvocation(typed="/review greet.py", model="bigger", effort="high")
 
 
-async def test_model_and_effort_of_a_command_apply_to_one_turn(tmp_path: Path, server: WireServer) -> None:
+async def test_model_and_effort_of_a_command_apply_to_one_turn(on: Bench, server: WireServer) -> None:
     server.call("read_file", {"path": "greet.py"})
     server.say("Fine.")
     server.say("Hello.")
-    async with bench(server, tmp_path) as table:
-        await table.session.send("Look at @greet.py with care.", REVIEW)
-        await table.session.wait_until_idle()
-        await table.say("Thanks")
-        sent = [(one.body["model"], one.body.get("reasoning_effort")) for one in server.requests]
-        assert sent == [("bigger", "high"), ("bigger", "high"), ("test-model", None)]
-        assert of_role(server.requests[0], "user") == ["Look at @greet.py with care."]
-        assert table.runtime.sessions.sent_messages() == ["/review greet.py", "Thanks"]
-        assert table.runtime.sessions.get(table.session.id).title == "/review greet.py"
-        table.check()
+    await on.settled(on.session.send("Look at @greet.py with care.", REVIEW))
+    await on.say("Thanks")
+    sent = [(one.body["model"], one.body.get("reasoning_effort")) for one in server.requests]
+    assert sent == [("bigger", "high"), ("bigger", "high"), ("test-model", None)]
+    assert of_role(server.requests[0], "user") == ["Look at @greet.py with care."]
+    assert on.runtime.sessions.sent_messages() == ["/review greet.py", "Thanks"]
+    assert on.runtime.sessions.get(on.session.id).title == "/review greet.py"
 
 
 async def test_a_queued_command_is_returned_as_typed(tmp_path: Path, server: WireServer) -> None:
@@ -46,8 +43,7 @@ async def test_a_queued_command_is_returned_as_typed(tmp_path: Path, server: Wir
         await table.session.send("With care.", REVIEW)
         await table.session.close()
     async with bench(server, tmp_path) as table:
-        await table.session.resume()
-        await table.session.wait_until_idle()
+        await table.settled(table.session.resume())
         assert server.requests[-1].body["model"] == "bigger"
         said = [event for event in table.events if isinstance(event, UserMessage)]
         assert said[-1].command == REVIEW and of_role(server.requests[-1], "user")[-1].endswith("With care.")
@@ -64,63 +60,45 @@ def results(on: Bench) -> list[ToolResult]:
     return [event for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_a_to_do_list_is_stored_without_permission(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[("write_todos", {"todos": LIST})])
-        server.say("I begin.")
-        await on.say("mend it")
-        (result,) = results(on)
-        assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
-        assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
-        server.turn(calls=[("write_todos", {"todos": []})])
-        server.say("Nothing is left.")
-        await on.say("never mind")
-        assert server.last.messages[-1]["content"] == "The list is empty."
-        assert results(on)[-1].todos == ()
-        on.check()
+async def test_a_to_do_list_is_stored_without_permission(server: WireServer, on: Bench) -> None:
+    await on.say("mend it", ("write_todos", {"todos": LIST}))
+    (result,) = results(on)
+    assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
+    assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
+    await on.say("never mind", ("write_todos", {"todos": []}))
+    assert server.last.messages[-1]["content"] == "The list is empty."
+    assert results(on)[-1].todos == ()
 
 
 @pytest.mark.parametrize("written", [json.dumps(LIST), LIST])
-async def test_a_to_do_list_inside_a_string_is_accepted(server: WireServer, tmp_path: Path, written: Any) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[("write_todos", {"todos": written})])
-        server.say("I begin.")
-        await on.say("mend it")
-        (result,) = results(on)
-        assert result.todos is not None and len(result.todos) == 3
+async def test_a_to_do_list_inside_a_string_is_accepted(server: WireServer, on: Bench, written: Any) -> None:
+    await on.say("mend it", ("write_todos", {"todos": written}))
+    (result,) = results(on)
+    assert result.todos is not None and len(result.todos) == 3
 
 
-async def test_a_compaction_keeps_the_to_do_list_as_system_text(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[("write_todos", {"todos": LIST[:1]})])
-        server.turn(calls=[("write_todos", {"todos": LIST})])
-        server.say("I begin.")
-        await on.say("mend it")
-        for number in range(12):
-            server.say(f"Answer {number}. " + "Words. " * 400)
-            await on.say(f"Question {number}?")
-        server.model(lambda request: Turn("SUMMARY"))
-        await on.session.compact()
-        await on.session.wait_until_idle()
-        assert any(isinstance(event, HistoryCompacted) for event in on.events)
-        await on.say("go on")
-        told = [message for message in server.last.messages if "Bound the loop" in str(message)]
-        assert [message["role"] for message in told] == ["system"]
-        assert "- in_progress: Bound the loop\n- pending: Say so" in told[0]["content"]
-        on.check()
+async def test_a_compaction_keeps_the_to_do_list_as_system_text(server: WireServer, on: Bench) -> None:
+    await on.say("mend it", ("write_todos", {"todos": LIST[:1]}), ("write_todos", {"todos": LIST}))
+    for number in range(12):
+        await on.say(f"Question {number}?", last=f"Answer {number}. " + "Words. " * 400)
+    server.model(lambda request: Turn("SUMMARY"))
+    await on.settled(on.session.compact())
+    assert any(isinstance(event, HistoryCompacted) for event in on.events)
+    await on.say("go on")
+    told = [message for message in server.last.messages if "Bound the loop" in str(message)]
+    assert [message["role"] for message in told] == ["system"]
+    assert "- in_progress: Bound the loop\n- pending: Say so" in told[0]["content"]
 
 
-async def test_with_a_closed_gate_no_to_do_list_is_accepted(server: WireServer, tmp_path: Path) -> None:
+async def test_with_a_closed_gate_no_to_do_list_is_accepted(server: WireServer, on: Bench) -> None:
     server.behave(IGNORES_TOOL_CHOICE)
-    async with bench(server, tmp_path) as on:
-        listed = Call("write_todos", {"todos": LIST})
-        server.model(lambda request: Turn(calls=(listed if request.closing else Call(*edit()),)))
-        await on.say("mend it")
-        assert [(result.outcome, result.todos) for result in results(on)] == [
-            (CallOutcome.STAGED, None),
-            (CallOutcome.REFUSED, None),
-        ]
-        on.check()
+    listed = Call("write_todos", {"todos": LIST})
+    server.model(lambda request: Turn(calls=(listed if request.closing else Call(*edit()),)))
+    await on.say("mend it")
+    assert [(result.outcome, result.todos) for result in results(on)] == [
+        (CallOutcome.STAGED, None),
+        (CallOutcome.REFUSED, None),
+    ]
 
 
 def tools_of(request: Request) -> list[str]:
@@ -150,12 +128,10 @@ async def test_read_skill_reads_only_the_folder_of_a_skill(tmp_path: Path, serve
         table.check()
 
 
-async def test_without_skills_prompt_and_tools_do_not_mention_them(tmp_path: Path, server: WireServer) -> None:
-    server.say("Hello.")
-    async with bench(server, tmp_path) as table:
-        await table.say("Hi")
-        assert "skill" not in of_role(server.requests[0], "system")[0].lower()
-        assert "read_skill" not in tools_of(server.requests[0])
+async def test_without_skills_prompt_and_tools_do_not_mention_them(on: Bench, server: WireServer) -> None:
+    await on.say("Hi", last="Hello.")
+    assert "skill" not in of_role(server.requests[0], "system")[0].lower()
+    assert "read_skill" not in tools_of(server.requests[0])
 
 
 async def test_skills_of_the_workspace_need_no_trust(tmp_path: Path, server: WireServer) -> None:

@@ -41,8 +41,7 @@ async def send(on: Bench, server: WireServer, text: str, *calls: tuple[str, dict
     """Have the model answer with one call after the other, and then with words."""
     for name, arguments in calls:
         server.call(name, arguments)
-    server.say("Done.")
-    await on.say(text)
+    await on.say(text, last="Done.")
 
 
 def latest(on: Bench) -> Proposal:
@@ -87,9 +86,7 @@ async def test_an_edit_of_a_file_read_searched_or_written_before_is_not_marked(
 
 async def test_a_read_in_the_same_response_does_not_count(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
-        server.turn(calls=[READ, BODY])
-        server.say("Done.")
-        await on.say("Fix it")
+        await on.say("Fix it", [READ, BODY])
         assert reasons(on) == [UNREAD]
 
 

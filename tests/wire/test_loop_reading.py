@@ -95,9 +95,8 @@ async def test_a_full_reading_budget_ends_a_chain_and_names_the_staged_edits(
         on.check()
 
 
-async def test_without_a_budget_nothing_is_refused(server: WireServer, tmp_path: Path) -> None:
+async def test_without_a_budget_nothing_is_refused(server: WireServer, on: Bench) -> None:
     server.script([Turn(calls=(Call(*edit()),)), Turn("Done.")])
-    async with bench(server, tmp_path) as on:
-        fill(on)
-        await on.say("Be less formal")
-        assert on.stopped == "staged"
+    fill(on)
+    await on.say("Be less formal")
+    assert on.stopped == "staged"

@@ -26,81 +26,68 @@ def moves(on: Bench) -> list[tuple[str, str]]:
     return [(one.rung, one.move) for one in on.events if isinstance(one, LadderMove)]
 
 
-async def test_each_decision_of_a_turn_is_logged_in_order(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[READ])
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Be less formal")
-        assert moves(on) == [
-            ("last response", "request"),
-            ("last response", "run calls"),
-            ("last response", "request"),
-            ("last response", "run calls"),
-            ("closed gate", "closing request: staged"),
-            ("closing request", "stop: staged"),
-        ]
-        kinds = [one.type for one in on.events if isinstance(one, LadderMove | RequestSent | ToolResult)]
-        assert kinds[:5] == ["ladder_move", "request_sent", "ladder_move", "tool_result", "ladder_move"]
-        facts = [one.facts for one in on.events if isinstance(one, LadderMove)][2]
-        assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
+async def test_each_decision_of_a_turn_is_logged_in_order(server: WireServer, on: Bench) -> None:
+    await on.say("Be less formal", READ, edit())
+    assert moves(on) == [
+        ("last response", "request"),
+        ("last response", "run calls"),
+        ("last response", "request"),
+        ("last response", "run calls"),
+        ("closed gate", "closing request: staged"),
+        ("closing request", "stop: staged"),
+    ]
+    kinds = [one.type for one in on.events if isinstance(one, LadderMove | RequestSent | ToolResult)]
+    assert kinds[:5] == ["ladder_move", "request_sent", "ladder_move", "tool_result", "ladder_move"]
+    facts = [one.facts for one in on.events if isinstance(one, LadderMove)][2]
+    assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
 
 
-async def test_a_logged_decision_has_the_time_at_which_it_was_made(server: WireServer, tmp_path: Path) -> None:
+async def test_a_logged_decision_has_the_time_at_which_it_was_made(server: WireServer, on: Bench) -> None:
     """Not that of the write, for which a command waits until the user has allowed it."""
-    async with bench(server, tmp_path) as on:
-        asked: list[float] = []
+    asked: list[float] = []
 
-        def answer(update: Update) -> None:
-            if isinstance(update, PermissionRequested):
-                asked.append(time.time())
-                on.session.answer_permission_request(update.key, PermissionAnswer(allowed=False))
+    def answer(update: Update) -> None:
+        if isinstance(update, PermissionRequested):
+            asked.append(time.time())
+            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=False))
 
-        on.session.subscribe(answer)
-        server.turn(calls=[("run_command", {"command": "true"})])
-        server.say("Done.")
-        await on.say("Run it")
-        kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, LadderMove)]
-        assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
+    on.session.subscribe(answer)
+    await on.say("Run it", ("run_command", {"command": "true"}))
+    kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, LadderMove)]
+    assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 
 async def test_the_trace_causes_no_write_and_no_request(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench(server, tmp_path) as on:
-        written: list[list[str]] = []
-        append = on.session.log._sink.append
+    written: list[list[str]] = []
+    append = on.session.log._sink.append
 
-        async def watched(events: Any, after: int) -> Any:
-            written.append([event.type for event in events])
-            return await append(events, after)
+    async def watched(events: Any, after: int) -> Any:
+        written.append([event.type for event in events])
+        return await append(events, after)
 
-        made: list[Any] = []
-        whole = on.session.context.project
+    made: list[Any] = []
+    whole = on.session.context.project
 
-        def counted(*given: Any) -> Any:
-            made.append(given)
-            return whole(*given)
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return whole(*given)
 
-        monkeypatch.setattr(on.session.log._sink, "append", watched)
-        monkeypatch.setattr(on.session.context, "project", counted)
-        server.turn(calls=[READ])
-        server.say("It greets.")
-        await on.say("What does it do?")
-        assert len(moves(on)) == 4
-        assert not [batch for batch in written if set(batch) == {"ladder_move"}]
-        assert len(made) == len(server.requests) == 2
+    monkeypatch.setattr(on.session.log._sink, "append", watched)
+    monkeypatch.setattr(on.session.context, "project", counted)
+    await on.say("What does it do?", READ)
+    assert len(moves(on)) == 4
+    assert not [batch for batch in written if set(batch) == {"ladder_move"}]
+    assert len(made) == len(server.requests) == 2
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 async def test_no_request_contains_the_trace(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
-        server.turn(calls=[READ])
-        server.say("It greets.")
-        await on.say("What does it do?")
-        server.say("Yes.")
-        await on.say("Sure?")
+        await on.say("What does it do?", READ)
+        await on.say("Sure?", last="Yes.")
         assert moves(on)
         body = json.dumps(server.last.body)
         assert "ladder" not in body and "last response" not in body and "run calls" not in body
@@ -138,8 +125,7 @@ async def test_a_repeated_call_is_reported_with_its_count(server: WireServer, tm
         server.turn(calls=[("list_files", {})])
         for _ in range(5):
             server.turn(calls=[READ])
-        server.say("I am stuck.")
-        await on.say("Look")
+        await on.say("Look", last="I am stuck.")
         (nudge,) = [text for text in of_role(server.requests[4], "system") if "makes no progress" in text]
         assert "Step 4 of 50." in nudge
         assert 'Called 3 times in this turn: read_file {"path": "greet.py"}.' in nudge
@@ -157,11 +143,7 @@ async def test_at_the_step_limit_the_model_is_told_its_last_new_step(
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
         on.session.settings = replace(on.session.settings, max_steps=3)
-        server.turn(calls=[READ])
-        server.turn(calls=[("read_file", {"path": "none.py"})])
-        server.turn(calls=[("read_file", {"path": "nothing.py"})])
-        server.say("That is all.")
-        await on.say("Look")
+        await on.say("Look", READ, ("read_file", {"path": "none.py"}), ("read_file", {"path": "nothing.py"}))
         closing = server.last.said[-1][1]
         assert server.last.closing and "step limit" in closing and "Step 3 of 3." in closing
         assert 'The last step that brought anything new was step 1: read_file {"path": "greet.py"}.' in closing

@@ -417,37 +417,29 @@ async def denied_during(on: Bench, kind: type[Event]) -> Session:
     return session
 
 
-async def test_feedback_that_is_being_stored_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
+async def test_feedback_that_is_being_stored_is_in_the_next_request(server: WireServer, on: Bench) -> None:
     """It was recorded before the request, and so as delivered, but the request had been made of what was there."""
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Be less formal")
-        server.turn(calls=[("read_file", {"path": "greet.py"})])
-        server.say("I see.")
-        server.say("I see that, too.")
-        session = await denied_during(on, ToolResult)
-        await session.send("Read it")
-        await session.wait_until_idle()
-        assert not session.has_undelivered_feedback
-        assert "Not like\nthis" in of_role(server.requests[3], "user")[-1]
-        assert sum("Not like\nthis" in text for text in of_role(server.last, "user")) == 1
-        on.check()
+    await on.say("Be less formal", edit())
+    server.turn(calls=[("read_file", {"path": "greet.py"})])
+    server.say("I see.")
+    server.say("I see that, too.")
+    session = await denied_during(on, ToolResult)
+    await session.send("Read it")
+    await session.wait_until_idle()
+    assert not session.has_undelivered_feedback
+    assert "Not like\nthis" in of_role(server.requests[3], "user")[-1]
+    assert sum("Not like\nthis" in text for text in of_role(server.last, "user")) == 1
 
 
-async def test_feedback_during_recording_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
-    async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Be less formal")
-        server.say("Hello.")
-        server.say("I see.")
-        session = await denied_during(on, RequestSent)
-        await session.send("Hi")
-        await session.wait_until_idle()
-        carrying = [any("Not like\nthis" in text for text in of_role(one, "user")) for one in server.requests]
-        assert carrying == [False, False, False, True] and not session.has_undelivered_feedback
-        on.check()
+async def test_feedback_during_recording_is_in_the_next_request(server: WireServer, on: Bench) -> None:
+    await on.say("Be less formal", edit())
+    server.say("Hello.")
+    server.say("I see.")
+    session = await denied_during(on, RequestSent)
+    await session.send("Hi")
+    await session.wait_until_idle()
+    carrying = [any("Not like\nthis" in text for text in of_role(one, "user")) for one in server.requests]
+    assert carrying == [False, False, False, True] and not session.has_undelivered_feedback
 
 
 async def test_payloads_are_built_on_a_thread(
@@ -464,8 +456,6 @@ async def test_payloads_are_built_on_a_thread(
 
     monkeypatch.setattr(CachedProjection, "project", watched)
     async with bench(server, tmp_path) as on:
-        server.turn(calls=[edit()])
-        server.say("Have a look.")
-        await on.say("Be less formal")
+        await on.say("Be less formal", edit())
     assert len(made_on) >= 2, "the request and the closing one"
     assert threading.current_thread() not in made_on

@@ -31,8 +31,7 @@ async def on(server: WireServer, tmp_path: Path, vendor: Vendor) -> AsyncIterato
 async def test_the_gate_uses_system_text_and_tool_choice(server: WireServer, on: Bench) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"}), ("list_files", {})])
     server.turn("Editing.", calls=[edit()])
-    server.say("Have a look.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", last="Have a look.")
     first, second, closing = server.requests
     assert [request.closing for request in server.requests] == [False, False, True]
     assert closing.body["tools"] == first.body["tools"]
@@ -62,13 +61,10 @@ async def test_calls_despite_a_closed_gate_never_run(server: WireServer, on: Ben
 
 
 async def test_feedback_is_sent_complete_and_once_as_user_text(server: WireServer, on: Bench) -> None:
-    server.turn(calls=[edit()])
-    server.say("Have a look.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", edit())
     server.say("I see.")
     feedback = "No: two things.\n\n1. Say it in French\n2. <b>keep</b> the name"
-    await on.session.deny("P1", feedback=feedback)
-    await on.session.wait_until_idle()
+    await on.settled(on.session.deny("P1", feedback=feedback))
     said = server.last.said
     assert [role for role, text in said if feedback in text] == ["user"]
     assert sum(text.count("Say it in French") for _, text in said) == 1
@@ -79,17 +75,14 @@ async def test_feedback_is_sent_complete_and_once_as_user_text(server: WireServe
 
 async def test_a_refused_system_message_is_moved_and_the_placement_learned(server: WireServer, on: Bench) -> None:
     server.mid_system = False
-    server.turn(calls=[edit()])
-    server.say("Have a look.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", edit())
     *_, refused, closing = server.requests
     assert refused.said[-1][0] == "system" and closing.said[-1][0] == "tool"
     told = [text for role, text in closing.said if role == "system" and "Do not call tools" in text]
     assert len(told) == 1 and closing.closing
     assert on.session.ports.model.profile.mid_system == "fold_first"
     server.requests.remove(refused)
-    server.say("Fine.")
-    await on.say("Thanks")
+    await on.say("Thanks", last="Fine.")
     assert VIOLATIONS[closing.wire](server.last.body, mid_system=False) == []
 
 
@@ -98,8 +91,7 @@ async def test_a_question_is_answered_by_the_result_of_its_call(server: WireServ
     await on.say("Translate it")
     assert on.stopped == "question" and len(server.requests) == 1
     server.say("Oui.")
-    await on.session.answer("French")
-    await on.session.wait_until_idle()
+    await on.settled(on.session.answer("French"))
     assert next(text for role, text in server.last.said if role == "tool") == "French"
 
 
@@ -113,8 +105,7 @@ async def test_reasoning_is_returned_only_to_its_model(
     assert f"{seal} hm, greet" in str(server.last.body)
     assert next(event.reasoning for event in on.events if isinstance(event, AssistantMessage)) == "hm, greet"
     on.session.ports.model.endpoint = type(on.session.ports.model.endpoint)(server.base_url, "another")
-    server.say("Hello.")
-    await on.say("Hello")
+    await on.say("Hello", last="Hello.")
     assert seal not in str(server.last.body)
 
 
@@ -148,8 +139,7 @@ async def test_a_broken_response_is_requested_again(server: WireServer, on: Benc
 
 async def test_calls_cut_by_the_length_limit_do_not_run(server: WireServer, on: Bench, vendor: Vendor) -> None:
     server.turn("Editing.", calls=[edit()], finish=vendor.too_long)
-    server.say("I was cut off.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", last="I was cut off.")
     assert not on.runtime.service.pending()
     results = [event for event in on.events if isinstance(event, ToolResult)]
     assert [event.outcome for event in results] == [CallOutcome.INVALID]
@@ -167,8 +157,7 @@ async def test_an_interruption_leaves_a_valid_history(
     on.session.interrupt()
     await on.session.wait_until_idle()
     assert await server.last.left()
-    server.say("All right.")
-    await on.say("Never mind")
+    await on.say("Never mind", last="All right.")
     words = [text for role, text in server.last.said if role == "user"]
     assert on.stopped == "answer" and words[-1].endswith("Never mind")
 
@@ -182,12 +171,10 @@ async def test_a_session_can_change_its_wire_and_change_back(
         async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
             calls = [("read_file", {"path": "greet.py"}), edit("'Hello '", f"'Hello {number}'")]
             server.turn(f"Turn {number}.", calls=calls, reasoning=f"thought {number}")
-            server.say("Have a look.")
-            await on.say(f"Message {number}")
+            await on.say(f"Message {number}", last="Have a look.")
             assert on.stopped == "staged"
             server.say("I see.")
-            await on.session.deny(f"P{number + 1}", feedback=f"Not {number}")
-            await on.session.wait_until_idle()
+            await on.settled(on.session.deny(f"P{number + 1}", feedback=f"Not {number}"))
             on.check()
     assert [request.wire for request in server.requests] == [wire for wire in order for _ in range(3)]
     users = [text for role, text in server.last.said if role == "user"]
@@ -201,8 +188,7 @@ async def test_a_failed_closing_request_ends_the_turn_as_staged(
     server.script([Turn(calls=(Call(*edit()),)), *[vendor.error(status, "Not now")] * 4])
     await on.say("Be less formal")
     assert on.stopped == "staged" and [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
-    server.say("Fine.")
-    await on.say("Thanks")
+    await on.say("Thanks", last="Fine.")
 
 
 async def test_an_overflow_error_says_that_the_request_does_not_fit(

@@ -122,10 +122,8 @@ async def test_a_side_question_does_not_change_the_next_requests(
                 await ask(on, proposal, question)
             assert on.session.ports.model.profile == profile and on.session.gate.is_closed
             server.say("I see.")
-            await on.session.deny(proposal.id, feedback="Keep the old word.")
-            await on.session.wait_until_idle()
-            server.say("Fine.")
-            await on.say("Go on")
+            await on.settled(on.session.deny(proposal.id, feedback="Keep the old word."))
+            await on.say("Go on", last="Fine.")
             assert sum(map(asked_aside, server.requests)) == (2 if reply else 0), "each went out once"
             return whole(server.requests)
 
@@ -180,12 +178,7 @@ async def test_a_follow_up_contains_the_earlier_questions_on_that_hunk(
     ids=["text-and-call", "call", "429", "500", "400", "empty", "cut"],
 )
 async def test_a_failed_side_question_is_reported_in_one_line_and_not_retried(
-    server: WireServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reply: Turn | Reply,
-    state: str,
-    said: str,
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Turn | Reply, state: str, said: str
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
@@ -270,8 +263,7 @@ async def test_an_overflow_repeats_a_side_question_with_less_context(
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         for number in range(8):
-            server.say(f"Answer {number}. " + "Words. " * 300)
-            await on.say(f"Question {number}?")
+            await on.say(f"Question {number}?", last=f"Answer {number}. " + "Words. " * 300)
         proposal = await stage(on)
         before = len(server.requests)
         server.script([FULL, Turn("Because.")])
