@@ -1,5 +1,6 @@
 """A workspace in a repository, opened as a command opens it."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,10 +33,10 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
         runtime.close()
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A repository with a first commit."""
-    root = tmp_path / "work"
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a first commit, which is copied for each test."""
+    root = tmp_path_factory.mktemp("template") / "work"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch", "main")
     (root / "a.txt").write_text("".join(f"{number}\n" for number in range(1, 31)))
@@ -47,6 +48,13 @@ def root(tmp_path: Path) -> Path:
     (root / ".gitignore").write_text("*.o\n")
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "First")
+    return root
+
+
+@pytest.fixture
+def root(tmp_path: Path, template: Path) -> Path:
+    root: Path = shutil.copytree(template, tmp_path / "work", symlinks=True)
+    git(root, "update-index", "-q", "--refresh")
     return root
 
 

@@ -153,22 +153,14 @@ def test_a_first_commit_and_one_that_conflicts(opened: Open, root: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("page", "reference", "name"),
+    ("pages", "ref", "name"),
     [
-        ("https://example.org/o/r/pull/12", "refs/pull/12/head", "o/r#12"),
-        ("https://example.org/o/r/pull/12/files", "refs/pull/12/head", "o/r#12"),
-        ("https://example.org/o/r/pulls/12", "refs/pull/12/head", "o/r#12"),
-        ("https://example.org/g/sub/r/-/merge_requests/12", "refs/merge-requests/12/head", "g/sub/r!12"),
+        (["o/r/pull/12", "o/r/pull/12/files", "o/r/pulls/12"], "refs/pull/12/head", "o/r#12"),
+        (["g/sub/r/-/merge_requests/12"], "refs/merge-requests/12/head", "g/sub/r!12"),
     ],
 )
 def test_a_pull_request_by_its_address(
-    opened: Open,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    page: str,
-    reference: str,
-    name: str,
+    opened: Open, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: list[str], ref: str, name: str
 ) -> None:
     project = name.rpartition("#")[0] or name.rpartition("!")[0]
     server = tmp_path / "server" / f"{project}.git"
@@ -177,15 +169,18 @@ def test_a_pull_request_by_its_address(
     change_all(root)
     tip = commit(root, "Please pull")
     wanted = tree_of(root)
-    git(root, "push", "--quiet", str(server), f"{tip}:{reference}")
+    git(root, "push", "--quiet", str(server), f"{tip}:{ref}")
     work = clone(server, "reader")
     git(work, "remote", "set-url", "origin", "https://elsewhere.example.org/x/y.git")
     users_own = tmp_path / "gitconfig"
     users_own.write_text(f'[url "{tmp_path}/server/"]\n\tinsteadOf = https://example.org/\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(users_own))
     runtime = opened(work)
-    proposal, _ = stage_commits_or_pull_request(runtime, [page])
-    assert (proposal.summary, proposal.origin.ref) == ("Please pull", f"{name} ({tip[:7]}), by Bea")
+    for page in pages:
+        proposal, _ = stage_commits_or_pull_request(runtime, [f"https://example.org/{page}"])
+        assert (proposal.summary, proposal.origin.ref) == ("Please pull", f"{name} ({tip[:7]}), by Bea")
+        if page != pages[-1]:
+            runtime.service.deny(proposal.id)
     runtime.service.approve(proposal.id)
     assert tree_of(work) == wanted
 
@@ -201,9 +196,13 @@ def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root:
     assert other is not None and other.url == "https://example.org/o/other.git" and not other.whole
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_a_missing_revision_is_a_line(opened: Open, root: Path, bare: Path) -> None:
+    git(root, "config", "remote.outsider.url", "ext::sh -c id")
+    git(root, "config", "remote.optional.url", "--upload-pack=id")
+    orphan = git(root, "commit-tree", "HEAD^{tree}", "-m", "Apart").decode().strip()
+    git(root, "branch", "orphan", orphan)
+    runtime = opened(root)
+    for words, said in (
         (["https://example.org/x"], "not the address of a pull request"),
         (["origin", "nowhere"], "origin nowhere could not be fetched"),
         (["nobody", "main"], "no remote nobody"),
@@ -215,27 +214,20 @@ def test_a_pull_request_of_a_known_remote_uses_the_users_url(opened: Open, root:
         (["orphan"], "orphan has no commit in common with what is here"),
         (["outsider", "main"], "does not support the address of outsider"),
         (["optional", "main"], "does not support the address of optional"),
-    ],
-)
-def test_a_missing_revision_is_a_line(opened: Open, root: Path, bare: Path, words: list[str], said: str) -> None:
-    git(root, "config", "remote.outsider.url", "ext::sh -c id")
-    git(root, "config", "remote.optional.url", "--upload-pack=id")
-    orphan = git(root, "commit-tree", "HEAD^{tree}", "-m", "Apart").decode().strip()
-    git(root, "branch", "orphan", orphan)
-    with pytest.raises(GitFailed, match=said) as caught:
-        stage_commits_or_pull_request(opened(root), words)
-    assert "\n" not in str(caught.value)
+    ):
+        with pytest.raises(GitFailed, match=said) as caught:
+            stage_commits_or_pull_request(runtime, words)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_commit_can_not_reach_out_of_the_workspace(opened: Open, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     blob = git(root, "hash-object", "-w", "--stdin", given="evil\n").decode().strip()
     tree = git(root, "mktree", given=f"100644 blob {blob}\tx.txt\n").decode().strip()
-    trees = {"dir": git(root, "mktree", given=f"040000 tree {tree}\tdir\n").decode().strip()}
-    trees["git"] = git(root, "mktree", "--missing", given=f"040000 tree {tree}\t.GIT\n").decode().strip()
     (root / "dir").symlink_to(tmp_path / "outside")
-    for name, base in (("dir", "dir"), ("git", "git")):
-        commit_id = git(root, "commit-tree", trees[base], "-m", name).decode().strip()
+    for name in ("dir", ".GIT"):
+        outer = git(root, "mktree", "--missing", given=f"040000 tree {tree}\t{name}\n").decode().strip()
+        commit_id = git(root, "commit-tree", outer, "-m", name).decode().strip()
         with pytest.raises(UnsafePath):
             stage_commits_or_pull_request(opened(root), [commit_id])
     assert list((tmp_path / "outside").iterdir()) == []
@@ -272,17 +264,14 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
         parse_raw_diff("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
 
 
-@pytest.mark.parametrize(
-    ("mode", "like", "expected"),
-    [
+def test_git_keeps_only_the_executable_bit() -> None:
+    for mode, like, expected in (
         ("100755", 0o744, 0o744),
         ("100755", 0o640, 0o750),
         ("100644", 0o611, 0o611),
         ("100644", 0o755, 0o644),
-    ],
-)
-def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) -> None:
-    assert checkout_mode(TreeEntry("a", mode, ""), like) == expected
+    ):
+        assert checkout_mode(TreeEntry("a", mode, ""), like) == expected
 
 
 def test_pushing_without_a_commit_is_refused(opened: Open, bare: Path, tmp_path: Path) -> None:
@@ -322,31 +311,23 @@ def test_a_committed_or_conflicting_proposal_is_not_pushed(opened: Open, root: P
         push("a.txt", "known\n")
 
 
-@pytest.mark.parametrize(
-    ("remotes", "meant"),
-    [
-        (["up", "origin"], "origin"),
-        (["up"], "up"),
-        (["up", "fork"], "Which remote? Name one: fork, up."),
-        ([], "The repository has no remote; name one"),
-    ],
-    ids=["origin", "one", "two", "none"],
-)
-def test_the_remote_is_chosen_from_the_given_name(root: Path, remotes: list[str], meant: str) -> None:
-    for name in remotes:
-        git(root, "remote", "add", name, "https://example.org/o/r.git")
-    with BorrowedRepository(root) as borrowed:
-        try:
-            found = default_remote(borrowed)
-        except GitFailed as error:
-            found = str(error)
-    assert found.startswith(meant)
-
-
-def test_an_unknown_name_is_no_reference(root: Path) -> None:
-    with BorrowedRepository(root) as borrowed:
-        assert borrowed.full_reference_name("main") == "refs/heads/main"
-        assert borrowed.full_reference_name("nowhere") == ""
+def test_the_remote_is_chosen_from_the_given_name(root: Path) -> None:
+    for remote, meant in (
+        ("", "The repository has no remote; name one"),
+        ("up", "up"),
+        ("fork", "Which remote? Name one: fork, up."),
+        ("origin", "origin"),
+    ):
+        if remote:
+            git(root, "remote", "add", remote, "https://example.org/o/r.git")
+        with BorrowedRepository(root) as borrowed:
+            try:
+                found = default_remote(borrowed)
+            except GitFailed as error:
+                found = str(error)
+            assert found.startswith(meant)
+            assert borrowed.full_reference_name("main") == "refs/heads/main"
+            assert borrowed.full_reference_name("nowhere") == ""
 
 
 def test_full_disk_makes_git_fail_and_leaves_nothing(root: Path) -> None:

@@ -43,7 +43,9 @@ def test_every_kind_of_change_is_reverted_and_restored(opened: Open, root: Path)
     assert (root / "ignored.o").exists() and not (root / "sub").exists()
     service.undo(proposal.id)
     assert status(root) == before
-    assert service.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert not service.approve(proposal.id, ["1"]).proposal.can_be_committed
+    done = service.approve(proposal.id).proposal
+    assert done.state is ProposalState.APPLIED and done.can_be_committed
     assert status(root) == before
     assert subprocess.check_output(["git", "-C", root, "diff", "--cached"]) == b""
 
@@ -156,24 +158,6 @@ def test_a_git_diff_of_changes_on_disk_is_recognised(opened: Open, root: Path, o
     assert (root / "a.txt").read_bytes() == whole and not (root / "gone.txt").exists()
 
 
-def test_a_diff_partly_on_disk_is_refused(opened: Open, root: Path) -> None:
-    from app.proposals.values.proposal_errors import PatchRefused
-
-    change_all(root)
-    patch = git(root, "diff", "--", "a.txt").decode()
-    (root / "a.txt").write_text((root / "a.txt").read_text().replace("three\n", "3\n"))
-    with pytest.raises(PatchRefused):
-        opened(root).service.stage_patch(patch)
-
-
-def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, root: Path) -> None:
-    change_all(root)
-    patch = git(root, "diff", "--", "a.txt", "gone.txt", "run.sh").decode()
-    git(root, "reset", "--quiet", "--hard")
-    proposal = opened(root).service.stage_patch(patch)
-    assert not proposal.on_disk
-
-
 def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path) -> None:
     change_all(root)
     runtime = opened(root)
@@ -187,14 +171,6 @@ def test_the_record_contains_kept_and_reverted_content(opened: Open, root: Path)
     ]
     assert back.files[0].result == git(root, "rev-parse", "HEAD:bin").decode().strip()
     assert back.decision == "denied" and back.files[0].base != back.files[0].result
-
-
-def test_changes_on_disk_are_committed_only_when_all_are_decided(opened: Open, root: Path) -> None:
-    change_all(root)
-    service = opened(root).service
-    name = stage_worktree_changes(opened(root), ["a.txt"], "")[0].id
-    assert not service.approve(name, ["1"]).proposal.can_be_committed
-    assert service.approve(name).proposal.can_be_committed
 
 
 def test_files_that_cannot_be_proposed_are_named_with_the_reason(opened: Open, root: Path, tmp_path: Path) -> None:

@@ -61,15 +61,6 @@ def test_only_the_last_denial_returns(tmp_path_factory: pytest.TempPathFactory, 
     assert site.read("a.txt").decode() == numbered(30, **landed)
 
 
-def test_a_separately_denied_file_is_reopened_with_the_rest(bench: Make) -> None:
-    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    proposal = site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
-    site.service.deny(proposal.id, {"1"})
-    site.service.deny(proposal.id)
-    again = site.service.undo(proposal.id).proposal
-    assert [hunk.state for hunk in again.hunks] == [HunkState.PENDING] * 2
-
-
 def test_a_file_that_moved_on_is_re_based_or_the_proposal_is_stale(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
@@ -96,9 +87,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     first = site.edit("a.txt", ("a", "b"))
     site.service.deny(first.id, feedback="Say c.")
-    draft = site.service.new_draft("session")
-    draft.edit("a.txt", [TextReplacement("a", "c")])
-    second = site.service.stage(draft, "c", (first.id,))
+    second = site.edit("a.txt", ("a", "c"), answers=(first.id,))
     with pytest.raises(NothingToUndo, match=r"P2 replaces P1 and is still pending; decide on that first\."):
         site.service.undo(first.id)
     site.service.deny(second.id)
@@ -149,28 +138,20 @@ def test_denials_are_reopened_one_by_one(tmp_path_factory: pytest.TempPathFactor
         site.service.undo(proposal.id)
 
 
-def test_a_denied_hunk_is_reopened_on_the_current_disk_content(
-    tmp_path: Path,
-) -> None:
-    site, proposal = two_files(tmp_path)
-    site.service.deny(proposal.id, {"2"})
-    site.put(**{"a.txt": "first\n" + numbered(30)})
-    site.service.rebase_pending()
-    after = site.service.undo(proposal.id).proposal
-    assert [hunk.state for hunk in after.hunks] == [HunkState.PENDING] * 4
-    site.service.approve(proposal.id)
-    text = site.read("a.txt").decode()
-    assert text.startswith("first\n") and all(new in text for _, new in THREE)
-
-
-def test_undo_reopens_denied_hunks_before_it_reverts_written_ones(tmp_path: Path) -> None:
+def test_undo_reopens_denied_hunks_on_the_current_disk_before_it_reverts_written_ones(tmp_path: Path) -> None:
     site, proposal = two_files(tmp_path)
     site.service.approve(proposal.id, {"1"})
     site.service.deny(proposal.id, {"2"})
-    assert site.service.undo(proposal.id).denial
+    site.put(**{"a.txt": b"first\n" + site.read("a.txt")})
+    site.service.rebase_pending()
+    result = site.service.undo(proposal.id)
+    assert result.denial and [hunk.state.value for hunk in result.proposal.hunks] == ["applied", *["pending"] * 3]
     assert b"A\nB\n" in site.read("a.txt"), "what was written stays"
+    site.service.approve(proposal.id)
+    text = site.read("a.txt").decode()
+    assert text.startswith("first\n") and all(new in text for _, new in THREE)
     assert not site.service.undo(proposal.id).denial
-    assert site.read("a.txt").decode() == numbered(30)
+    assert site.read("a.txt").decode() == "first\n" + numbered(30)
 
 
 def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path) -> None:
@@ -182,6 +163,9 @@ def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path)
     while (now := site.service.get(proposal.id)).has_denied_part or now.state is ProposalState.DENIED:
         site.service.undo(proposal.id)
     assert site.service.unified_diff(proposal.id) == whole
+    site.service.deny(proposal.id, {"4"})
+    site.service.deny(proposal.id)
+    assert {hunk.state for hunk in site.service.undo(proposal.id).proposal.hunks} == {HunkState.PENDING}
 
 
 def test_a_denied_hunk_is_not_reopened_over_a_users_edit(bench: Make) -> None:

@@ -76,6 +76,8 @@ def test_only_unsigned_hunks_are_staged(bench: Make) -> None:
     site.service.approve(site.edit("a", ("line 20\n", "twenty\n")).id, None)
     with pytest.raises(NothingToStage, match="all 3 hunks were signed in P1, P2; --all stages them"):
         stage(site, a=BEFORE)
+    with pytest.raises(NothingToStage, match="all 2 hunks were signed in P1, P2"):
+        stage(site, a=numbered(30, l3="three"))
     site.put(a=site.read("a").decode().replace("line 28\n", "mine\n"))
     proposal = stage(site, a=BEFORE)
     assert hunks(site, proposal) == [(("line 28",), ("mine",))]
@@ -175,13 +177,6 @@ def test_approvals_older_than_the_commit_do_not_count(bench: Make) -> None:
     assert hunks(site, stage(site, a=reverted)) == [(("line 3",), ("three",))]
 
 
-def test_committing_a_part_keeps_the_rest_signed(bench: Make) -> None:
-    site = bench({"a": BEFORE})
-    site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
-    with pytest.raises(NothingToStage, match="1 hunk was signed in P1"):
-        stage(site, a=numbered(30, l3="three"))
-
-
 def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> None:
     site = bench({"gone": "g\n", "old": BEFORE, "tool": "t\n", "bin": b"\0\1"})
     draft = site.service.new_draft("session")
@@ -192,15 +187,8 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
     (site.root / "tool").chmod(0o755)
     (site.root / "link").symlink_to("new")
     site.put(bin=b"\0\2")
-    git: dict[str, Any] = {
-        "gone": "g\n",
-        "old": BEFORE,
-        "moved": None,
-        "new": None,
-        "tool": "t\n",
-        "bin": "\0\1",
-        "link": None,
-    }
+    git: dict[str, Any] = {"gone": "g\n", "old": BEFORE, "tool": "t\n", "bin": "\0\1"}
+    git |= dict.fromkeys(("moved", "new", "link"))
     proposal = stage(site, **git)
     assert [change.path for change in proposal.files] == ["bin", "link", "tool"]
     assert [one.description for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
@@ -441,8 +429,6 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
 def test_the_hooks_of_a_repository_run_and_learn_no_key(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     site = bench({"a.txt": numbered(9)})
     repository(site)
-    for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
-        git(site.root, "config", name, value)
     watcher = site.root.parent / "watcher"
     watcher.write_text(f"#!/bin/sh\ntouch {site.root.parent}/watched\n")
     watcher.chmod(0o755)

@@ -1,9 +1,7 @@
 """What of a changed line is marked: words, and white space that says something, by language."""
 
 import re
-from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,16 +51,11 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("path", "old", "new"), SAME)
-def test_white_space_without_meaning_is_ignored(path: str, old: str, new: str) -> None:
-    assert are_equal_ignoring_space(old, new, whitespace_rules(path))
-    assert are_equal_ignoring_space(new, old, whitespace_rules(path))
-
-
-@pytest.mark.parametrize(("path", "old", "new"), OTHER)
-def test_white_space_that_says_something(path: str, old: str, new: str) -> None:
-    assert not are_equal_ignoring_space(old, new, whitespace_rules(path))
-    assert not are_equal_ignoring_space(new, old, whitespace_rules(path))
+def test_only_white_space_without_meaning_is_ignored() -> None:
+    for pairs, equal in ((SAME, True), (OTHER, False)):
+        for path, old, new in pairs:
+            assert are_equal_ignoring_space(old, new, whitespace_rules(path)) is equal, (path, old)
+            assert are_equal_ignoring_space(new, old, whitespace_rules(path)) is equal, (path, old)
 
 
 LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
@@ -95,22 +88,14 @@ def test_shown_and_hidden_parts_make_up_the_whole_hunk(path: str, old: list[str]
     assert rest.left_out == pairs + len(old) - at_old
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "rest"),
-    [
+def test_hunk_is_whole_unless_space_changes_are_hidden() -> None:
+    for old, new, rest in (
         (["a"], ["b"], None),
         (["a", "b"], ["c", "b"], ([LineChange(0, 1, 0, 1)], 1, 0)),
         (["a", " b"], ["c", "b"], ((LineChange(0, 2, 0, 2),), 0, 1)),
         (["a ", " b"], ["a", "b"], ([LineChange(1, 2, 1, 2)], 1, 1)),
-    ],
-)
-def test_hunk_is_whole_unless_space_changes_are_hidden(
-    old: list[str], new: list[str], rest: tuple[Sequence[LineChange], int, int] | None
-) -> None:
-    assert find_non_space_changes(old, new, whitespace_rules("a.py")) == rest
-
-
-def test_significant_white_space_is_never_hidden() -> None:
+    ):
+        assert find_non_space_changes(old, new, whitespace_rules("a.py")) == rest
     assert find_non_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
     assert find_non_space_changes([], ["a"], whitespace_rules("a.go")) is None
 
@@ -125,14 +110,13 @@ def cut(line: str, ranges: Ranges) -> list[str]:
 
 
 def test_changed_words_are_marked_completely_as_one_range() -> None:
-    old, new = "return load(path)", "return load(name)"
-    gone, added = changed_words(old, new)
-    assert (cut(old, gone), cut(new, added)) == (["path"], ["name"])
-    old, new = "value = counter", "value = counters"
-    gone, added = changed_words(old, new)
-    assert (cut(old, gone), cut(new, added)) == (["counter"], ["counters"])
-    old, new = "x", "x one two"
-    assert changed_words(old, new) == ([], [(1, 9)])
+    for old, new, expected in (
+        ("return load(path)", "return load(name)", (["path"], ["name"])),
+        ("value = counter", "value = counters", (["counter"], ["counters"])),
+        ("x", "x one two", ([], [" one two"])),
+    ):
+        gone, added = changed_words(old, new)
+        assert (cut(old, gone), cut(new, added)) == expected
 
 
 def test_a_very_long_line_is_marked_from_first_to_last_difference() -> None:

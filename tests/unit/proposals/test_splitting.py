@@ -124,11 +124,8 @@ def test_excluded_lines_move_nothing_else(site: Bench, old: Sequence[int], new: 
 def test_picked_added_lines_form_separate_parts(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     cut(site, proposal, new=(1,))
-    assert [(hunk.old_count, hunk.new_count) for hunk in pending(site.service.get(proposal.id))] == [
-        (2, 0),
-        (0, 1),
-        (0, 2),
-    ]
+    parts = [(hunk.old_count, hunk.new_count) for hunk in pending(site.service.get(proposal.id))]
+    assert parts == [(2, 0), (0, 1), (0, 2)]
 
 
 def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
@@ -146,7 +143,7 @@ def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
     assert site.read("a.py") == b"b"
 
 
-def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
+def test_the_model_is_told_which_lines_landed_and_the_rest_can_be_denied(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     result = site.service.approve(proposal.id, cut(site, proposal, new=[3]))
     assert [(fact.header, fact.landed, fact.reason) for fact in result.hunks] == [
@@ -154,11 +151,6 @@ def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
         ("@@ -3,0 +4 @@", False, "still awaits a decision"),
     ]
     assert "3\tbeta = 20\n4\ttail" in result.hunks[0].excerpt
-
-
-def test_the_rest_of_a_split_hunk_can_be_denied(site: Bench) -> None:
-    proposal = site.write(**{"a.py": NEW})
-    site.service.approve(proposal.id, cut(site, proposal, new=[3]))
     (rest,) = pending(site.service.get(proposal.id))
     site.service.deny(proposal.id, [rest.id])
     assert site.service.get(proposal.id).state is ProposalState.APPLIED

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, make_file_version
 from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import TextReplacement
-from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileVersion, Proposal, ProposalState
 from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
-from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
-MANY = 40
+MANY = 20
 
 
 class CountingDisk(PosixFilesystem):
@@ -125,7 +123,7 @@ def take(site: Bench, step: tuple[str, str, int], other: Bench | None) -> str:
         "edit": lambda: site.edit(name, (f"line {number}\n", f"line {number} again\n")),
         "write": lambda: site.write(**{name: numbered(number)}),
         "delete": lambda: site.write(**{name: None}),
-        "move": lambda: move(site, name, ("a.txt", "m.txt", "d/m.txt")[number]),
+        "move": lambda: site.rename(name, ("a.txt", "m.txt", "d/m.txt")[number]),
         "edit two": lambda: lengthen(site, ("a.txt", name), f"tail {number}\n"),
         "approve": lambda: service.approve(decided),
         "approve one": lambda: service.approve(decided, ["1"]),
@@ -139,10 +137,6 @@ def take(site: Bench, step: tuple[str, str, int], other: Bench | None) -> str:
     except (ProposalError, EditRefused, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def move(site: Bench, name: str, target: str) -> None:
-    site.rename(name, target)
 
 
 def lengthen(site: Bench, names: Sequence[str], tail: str) -> None:
@@ -185,47 +179,21 @@ def test_cache_is_transparent(tmp_path_factory: pytest.TempPathFactory, steps: l
         assert ours == theirs, step
 
 
-def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.proposals.files.overlay.CACHE_BYTES", 10)
-    contents = ContentStore(bench().store)
-    first, second, third = (letter * 64 for letter in "abc")
-    for _ in range(2):
-        contents.cache_content(first, b"12345")
-    contents.cache_content(second, b"1234")
-    assert (contents.find_by_prefix(first), contents.find_by_prefix(second)) == (b"12345", b"1234")
-    contents.cache_content(first, b"12345")
-    contents.cache_content(third, b"12")
-    assert (contents.find_by_prefix(first), contents.find_by_prefix(second), contents.find_by_prefix(third)) == (
-        b"12345",
-        None,
-        b"12",
-    )
-
-
 def test_missing_content_is_reported_in_plain_text(bench: Callable[..., Bench]) -> None:
     with pytest.raises(MissingContent, match="The stored content 000000000000 is missing or damaged"):
         ContentStore(bench().store).get(FileVersion(sha256="0" * 64, size=1))
 
 
-def staged(service: ProposalService, path: str, old: str, new: str) -> str:
-    draft = service.new_draft("s")
-    draft.edit(path, [TextReplacement(old, new)])
-    return service.stage(draft, "").id
-
-
-def test_a_single_proposal_is_applied_on_its_own_stack_only(tmp_path: Path) -> None:
-    root = tmp_path / "ws"
-    root.mkdir()
-    (root / "a").write_text("one\ntwo\nthree\n")
-    (root / "b").write_text("b\n")
-    service = ProposalService(Workspace(root), MemoryStore(), tmp_path / "lock")
-    first = staged(service, "a", "one", "1")
-    other = staged(service, "b", "b", "B")
-    second = staged(service, "a", "three", "3")
-    third = staged(service, "a", "two", "2")
+def test_a_single_proposal_is_applied_on_its_own_stack_only(bench: Make) -> None:
+    site = bench({"a": "one\ntwo\nthree\n", "b": "b\n"})
+    first = site.edit("a", ("one", "1")).id
+    other = site.edit("b", ("b", "B")).id
+    second = site.edit("a", ("three", "3")).id
+    third = site.edit("a", ("two", "2")).id
 
     def texts(proposal: str) -> dict[str, bytes | None]:
-        return {path: leaf.data if leaf else None for path, leaf in service.versions_to_check(proposal).after.items()}
+        versions = site.service.versions_to_check(proposal)
+        return {path: leaf.data if leaf else None for path, leaf in versions.after.items()}
 
     assert texts(first) == {"a": b"1\ntwo\nthree\n"}
     assert texts(other) == {"b": b"B\n"}

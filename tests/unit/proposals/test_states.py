@@ -1,16 +1,16 @@
 """A proposal's states, versions and journal records."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
 
 from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
 from app.proposals.journal.journal import effective_records, folder_modes_from_records, undone_records
-from app.proposals.locate.matching import TextReplacement
-from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import (
     TRANSITIONS,
     FileChange,
+    FileDiff,
     FileOperation,
     Hunk,
     HunkState,
@@ -21,8 +21,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.proposal_errors import InvalidTransition, UnknownProposal
 from app.proposals.values.proposal_store import JournalRecord
-from app.workspace.paths import Workspace
-from tests.unit.proposals.memory_store import MemoryStore
+from tests.unit.proposals.bench import Bench
 
 ALLOWED = {
     "pending": "pending partly_approved applied denied stale superseded failed",
@@ -47,35 +46,28 @@ def proposal(state: ProposalState, *hunks: HunkState) -> Proposal:
     return Proposal(id="P1", workspace="/w", created=0.0, summary="s", state=state, files=(change,))
 
 
-@pytest.mark.parametrize(("start", "end"), product(ProposalState, ProposalState))
-def test_every_pair(start: ProposalState, end: ProposalState) -> None:
-    if end.value in ALLOWED[start.value].split():
-        moved = with_state(proposal(start), end, "why")
-        assert moved.state is end
-        assert moved.reason == "why"
-    else:
-        with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
-            with_state(proposal(start), end)
-
-
-def test_every_state_has_a_row() -> None:
+def test_a_state_becomes_only_those_that_may_follow() -> None:
     assert set(TRANSITIONS) == set(ProposalState)
+    for start, end in product(ProposalState, ProposalState):
+        if end.value in ALLOWED[start.value].split():
+            moved = with_state(proposal(start), end, "why")
+            assert (moved.state, moved.reason) == (end, "why")
+        else:
+            with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
+                with_state(proposal(start), end)
 
 
-@pytest.mark.parametrize(
-    ("hunks", "state"),
-    [
+def test_standing_follows_from_the_hunks() -> None:
+    for hunks, state in (
         ("pending pending", ProposalState.PENDING),
         ("pending denied", ProposalState.PENDING),
         ("pending applied", ProposalState.PARTLY_APPROVED),
         ("applied denied", ProposalState.APPLIED),
         ("applied applied", ProposalState.APPLIED),
         ("denied denied", ProposalState.DENIED),
-    ],
-)
-def test_standing_follows_from_the_hunks(hunks: str, state: ProposalState) -> None:
-    states = [HunkState(each) for each in hunks.split()]
-    assert compute_state(proposal(ProposalState.PENDING, *states)) is state
+    ):
+        states = [HunkState(each) for each in hunks.split()]
+        assert compute_state(proposal(ProposalState.PENDING, *states)) is state
 
 
 def records(history: str) -> list[JournalRecord]:
@@ -116,73 +108,49 @@ def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], tak
     found = records(history)
     assert [record.id for record in effective_records(found)] == on_disk
     assert [record.id for record in undone_records(found)] == taken_back
+    done = [record.id for record in found if record.state == "done"]
+    assert folder_modes_from_records(found) == ({"folder": done[0]} if done else {})
 
 
-def test_folder_permissions_come_from_the_last_executed_record() -> None:
-    assert folder_modes_from_records(records("apply undo -redo")) == {"folder": 2}
+BEFORE, ZWEI, DEUX = (f"one\n{word}\nthree\n" for word in ("two", "zwei", "deux"))
 
 
-@pytest.fixture
-def service(tmp_path):  # type: ignore[no-untyped-def]
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "a.py").write_text("one\ntwo\nthree\n")
-    (root / "b.py").write_text("b\n")
-    store = MemoryStore()
-    return ProposalService(Workspace(root), store, tmp_path / "lock"), store
+def denied(site: Bench, **files: str) -> tuple[str]:
+    first = site.write(**files)
+    site.service.deny(first.id, feedback="in French, and leave b alone")
+    return (first.id,)
 
 
-def test_only_what_differs_between_the_two_is_shown(service) -> None:  # type: ignore[no-untyped-def]
-    made, store = service
-    draft = made.new_draft("s")
-    draft.edit("a.py", [TextReplacement("two", "zwei")])
-    draft.edit("b.py", [TextReplacement("b", "B")])
-    first = made.stage(draft, "first")
-    made.deny(first.id, feedback="in French, and leave b alone")
-    draft = made.new_draft("s")
-    draft.edit("a.py", [TextReplacement("two", "deux")])
+def differences(site: Bench, proposal: Proposal) -> dict[str, FileDiff]:
+    return {diff.change.path: diff for diff in diff_with_superseded_proposal(site.store, proposal.id)}
+
+
+def test_only_what_differs_between_two_versions_is_shown(bench: Callable[..., Bench]) -> None:
+    site = bench({"a.py": BEFORE, "b.py": "b\n"})
+    draft = site.service.new_draft("s")
+    draft.write("a.py", DEUX)
     draft.write("c.py", "c\n")
-    second = made.stage(draft, "second", answers=(first.id,))
-    diffs = {diff.change.path: diff for diff in diff_with_superseded_proposal(store, second.id)}
+    second = site.service.stage(draft, "second", answers=denied(site, **{"a.py": ZWEI, "b.py": "B\n"}))
+    diffs = differences(site, second)
     assert set(diffs) == {"a.py", "b.py", "c.py"}
     assert (diffs["a.py"].old, diffs["a.py"].new) == (("one", "zwei", "three"), ("one", "deux", "three"))
     assert (diffs["b.py"].old, diffs["b.py"].new) == (("B",), ("b",))
     assert diffs["c.py"].change.base is None and diffs["c.py"].new == ("c",)
+    for name in (*denied(site, **{"b.py": "C\n"}), "P99"):
+        with pytest.raises(UnknownProposal):
+            diff_with_superseded_proposal(site.store, name)
 
 
-def test_a_file_with_equal_content_in_both_versions_is_left_out(service) -> None:  # type: ignore[no-untyped-def]
-    made, store = service
-    draft = made.new_draft("s")
-    draft.edit("a.py", [TextReplacement("two", "zwei")])
-    draft.edit("b.py", [TextReplacement("b", "B")])
-    first = made.stage(draft, "first")
-    made.deny(first.id)
-    draft = made.new_draft("s")
-    draft.edit("a.py", [TextReplacement("two", "zwei")])
-    draft.edit("b.py", [TextReplacement("b", "C")])
-    second = made.stage(draft, "second", answers=(first.id,))
-    assert [diff.change.path for diff in diff_with_superseded_proposal(store, second.id)] == ["b.py"]
-
-
-def test_a_rename_that_is_new_in_the_second_version_moves_the_file(service) -> None:  # type: ignore[no-untyped-def]
-    made, store = service
-    draft = made.new_draft("s")
-    draft.edit("a.py", [TextReplacement("two", "zwei")])
-    first = made.stage(draft, "first")
-    made.deny(first.id)
-    draft = made.new_draft("s")
-    draft.rename("a.py", "z.py")
-    second = made.stage(draft, "second", answers=(first.id,))
-    diffs = {diff.change.path: diff for diff in diff_with_superseded_proposal(store, second.id)}
+def test_equal_files_of_two_versions_are_left_out_and_a_rename_moves_the_file(
+    bench: Callable[..., Bench],
+) -> None:
+    site = bench({"a.py": BEFORE, "b.py": "b\n"})
+    draft = site.service.new_draft("s")
+    draft.write("a.py", ZWEI)
+    draft.write("b.py", "C\n")
+    second = site.service.stage(draft, "second", answers=denied(site, **{"a.py": ZWEI, "b.py": "B\n"}))
+    assert list(differences(site, second)) == ["b.py"]
+    site.service.deny(second.id)
+    diffs = differences(site, site.rename("a.py", "z.py", answers=denied(site, **{"a.py": ZWEI})))
     assert diffs["a.py"].change.result is None and diffs["a.py"].old == ("one", "zwei", "three")
     assert diffs["z.py"].change.base is None and diffs["z.py"].new == ("one", "two", "three")
-
-
-def test_a_first_version_has_nothing_to_be_compared_with(service) -> None:  # type: ignore[no-untyped-def]
-    made, store = service
-    draft = made.new_draft("s")
-    draft.edit("b.py", [TextReplacement("b", "B")])
-    first = made.stage(draft, "first")
-    for name in (first.id, "P99"):
-        with pytest.raises(UnknownProposal):
-            diff_with_superseded_proposal(store, name)

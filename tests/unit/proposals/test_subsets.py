@@ -81,17 +81,10 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
 @given(contents(), st.randoms(use_true_random=False))
 def test_any_subset_of_hunks_is_applied_like_git(pair: tuple[bytes, bytes], dice: random.Random) -> None:
     base, result = pair
-    hunks = compare_contents("f", base, result).hunks
-    chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
-    ours = b"".join(apply_hunks_to_lines(split_document_lines(base), split_document_lines(result), hunks, chosen))
-    assert ours == with_git(base, result, chosen)
-
-
-@given(contents())
-def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]) -> None:
-    base, result = pair
     old, new = split_document_lines(base), split_document_lines(result)
     hunks = compare_contents("f", base, result).hunks
+    chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
+    assert b"".join(apply_hunks_to_lines(old, new, hunks, chosen)) == with_git(base, result, chosen)
     assert b"".join(apply_hunks_to_lines(old, new, hunks, {hunk.id for hunk in hunks})) == result
     assert b"".join(apply_hunks_to_lines(old, new, hunks, set())) == base
     assert len({hunk.id for hunk in hunks}) == len(hunks)
@@ -208,14 +201,14 @@ def test_a_mark_is_not_in_force() -> None:
     assert hunk.id == compute_hunk_id("f", b"a\n", b"b\n", 0)
 
 
-def test_ten_thousand_hunks() -> None:
-    base = b"".join(b"line %d\n" % n for n in range(40_000))
-    result = b"".join(b"changed %d\n" % n if n % 4 == 0 else b"line %d\n" % n for n in range(40_000))
+def test_thousands_of_hunks() -> None:
+    base = b"".join(b"line %d\n" % n for n in range(8_000))
+    result = b"".join(b"changed %d\n" % n if n % 4 == 0 else b"line %d\n" % n for n in range(8_000))
     hunks = compare_contents("f", base, result).hunks
-    assert len(hunks) == 10_000
+    assert len(hunks) == 2_000
     odd = {hunk.id for hunk in hunks if hunk.number % 2}
     landed = b"".join(apply_hunks_to_lines(split_document_lines(base), split_document_lines(result), hunks, odd))
-    assert landed.count(b"changed") == 5_000
+    assert landed.count(b"changed") == 1_000
     decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in odd else hunk for hunk in hunks]
     left = compare_contents("f", landed, result, previous=decided).hunks
     assert [hunk.id for hunk in left] == [hunk.id for hunk in hunks]

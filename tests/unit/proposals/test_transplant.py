@@ -63,8 +63,7 @@ SLOPPINESS = [
 
 
 @pytest.mark.parametrize(("sloppy", "rung"), SLOPPINESS, ids=lambda value: getattr(value, "__name__", str(value)))
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-@given(source=sources(), chance=st.randoms(use_true_random=False))
+@given(ending=st.sampled_from(["\n", "\r\n"]), source=sources(), chance=st.randoms(use_true_random=False))
 def test_only_the_lines_of_the_edit_change(
     sloppy: Callable[[list[str], random.Random], list[str]],
     rung: MatchLevel,

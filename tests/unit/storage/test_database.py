@@ -82,28 +82,17 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     assert len(list(Path("/dev/fd").iterdir())) <= descriptors, f"open while {raised.value} is told"
 
 
-@pytest.mark.parametrize(
-    "content", [b"this is not a database, but it is somebody's file" * 40, b"SQLite format 3\0junk" * 99]
-)
-def test_a_damaged_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "signoff.db"
-    path.write_bytes(content)
-    with pytest.raises(StorageError, match="damaged") as caught:
-        Database(path)
-    assert "\n" not in str(caught.value)
-    assert path.read_bytes() == content
-
-
-def test_an_unreadable_schema_is_reported_as_damage(tmp_path: Path) -> None:
+def test_a_damaged_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "signoff.db"
     Database(path).close()
-    content = path.read_bytes()
-    damaged = content.replace(b"tabledecisions", b"table\xe3ecisions").replace(
-        b"CREATE TABLE decisions", b"CREATE TABLX decisions"
-    )
-    path.write_bytes(damaged)
-    with pytest.raises(StorageError, match="is damaged"):
-        Database(path)
+    schema = path.read_bytes().replace(b"tabledecisions", b"table\xe3ecisions")
+    schema = schema.replace(b"CREATE TABLE decisions", b"CREATE TABLX decisions")
+    for content in (b"this is not a database, but it is somebody's file" * 40, b"SQLite format 3\0junk" * 99, schema):
+        path.write_bytes(content)
+        with pytest.raises(StorageError, match="damaged") as caught:
+            Database(path)
+        assert "\n" not in str(caught.value)
+        assert path.read_bytes() == content
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
@@ -172,9 +161,8 @@ def test_a_session_is_listed_with_the_model_that_answered_last(store: SessionSto
     record = store.create(model="a slip")
     store.append_events(record.id, [UserMessage(text="hello")])
     assert store.get(record.id).model == "a slip"
-    store.append_events(
-        record.id, [AssistantMessage(text="hi", model="large"), AssistantMessage(text="so", model="small")]
-    )
+    answers = [AssistantMessage(text="hi", model="large"), AssistantMessage(text="so", model="small")]
+    store.append_events(record.id, answers)
     assert [one.model for one in store.all()] == ["small"]
 
 
@@ -192,10 +180,14 @@ def test_a_fork_is_independent_and_has_no_queued_messages(store: SessionStore) -
     assert len(store.events(record.id)) == 2
 
 
-def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
+def test_a_fork_keeps_times_and_a_deletion_the_decisions(store: SessionStore) -> None:
     record = store.create()
-    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no")])
-    store.delete([record.id])
+    decided = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no")
+    said = store.append_events(record.id, [decided])
+    fork = store.fork(record.id)
+    assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
+    assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]
+    store.delete([record.id, fork.id])
     assert store.all() == []
     assert [one.decided.feedback for one in store.decisions()] == ["no"]
 
@@ -212,9 +204,7 @@ def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> 
 
 def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
     record = store.create()
-    said = store.append_events(
-        record.id, [UserMessage(text="one"), UserMessage(text="two"), UserMessage(text="three")]
-    )
+    said = store.append_events(record.id, [UserMessage(text=text) for text in ("one", "two", "three")])
     results = (said[0].id, said[1].id)
     store.append_events(record.id, [HistoryCompacted(upto=said[1].id, summary="so far", method="summary")])
     store.append_events(record.id, [ContentPruned(results=results)])
@@ -223,19 +213,6 @@ def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
     assert isinstance(compacted, HistoryCompacted) and compacted.upto == two.id
     assert isinstance(pruned, ContentPruned) and pruned.results == (one.id, two.id)
     assert read_omissions(store.events(fork.id)).cut == read_omissions(store.events(record.id)).cut == 1
-
-
-def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "signoff.db"
-    with sqlite3.connect(path) as connection:
-        for statement in MIGRATIONS[0]:
-            connection.execute(statement)
-        connection.execute("INSERT INTO blobs VALUES ('a', x'00')")
-        connection.execute("PRAGMA user_version=1")
-    connection.close()
-    database = Database(path)
-    assert database.query_rows("SELECT sha256, data FROM blobs") == [("a", b"\x00")]
-    assert database.query_rows("PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
 @pytest.mark.parametrize("body", ["{", '{"written": "by a later version"}', "null"])
@@ -277,14 +254,6 @@ def test_commits_are_flushed_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     database = Database(tmp_path / "signoff.db")
     assert database.query_rows("PRAGMA synchronous") == [(full,)]
     assert database.query_rows("PRAGMA journal_mode") == [("wal",)]
-
-
-def test_a_fork_keeps_decisions_and_times(store: SessionStore) -> None:
-    record = store.create()
-    said = store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.APPROVED)])
-    fork = store.fork(record.id)
-    assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
-    assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]
 
 
 def test_a_fork_receives_rebases_of_its_proposals(store: SessionStore) -> None:
@@ -373,9 +342,7 @@ def test_a_long_log_is_read_completely_with_little_memory(store: SessionStore) -
     assert read == stored
     assert held < 700 * len(read), f"{held / len(read):.0f} bytes for a short event"
     assert most < held + 180 * len(read), "what is read is not held twice"
-    assert [event.model_copy(update={"time": 1.0}).model_dump_json() for event in read[:3]] == [
-        event.model_copy(update={"time": 1.0}).model_dump_json() for event in stored[:3]
-    ]
+    assert [event.model_dump_json() for event in read[:3]] == [event.model_dump_json() for event in stored[:3]]
 
 
 def test_a_stored_proposal_takes_little_memory(tmp_path: Path) -> None:
@@ -426,62 +393,24 @@ def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> N
     second.close()
 
 
-@pytest.mark.parametrize(
-    ("said", "title"),
-    [
+def test_a_title_is_the_first_real_message_unless_the_user_gave_one(store: SessionStore) -> None:
+    for said, title in (
         (["hi", "Bound the retry loop in client.py"], "Bound the retry loop in client.py"),
         (["Bound the retry loop", "and now write the changelog of it"], "Bound the retry loop"),
         (["hi", "go on"], "hi"),
         (["修复重试循环", "please say that in English words"], "修复重试循环"),
         (["Why this?\n\n  Traceback (most recent call last)"], "Why this? Traceback (most recent call last)"),
         (["x" * 200], "x" * 79 + "…"),
-    ],
-)
-@pytest.mark.parametrize("together", [True, False])
-def test_a_title_is_the_first_real_message(store: SessionStore, said: list[str], title: str, together: bool) -> None:
-    record = store.create()
-    messages = [UserMessage(text=text) for text in said]
-    for batch in [messages] if together else [[message] for message in messages]:
-        store.append_events(record.id, batch)
-    assert store.get(record.id).title == title
-
-
-def test_the_users_own_title_stays(store: SessionStore) -> None:
-    record = store.create()
+    ):
+        messages = [UserMessage(text=text) for text in said]
+        for batches in ([messages], [[message] for message in messages]):
+            record = store.create()
+            for batch in batches:
+                store.append_events(record.id, batch)
+            assert store.get(record.id).title == title
     store.rename(record.id, "auth")
     store.append_events(record.id, [UserMessage(text="a message that would be a good title")])
     assert store.get(record.id).title == "auth"
-
-
-TURN = CapturedAgentTurn("claude", "s", "p")
-
-
-@pytest.fixture
-def captured(tmp_path: Path) -> CapturedEditStore:
-    return CapturedEditStore(
-        Database(tmp_path / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w")
-    )
-
-
-def file(after: bytes) -> CapturedFileEdit:
-    return CapturedFileEdit("a.py", b"a", 0o644, after)
-
-
-def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEditStore) -> None:
-    assert captured.store_edits(TURN, [file(b"b")]) == "P1"
-    known = captured.latest_turn("claude", "s", "p")
-    assert known is not None and known.proposal == "P1"
-    assert captured.store_edits(known, [file(b"c")], captured.captured_files("P1")) == "P1"
-    assert captured.captured_files("P1") == [file(b"c")]
-
-
-def test_a_concurrent_capture_stores_nothing_and_must_retry(captured: CapturedEditStore) -> None:
-    captured.store_edits(TURN, [file(b"b")])
-    assert captured.store_edits(TURN, [file(b"mine")]) == ""
-    seen = captured.captured_files("P1")
-    captured.store_edits(TURN._replace(proposal="P1"), [file(b"c")], seen)
-    assert captured.store_edits(TURN._replace(proposal="P1"), [file(b"mine")], seen) == ""
-    assert captured.captured_files("P1") == [file(b"c")]
 
 
 def test_a_misplaced_configuration_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,19 +421,32 @@ def test_a_misplaced_configuration_is_named(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.toml").touch()
     assert find_app_dirs().misplaced_config_file is None
+    monkeypatch.delenv(HOME_VARIABLE)
+    assert find_app_dirs().misplaced_config_file is None, "in the folders of the platform none is"
 
 
-def test_in_the_folders_of_the_platform_none_is_misplaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(HOME_VARIABLE, raising=False)
-    assert find_app_dirs().misplaced_config_file is None
+def test_a_concurrent_capture_stores_nothing_and_must_retry(tmp_path: Path) -> None:
+    signal = DatabaseChangeSignal(tmp_path / "signals", "/w")
+    captured = CapturedEditStore(Database(tmp_path / "signoff.db"), "/w", signal)
+    turn = CapturedAgentTurn("claude", "s", "p")
+
+    def file(after: bytes) -> CapturedFileEdit:
+        return CapturedFileEdit("a.py", b"a", 0o644, after)
+
+    captured.store_edits(turn, [file(b"b")])
+    assert captured.store_edits(turn, [file(b"mine")]) == ""
+    seen = captured.captured_files("P1")
+    captured.store_edits(turn._replace(proposal="P1"), [file(b"c")], seen)
+    assert captured.store_edits(turn._replace(proposal="P1"), [file(b"mine")], seen) == ""
+    assert captured.captured_files("P1") == [file(b"c")]
 
 
 def test_proposals_in_use_are_not_parsed_again(tmp_path: Path) -> None:
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
     one = Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=())
-    store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 5_001)))
+    store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 101)))
     held = store.recent_proposals()
-    assert len(held) == 5_000
+    assert len(held) == 100
     assert all(before is after for before, after in zip(held, store.recent_proposals(), strict=True))
     store.save_proposal(one.model_copy(update={"summary": "Another"}))
     assert store.recent_proposals()[0].summary == "Another"

@@ -73,7 +73,7 @@ def test_pruning_a_denied_proposal_frees_its_space(bench: Bench) -> None:
         bench.service.get(proposal)
 
 
-def test_a_pinned_session_is_not_pruned(bench: Bench) -> None:
+def test_a_pinned_session_is_not_pruned_and_later_events_of_a_pruned_one_are_kept(bench: Bench) -> None:
     record = bench.sessions.create()
     bench.sessions.append_events(record.id, [UserMessage(text="remember this")])
     bench.sessions.pin(record.id, True)
@@ -81,6 +81,9 @@ def test_a_pinned_session_is_not_pruned(bench: Bench) -> None:
     assert bench.prune().sessions == 0
     bench.sessions.pin(record.id, False)
     assert bench.prune().sessions == 1
+    bench.sessions.append_events(record.id, [UserMessage(text="after")])
+    assert [found.id for found in bench.sessions.all()] == [record.id]
+    assert [event.text for event in bench.sessions.events(record.id) if isinstance(event, UserMessage)] == ["after"]
 
 
 def test_pruning_keeps_waiting_proposals(bench: Bench) -> None:
@@ -91,31 +94,19 @@ def test_pruning_keeps_waiting_proposals(bench: Bench) -> None:
     assert (bench.root / "a").read_text() == "new\n"
 
 
-def test_pruning_keeps_undo_of_kept_sessions(bench: Bench) -> None:
-    record = bench.sessions.create()
-    bench.sessions.append_events(record.id, [UserMessage(text="hello")])
-    (bench.root / "a").write_text("old\n")
-    proposal = bench.stage("a", "new\n", record.id)
-    bench.service.approve(proposal)
-    done = bench.prune(age=3600.0)
-    assert (done.sessions, done.proposals, done.contents) == (0, 0, 0)
-    bench.service.undo(proposal)
-    assert (bench.root / "a").read_text() == "old\n"
-    assert bench.prune().sessions == 1
-    assert bench.contents() == 0
-
-
-def test_content_of_a_used_session_is_not_pruned(bench: Bench) -> None:
+def test_pruning_keeps_undo_of_used_sessions(bench: Bench) -> None:
     record = bench.sessions.create()
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n", record.id)
     bench.service.approve(proposal)
     moment = time.time()
     bench.sessions.append_events(record.id, [UserMessage(text="hello")])
-    done = prune_workspace(bench.database, bench.name, moment)
-    assert (done.sessions, done.proposals) == (0, 0)
+    for done in (bench.prune(age=3600.0), prune_workspace(bench.database, bench.name, moment)):
+        assert (done.sessions, done.proposals, done.contents) == (0, 0, 0)
     bench.service.undo(proposal)
     assert (bench.root / "a").read_text() == "old\n"
+    assert bench.prune().sessions == 1
+    assert bench.contents() == 0
 
 
 def test_content_of_other_workspaces_and_new_content_is_not_pruned(bench: Bench, tmp_path: Path) -> None:
@@ -159,15 +150,6 @@ def test_storing_old_content_again_protects_it_from_pruning(bench: Bench) -> Non
     bench.store.put_blobs([b"again"])
     prune_workspace(bench.database, bench.name, time.time() + 1)
     assert bench.store.read_blob(name) == b"again"
-
-
-def test_events_in_a_pruned_but_open_session_are_kept(bench: Bench) -> None:
-    record = bench.sessions.create()
-    bench.sessions.append_events(record.id, [UserMessage(text="before")])
-    assert bench.prune().sessions == 1
-    bench.sessions.append_events(record.id, [UserMessage(text="after")])
-    assert [found.id for found in bench.sessions.all()] == [record.id]
-    assert [event.text for event in bench.sessions.events(record.id) if isinstance(event, UserMessage)] == ["after"]
 
 
 def test_an_image_is_kept_while_a_message_names_it(bench: Bench) -> None:

@@ -91,22 +91,21 @@ EVENTS: dict[str, tuple[Event, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", EVENTS)
-def test_messages_proposals_and_read_files_are_found(bench: Bench, kind: str) -> None:
-    event, words = EVENTS[kind]
-    session = bench.say(UserMessage(text="something else altogether"), event)
-    (found,) = bench.search.find(words)
-    assert (found.kind, found.session, found.title) == (kind, session, "something else altogether")
-    assert found.event == bench.store.events(session)[-1].id
+def test_messages_proposals_and_read_files_are_found(bench: Bench) -> None:
+    sessions = [bench.say(UserMessage(text="something else altogether"), event) for event, _ in EVENTS.values()]
+    for (kind, (_, words)), session in zip(EVENTS.items(), sessions, strict=True):
+        (found,) = bench.search.find(words)
+        assert (found.kind, found.session, found.title) == (kind, session, "something else altogether")
+        assert found.event == bench.store.events(session)[-1].id
 
 
-def test_feedback_on_a_denied_call_is_found_as_the_users_text(bench: Bench) -> None:
+def test_feedback_is_found_but_no_tool_output_nor_discarded_text_nor_another_workspace(
+    tmp_path: Path, bench: Bench
+) -> None:
+    Bench(tmp_path, "/other", bench.database).say(UserMessage(text="output elsewhere"))
+    bench.say(EVENTS["file"][0], AssistantMessage(text="half an output", state="discarded"))
     bench.say(CallDenied(call="c1.0", asked="command", subject="rm -rf build", feedback="mind the cache"))
     assert bench.found("cache") == [("you", "mind the cache")]
-
-
-def test_tool_output_and_discarded_text_is_not_found(bench: Bench) -> None:
-    bench.say(EVENTS["file"][0], AssistantMessage(text="half an output", state="discarded"))
     assert bench.found("output") == []
 
 
@@ -115,11 +114,6 @@ def test_later_messages_are_found_and_the_newest_come_first(bench: Bench) -> Non
     assert bench.found("thought") == [("you", "first thought")]
     bench.say(UserMessage(text="second thought"))
     assert bench.found("thou") == [("you", "second thought"), ("you", "first thought")]
-
-
-def test_another_workspace_is_not_searched(tmp_path: Path, bench: Bench) -> None:
-    Bench(tmp_path, "/other", bench.database).say(UserMessage(text="elsewhere"))
-    assert bench.found("elsewhere") == []
 
 
 def test_a_file_is_found_once_per_session_and_not_again_in_a_fork(bench: Bench) -> None:
@@ -148,16 +142,12 @@ def test_a_search_index_of_an_earlier_version_is_rebuilt(tmp_path: Path) -> None
     assert again.found("scheduler") == [] and again.words_kept() == 0
 
 
-@pytest.mark.parametrize("words", ["", "  ", "-", '"', "*", "( ) ^"])
-def test_words_without_a_letter_find_nothing(bench: Bench, words: str) -> None:
-    bench.say(UserMessage(text="anything"))
-    assert bench.found(words) == []
-
-
-@pytest.mark.parametrize("words", ['"loop', "loop AND", "NOT loop", "text:loop", "loop*", "NEAR(loop)", "loop'--"])
-def test_search_operators_are_taken_as_words(bench: Bench, words: str) -> None:
+def test_search_operators_are_taken_as_words_and_words_without_a_letter_find_nothing(bench: Bench) -> None:
     bench.say(UserMessage(text="and not: text, loop or near loop"))
-    assert len(bench.found(words)) == 1
+    for words in ('"loop', "loop AND", "NOT loop", "text:loop", "loop*", "NEAR(loop)", "loop'--"):
+        assert len(bench.found(words)) == 1, words
+    for words in ("", "  ", "-", '"', "*", "( ) ^"):
+        assert bench.found(words) == [], words
 
 
 def test_words_are_found_in_languages_without_spaces(bench: Bench) -> None:
@@ -169,6 +159,7 @@ def test_words_are_found_in_languages_without_spaces(bench: Bench) -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "pruned"])
 def test_a_deleted_session_is_removed_from_the_index(bench: Bench, how: str) -> None:
+    bench.store.delete([bench.say(UserMessage(text="never searched"))])
     session = bench.say(*(event for event, _ in EVENTS.values()))
     bench.search.update_index()
     assert bench.words_kept() > 20
@@ -181,12 +172,6 @@ def test_a_deleted_session_is_removed_from_the_index(bench: Bench, how: str) -> 
     assert bench.words_kept() == 0
     bench.say(UserMessage(text="said anew"))
     assert bench.found("said") == [("you", "said anew")]
-
-
-def test_a_session_that_was_never_searched_can_be_deleted(bench: Bench) -> None:
-    session = bench.say(UserMessage(text="hello"))
-    bench.store.delete([session])
-    assert bench.store.all() == []
 
 
 TEXTS = st.text(alphabet=st.sampled_from("abBé_ \n.重试-'\"*"), max_size=12)
