@@ -333,7 +333,7 @@ class Play:
             case "check out":
                 self.write(self.git)
             case "keep" | "keep a part":
-                self.keep(None if kind == "keep" else {"1"})
+                self.keep(whole=kind == "keep")
 
     def staged(self) -> Proposal | None:
         """What is asked for: a new proposal, or one that waits with all of it."""
@@ -343,9 +343,11 @@ class Play:
             waiting = self.site.service.pending()
             return next((each for each in waiting if f"{each.id} is already pending" in str(nothing)), None)
 
-    def keep(self, wanted: set[str] | None) -> None:
+    def keep(self, *, whole: bool) -> None:
         if (self.git == self.disk) or (proposal := self.staged()) is None:
             return
+        first = next(hunk.number for hunk in proposal.hunks if hunk.state is HunkState.PENDING)
+        wanted = None if whole else {str(first)}
         self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
         self.site.service.approve(proposal.id, wanted)
         if self.site.service.get(proposal.id).state.is_pending and wanted:
