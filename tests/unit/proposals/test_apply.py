@@ -245,11 +245,7 @@ def test_a_write_at_the_last_moment_is_not_lost(bench: Make, kind: str) -> None:
     service = site.reopened(Meddling(site.root, 1 << 20))
     with pytest.raises(ApplyFailed, match=r"every file is as it was: b\.txt .* at this moment"):
         service.approve(proposal.id)
-    assert site.contents() == {
-        "a.txt": b"one\n",
-        "b.txt": b"someone else\n",
-        "c.txt": b"one\n",
-    }
+    assert site.contents() == {"a.txt": b"one\n", "b.txt": b"someone else\n", "c.txt": b"one\n"}
     assert site.reopened().recover() == []
 
 

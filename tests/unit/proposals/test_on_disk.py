@@ -195,10 +195,7 @@ def test_other_proposals_are_rebased_when_changes_on_disk_are_reverted(site: Ben
     far = site.edit("a.txt", ("line 9", "nine"))
     assert not near.files[0].stacked_on and far.files[0].stacked_on == (near.id,)
     changed = site.service.deny(name, ["2"]).changed
-    assert {each.id: each.state for each in changed} == {
-        near.id: ProposalState.STALE,
-        far.id: ProposalState.PENDING,
-    }
+    assert {each.id: each.state for each in changed} == {near.id: ProposalState.STALE, far.id: ProposalState.PENDING}
     site.service.approve(far.id)
     assert site.read("a.txt") == numbered(30, l3="three", l9="nine", l28="end").encode()
     assert [hunk.number for hunk in site.service.get(name).hunks if hunk.state is HunkState.PENDING] == [1, 3, 4, 5]

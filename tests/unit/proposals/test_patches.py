@@ -14,12 +14,7 @@ from app.proposals.decide.commit_trailers import commit_proposal
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import (
-    CommitFailed,
-    PatchRefused,
-    ProposalError,
-    UnexportablePatch,
-)
+from app.proposals.values.proposal_errors import CommitFailed, PatchRefused, ProposalError, UnexportablePatch
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
@@ -143,11 +138,7 @@ def test_files_that_change_names_with_each_other_or_only_move(bench: Make) -> No
     proposal = site.service.stage_patch(patch)
     assert site.service.unified_diff(proposal.id).count("similarity index 100%\n") == 1
     site.service.approve(proposal.id)
-    assert site.contents() == {
-        "a.txt": b"other\n" * 9,
-        "b.txt": numbered(9).encode(),
-        "d.txt": numbered(30).encode(),
-    }
+    assert site.contents() == {"a.txt": b"other\n" * 9, "b.txt": numbered(9).encode(), "d.txt": numbered(30).encode()}
 
 
 @pytest.mark.parametrize("made", [("diff",), ("diff", "--no-prefix"), ("show",), ("plain",)], ids=" ".join)

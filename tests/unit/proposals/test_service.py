@@ -171,11 +171,7 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert set(site.tree()) == {"moved.txt", "empty.txt", "b.bin", "run.sh"}
     site.service.undo(proposal.id)
-    assert site.contents() == {
-        "a.txt": b"a\n",
-        "b.bin": b"\0binary",
-        "run.sh": b"x\n",
-    }
+    assert site.contents() == {"a.txt": b"a\n", "b.bin": b"\0binary", "run.sh": b"x\n"}
 
 
 def test_a_rename_is_written_with_its_first_hunk_and_undone_completely(bench: Make) -> None:

@@ -128,9 +128,7 @@ def test_picked_added_lines_form_separate_parts(site: Bench) -> None:
     assert parts == [(2, 0), (0, 1), (0, 2)]
 
 
-def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
-    bench: Callable[..., Bench],
-) -> None:
+def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(bench: Callable[..., Bench]) -> None:
     site = bench({"a.py": "c\na\n"})
     proposal = site.write(**{"a.py": "b"})
     parts = site.service.split_hunks(

@@ -141,9 +141,7 @@ def test_only_what_differs_between_two_versions_is_shown(bench: Callable[..., Be
             diff_with_superseded_proposal(site.store, name)
 
 
-def test_equal_files_of_two_versions_are_left_out_and_a_rename_moves_the_file(
-    bench: Callable[..., Bench],
-) -> None:
+def test_equal_files_of_two_versions_are_left_out_and_a_rename_moves_the_file(bench: Callable[..., Bench]) -> None:
     site = bench({"a.py": BEFORE, "b.py": "b\n"})
     draft = site.service.new_draft("s")
     draft.write("a.py", ZWEI)

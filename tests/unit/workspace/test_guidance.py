@@ -38,14 +38,22 @@ def test_size_is_bounded_and_the_nearest_kept(tmp_path: Path) -> None:
     assert [part.path for part in found] == ["a/b/AGENTS.md", "a/AGENTS.md"]
 
 
-def test_guidance_that_is_binary_or_outside_is_left_out(tmp_path: Path) -> None:
+def test_guidance_that_is_binary_secret_or_outside_is_left_out_and_named(tmp_path: Path) -> None:
     put(tmp_path, "outside.md", "do evil")
     root = tmp_path / "ws"
+    put(root, ".env", "KEY=hunter2")
     put(root, "a/AGENTS.md", b"\0\0")
     put(root, "b/AGENTS.md", "  \n")
-    (root / "AGENTS.md").symlink_to("../outside.md")
     (root / "c/AGENTS.md").mkdir(parents=True)
-    assert find_guidance_files(Workspace(root), ["a/x", "b/x", "c/x", "missing/x"]) == []
+    (root / "d").mkdir()
+    (root / "d/AGENTS.md").symlink_to("../.env")
+    (root / "AGENTS.md").symlink_to("../outside.md")
+    told: list[str] = []
+    assert find_guidance_files(Workspace(root), ["a/x", "b/x", "c/x", "d/x", "missing/x"], told.append) == []
+    assert told == [
+        "Kept from the model: d/AGENTS.md looks like a secret, or leads to one.",
+        "Kept from the model: AGENTS.md leads out of the workspace through a link.",
+    ]
 
 
 def test_guidance_that_looks_like_a_secret_is_left_out(tmp_path: Path) -> None:
@@ -54,25 +62,14 @@ def test_guidance_that_looks_like_a_secret_is_left_out(tmp_path: Path) -> None:
     put(root, "id_rsa", "hunter2")
     put(root, "notes.txt", "-----BEGIN PRIVATE KEY-----\nhunter2\n")
     put(root, ".ssh/config", "hunter2")
-    for folder, target in {
-        "": ".env",
-        "a/": "../id_rsa",
-        "b/": "../notes.txt",
-        "c/": "../linked",
-        "d/": "../.ssh/config",
-    }.items():
+    put(root, "docs/guide.md", "be brief")
+    targets = {"": ".env", "a/": "../id_rsa", "b/": "../notes.txt", "c/": "../linked", "d/": "../.ssh/config"}
+    for folder, target in {**targets, "e/": "../docs/guide.md"}.items():
         (root / folder).mkdir(exist_ok=True)
         (root / f"{folder}AGENTS.md").symlink_to(target)
     (root / "linked").symlink_to(".env")
-    put(root, "e/AGENTS.md", "be brief")
     found = find_guidance_files(Workspace(root), [f"{folder}/x" for folder in "abcde"])
     assert [(part.path, part.text) for part in found] == [("e/AGENTS.md", "be brief")]
-
-
-def test_a_link_to_another_file_of_the_project_is_fine(tmp_path: Path) -> None:
-    put(tmp_path, "docs/guide.md", "be brief")
-    (tmp_path / "AGENTS.md").symlink_to("docs/guide.md")
-    assert [part.text for part in find_guidance_files(Workspace(tmp_path))] == ["be brief"]
 
 
 def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path) -> None:
@@ -82,22 +79,6 @@ def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path)
     put(tmp_path, "b/AGENTS.md", "be brief\n" * 10)
     os.truncate(tmp_path / "b/AGENTS.md", 2**40)
     assert find_guidance_files(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"
-
-
-def test_guidance_kept_from_the_model_is_one_line_each(tmp_path: Path) -> None:
-    put(tmp_path, "outside.md", "do evil")
-    root = tmp_path / "ws"
-    put(root, ".env", "KEY=hunter2")
-    put(root, "b/AGENTS.md", "  \n")
-    (root / "a").mkdir()
-    (root / "a/AGENTS.md").symlink_to("../.env")
-    (root / "AGENTS.md").symlink_to("../outside.md")
-    told: list[str] = []
-    assert find_guidance_files(Workspace(root), ["a/x", "b/x", "missing/x"], told.append) == []
-    assert told == [
-        "Kept from the model: a/AGENTS.md looks like a secret, or leads to one.",
-        "Kept from the model: AGENTS.md leads out of the workspace through a link.",
-    ]
 
 
 class MemoryStore(dict[str, str]):
@@ -117,23 +98,15 @@ def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     assert read_workspace_configuration(workspace) == b""
     assert is_trusted(b"", store)
-    (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
+    (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
     seen = read_workspace_configuration(workspace)
     assert not is_trusted(seen, store)
+    (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
     store_trust(seen, store)
     assert is_trusted(seen, store)
-    assert not is_trusted(seen + b"\n", store)
+    assert not is_trusted(read_workspace_configuration(workspace), store), "changed during the question"
     forget_trust(store)
     assert not is_trusted(seen, store)
-
-
-def test_a_configuration_changed_during_the_question_is_not_trusted(tmp_path: Path) -> None:
-    store = MemoryStore()
-    (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
-    shown = read_workspace_configuration(Workspace(tmp_path))
-    (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
-    store_trust(shown, store)
-    assert not is_trusted(read_workspace_configuration(Workspace(tmp_path)), store)
 
 
 def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
@@ -144,13 +117,11 @@ def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
         read_workspace_configuration(Workspace(tmp_path / "ws"))
 
 
-@pytest.mark.parametrize(("said", "polls"), [("", False), ("1", True), ("true", True), ("False", False)])
-def test_the_user_can_ask_for_polling(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, polls: bool
-) -> None:
-    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)
-    with start_watch([tmp_path]) as watch:
-        assert ("PollWatcher" in repr(watch)) == polls
+def test_the_user_can_ask_for_polling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, polls in (("", False), ("1", True), ("true", True), ("False", False)):
+        monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)
+        with start_watch([tmp_path]) as watch:
+            assert ("PollWatcher" in repr(watch)) == polls
 
 
 @pytest.mark.parametrize("said", ["disabled", "1"])

@@ -17,11 +17,11 @@ from app.sandbox.path_policy import GitIgnoreRules
 from app.workspace.broad_folder import describe_broad_folder
 from app.workspace.path_rules import MAX_PATH_DEPTH, UnsafePath, WorkspaceClosedDuringWalk
 from app.workspace.paths import Workspace
-from app.workspace.secrets import secret_reason
 
 
-def make(root: Path, files: dict[str, str]) -> Workspace:
-    for path, text in files.items():
+def make(root: Path, files: dict[str, str], empty: str = "") -> Workspace:
+    """Return a workspace with files of these texts, and with empty ones of these names."""
+    for path, text in (dict.fromkeys(empty.split(), "") | files).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     return Workspace(root)
@@ -32,56 +32,22 @@ def listed(workspace: Workspace, under: str = ".") -> list[str]:
 
 
 def test_patterns_of_all_kinds(tmp_path: Path) -> None:
-    workspace = make(
-        tmp_path,
-        {
-            ".gitignore": "*.pyc\n/build\nnode_modules/\n!keep.pyc\ndocs/**/draft.md\n# comment\n\\#odd\n[bad\n",
-            "a.py": "",
-            "a.pyc": "",
-            "keep.pyc": "",
-            "build/x": "",
-            "src/build/x": "",
-            "node_modules/m/index.js": "",
-            "src/node_modules": "a file of that name",
-            "docs/draft.md": "",
-            "docs/a/b/draft.md": "",
-            "docs/a/ready.md": "",
-            "#odd": "",
-        },
-    )
+    rules = "*.pyc\n/build\nnode_modules/\n!keep.pyc\ndocs/**/draft.md\n# comment\n\\#odd\n[bad\n"
+    empty = "a.py a.pyc keep.pyc build/x src/build/x node_modules/m/index.js src/node_modules #odd"
+    docs = " docs/draft.md docs/a/b/draft.md docs/a/ready.md"
+    workspace = make(tmp_path, {".gitignore": rules}, empty + docs)
     assert listed(workspace) == ["a.py", "docs/a/ready.md", "keep.pyc", "src/build/x", "src/node_modules"]
 
 
 def test_a_nearer_ignore_file_wins_but_not_inside_an_ignored_folder(tmp_path: Path) -> None:
-    workspace = make(
-        tmp_path,
-        {
-            ".gitignore": "*.log\nout/\n",
-            "pkg/.gitignore": "!wanted.log\n/only_here\n",
-            "pkg/wanted.log": "",
-            "pkg/other.log": "",
-            "pkg/only_here": "",
-            "pkg/sub/only_here": "",
-            "out/.gitignore": "!x\n",
-            "out/x": "",
-        },
-    )
+    rules = {".gitignore": "*.log\nout/\n", "pkg/.gitignore": "!wanted.log\n/only_here\n", "out/.gitignore": "!x\n"}
+    workspace = make(tmp_path, rules, "pkg/wanted.log pkg/other.log pkg/only_here pkg/sub/only_here out/x")
     assert listed(workspace) == ["pkg/sub/only_here", "pkg/wanted.log"]
 
 
 def test_own_ignore_files_are_stronger(tmp_path: Path) -> None:
-    workspace = make(
-        tmp_path,
-        {
-            ".gitignore": "*.gen\n",
-            ".ignore": "!shown.gen\nvendor/\n",
-            ".signoffignore": "private/\n!vendor/\n",
-            "shown.gen": "",
-            "hidden.gen": "",
-            "vendor/lib.c": "",
-            "private/notes": "",
-        },
-    )
+    rules = {".gitignore": "*.gen\n", ".ignore": "!shown.gen\nvendor/\n", ".signoffignore": "private/\n!vendor/\n"}
+    workspace = make(tmp_path, rules, "shown.gen hidden.gen vendor/lib.c private/notes")
     assert listed(workspace) == ["shown.gen", "vendor/lib.c"]
 
 
@@ -100,26 +66,15 @@ def test_git_and_unsafe_names_never_show(tmp_path: Path) -> None:
     assert listed(workspace) == ["sub/ok"]
 
 
-def test_links(tmp_path: Path) -> None:
-    workspace = make(tmp_path / "ws", {"src/a.py": "", ".git/config": ""})
+def test_links_are_shown_only_to_files_inside_and_not_followed_as_ignore_files(tmp_path: Path) -> None:
+    workspace = make(tmp_path / "ws", {}, "src/a.py .git/config")
     (tmp_path / "outside").write_text("x")
-    for name, target in {
-        "file": "src/a.py",
-        "folder": "src",
-        "out": "../outside",
-        "broken": "nope",
-        "git": ".git/config",
-    }.items():
+    (tmp_path / "rules").write_text("*.py\n")
+    links = {"file": "src/a.py", "folder": "src", "out": "../outside", "broken": "nope", "git": ".git/config"}
+    for name, target in {**links, ".gitignore": "../rules"}.items():
         (workspace.root / name).symlink_to(target)
     assert listed(workspace) == ["file", "src/a.py"]
     assert listed(workspace, "folder") == ["src/a.py"]
-
-
-def test_an_ignore_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    workspace = make(tmp_path / "ws", {"a.py": ""})
-    (tmp_path / "rules").write_text("*.py\n")
-    (workspace.root / ".gitignore").symlink_to("../rules")
-    assert "a.py" in listed(workspace)
 
 
 def test_starting_points(tmp_path: Path) -> None:
@@ -168,17 +123,8 @@ def plant(root: Path, tree: list[str]) -> None:
 
 def seen_by_git(root: Path, excludes: str = "") -> list[str]:
     """The files that git does not ignore; `excludes` is the file of the user's own patterns."""
-    command = [
-        "git",
-        "-C",
-        str(root),
-        "-c",
-        f"core.excludesFile={excludes}",
-        "ls-files",
-        "-coz",
-        "--exclude-standard",
-    ]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = ["git", "-c", f"core.excludesFile={excludes}", "ls-files", "-coz", "--exclude-standard"]
+    output = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
     return sorted(filter(None, output.split("\0")))
 
 
@@ -260,27 +206,21 @@ def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
         next(walk)
 
 
-def test_a_folder_removed_during_a_walk_does_not_end_it(tmp_path: Path) -> None:
-    workspace = make(tmp_path, {"a.py": "", "b/c.py": "", "d.py": ""})
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_folder_removed_or_swapped_for_a_link_during_a_walk_is_not_entered(tmp_path: Path, swapped: bool) -> None:
+    outside = make(tmp_path / "outside", {"secret": "x", ".gitignore": ""})
+    workspace = make(tmp_path / "ws", {}, "a.py b/c.py d.py")
     walked = workspace.walk_files()
     assert next(walked) == "a.py"
-    shutil.rmtree(tmp_path / "b")
+    shutil.rmtree(workspace.root / "b")
+    if swapped:
+        (workspace.root / "b").symlink_to(outside.root)
     assert list(walked) == ["d.py"]
 
 
 def test_the_last_match_decides_among_names_and_paths(tmp_path: Path) -> None:
     files = {"a/x": "", "b/x": "", "c": "", "d": "", ".gitignore": "/a/x\n!x\nb/x\n/c\n!c\n!d\n/d\n"}
     assert list(make(tmp_path, files).walk_files()) == [".gitignore", "a/x", "c"]
-
-
-def test_a_folder_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> None:
-    outside = make(tmp_path / "outside", {"secret": "x", ".gitignore": ""})
-    workspace = make(tmp_path / "ws", {"a.py": "", "b/c.py": "", "d.py": ""})
-    walked = workspace.walk_files()
-    assert next(walked) == "a.py"
-    shutil.rmtree(workspace.root / "b")
-    (workspace.root / "b").symlink_to(outside.root)
-    assert list(walked) == ["d.py"]
 
 
 def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
@@ -315,9 +255,6 @@ def test_broad_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert describe_broad_folder(home) == describe_broad_folder(tmp_path / "link") == "your home folder"
     assert describe_broad_folder(home.parent) == describe_broad_folder(Path("/etc")) == "a folder of the system"
     assert not describe_broad_folder(home / "project") and not describe_broad_folder(tmp_path / "homes/other")
-
-
-def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
     assert not describe_broad_folder(tmp_path)
     monkeypatch.delenv("HOME")
@@ -325,19 +262,11 @@ def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: py
     assert not describe_broad_folder(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["proc/self/environ", "sys/kernel/notes", "dev/null", "dev/../proc/self/environ"])
-def test_kernel_files_are_not_read_in_a_root_workspace(path: str) -> None:
-    with pytest.raises(UnsafePath, match="belongs to the kernel"):
-        Workspace(Path("/")).read(path)
-
-
-def test_a_workspace_on_such_a_file_system_has_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Workspace(Path("/proc/self")).read("status")
-
-
-@pytest.mark.parametrize("path", ["etc/shadow", "etc/gshadow-", "root/.bash_history", ".config/gh/hosts.yml"])
-def test_system_secret_files_look_like_secrets(path: str) -> None:
-    assert secret_reason(path)
+def test_kernel_files_are_not_read_in_a_root_workspace() -> None:
+    for path in ("proc/self/environ", "sys/kernel/notes", "dev/null", "dev/../proc/self/environ"):
+        with pytest.raises(UnsafePath, match="belongs to the kernel"):
+            Workspace(Path("/")).read(path)
+    assert Workspace(Path("/proc/self")).read("status"), "a workspace on such a file system has files"
 
 
 PATHS_FOR_GIT = ("home.txt", "xdg.txt", "standard.txt", "instead.txt", "kept.txt")
@@ -365,18 +294,17 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [{}, {"home": ".gitconfig"}, {"xdg": "xdg/git/config"}, {"home": ".gitconfig", "xdg": "xdg/git/config"}],
     ids=" ".join,
 )
-@pytest.mark.parametrize("instead", [None, "named", "nothing", "absent"])
 def test_the_ignore_rules_are_those_of_git(
-    places: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], instead: str | None
+    places: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str]
 ) -> None:
     for name, path in {**configs, "instead": "instead.config"}.items():
         (places / path).write_text(f"[core]\n\texcludesFile = ~/{name}.rules\n")
-    if instead:
-        named = {"named": str(places / "instead.config"), "nothing": os.devnull, "absent": str(places / "absent")}
-        monkeypatch.setenv("GIT_CONFIG_GLOBAL", named[instead])
     root = places / "repository"
     command = ["git", "-C", str(root), "ls-files", "-oi", "--exclude-standard"]
-    ignored = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    mine = GitIgnoreRules(root)
-    assert [name for name in sorted(PATHS_FOR_GIT) if mine.is_ignored(name, is_folder=False)] == ignored
-    assert len(ignored) == 1
+    for instead in ("", str(places / "instead.config"), os.devnull, str(places / "absent")):
+        if instead:
+            monkeypatch.setenv("GIT_CONFIG_GLOBAL", instead)
+        ignored = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        mine = GitIgnoreRules(root)
+        assert [name for name in sorted(PATHS_FOR_GIT) if mine.is_ignored(name, is_folder=False)] == ignored
+        assert len(ignored) == 1
