@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.forking import Forking
-from tests.terminal.terminal import Terminal, running_signoff, terminal_environment
+from tests.terminal.terminal import Terminal, endpoint_environment, running_signoff, terminal_environment
 from tests.wire.bench import FILE, edit
 from tests.wire.server import WireServer
 
@@ -27,8 +27,7 @@ def opened(
     with WireServer() as server:
         server.turn(calls=[edit(OLD, NEW)])
         server.say("Renamed.")
-        own = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        environment = terminal_environment(folder / "home", **own, **(variables or {}))
+        environment = terminal_environment(folder / "home", **endpoint_environment(server), **(variables or {}))
         with running_signoff(
             processes, ".", *arguments, folder=root, environment=environment, columns=size[0], rows=size[1]
         ) as terminal:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pyte
 
 from tests.forking import TEXTUAL_ENVIRONMENT, ForkedProcess, Forking
+from tests.wire.server import WireServer
 
 KEYS = {
     "enter": "\r",
@@ -209,6 +210,11 @@ def terminal_environment(home: Path, **more: str) -> dict[str, str]:
         **TEXTUAL_ENVIRONMENT,
         **more,
     }
+
+
+def endpoint_environment(server: WireServer) -> dict[str, str]:
+    """Variables with which signoff asks a test server."""
+    return {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
 
 
 @contextlib.contextmanager

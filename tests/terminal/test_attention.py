@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,52 +24,31 @@ def bells(terminal: Terminal) -> int:
     return STRING.sub(b"", bytes(terminal.raw)).count(b"\x07")
 
 
-@pytest.fixture
-def terminal(tmp_path: Path, notify: str, processes: Forking) -> Iterator[Terminal]:
-    wants(tmp_path / "home", notify)
-    with opened(processes, tmp_path) as running:
-        yield running
-
-
 def wants(home: Path, notify: str) -> None:
     """Configure how the user wants to be called."""
     (home / "config").mkdir(parents=True)
     (home / "config" / "config.toml").write_text(f'notify = "{notify}"\n')
 
 
-def turn(terminal: Terminal, focus: str) -> None:
-    """A turn that stages a proposal, with the focus gone or back before it ends."""
-    stage(terminal, focus)
-    terminal.settle()
-
-
-@pytest.mark.parametrize("notify", ["bell"])
-def test_the_bell_rings_when_control_is_back_and_nobody_looks(terminal: Terminal) -> None:
-    turn(terminal, FOCUS_OUT)
-    assert bells(terminal) == 1
-    assert not NOTIFICATION.search(terminal.raw)
-
-
-@pytest.mark.parametrize("notify", ["desktop"])
-def test_a_notification_comes_in_place_of_the_bell(terminal: Terminal) -> None:
-    turn(terminal, FOCUS_OUT)
-    assert len(NOTIFICATION.findall(terminal.raw)) == 1
-    assert bells(terminal) == 0
-
-
-@pytest.mark.parametrize("notify", ["bell", pytest.param("desktop", marks=pytest.mark.soak)])
-def test_no_bell_while_the_terminal_is_focused(terminal: Terminal) -> None:
-    turn(terminal, FOCUS_OUT + FOCUS_IN)
-    assert bells(terminal) == 0
-    assert not NOTIFICATION.search(terminal.raw)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("notify", ["off"])
-def test_off_is_silent(terminal: Terminal) -> None:
-    turn(terminal, FOCUS_OUT)
-    assert bells(terminal) == 0
-    assert not NOTIFICATION.search(terminal.raw)
+@pytest.mark.parametrize(
+    ("notify", "focus", "rung", "notified"),
+    [
+        ("bell", FOCUS_OUT, 1, 0),
+        ("desktop", FOCUS_OUT, 0, 1),
+        ("bell", FOCUS_OUT + FOCUS_IN, 0, 0),
+        pytest.param("desktop", FOCUS_OUT + FOCUS_IN, 0, 0, marks=pytest.mark.soak),
+        pytest.param("off", FOCUS_OUT, 0, 0, marks=pytest.mark.soak),
+    ],
+)
+def test_the_user_is_called_as_wanted_when_control_is_back_and_nobody_looks(
+    tmp_path: Path, processes: Forking, notify: str, focus: str, rung: int, notified: int
+) -> None:
+    wants(tmp_path / "home", notify)
+    with opened(processes, tmp_path) as terminal:
+        # The focus goes, or comes back, before the turn ends.
+        stage(terminal, focus)
+        terminal.settle()
+        assert (bells(terminal), len(NOTIFICATION.findall(terminal.raw))) == (rung, notified)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")

@@ -15,7 +15,7 @@ import pytest
 
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.forking import Forking
-from tests.terminal.terminal import KEYS, Terminal, running_signoff, terminal_environment
+from tests.terminal.terminal import KEYS, Terminal, endpoint_environment, running_signoff, terminal_environment
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
@@ -166,9 +166,7 @@ def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     with WireServer() as server:
         server.model(scripted)
-        environment = terminal_environment(
-            tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
-        )
+        environment = terminal_environment(tmp_path / "home", **endpoint_environment(server))
         with running_signoff(
             processes, ".", folder=folder, environment=environment, columns=columns, rows=rows
         ) as terminal:

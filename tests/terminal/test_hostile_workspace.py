@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.terminal.terminal import running, running_signoff, terminal_environme
 
 ENDPOINT = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
 MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON = b"\x1b[?1003l", b"\x1b[?1049l", b"\x1b[?25h"
+PYTHONPATH = str(Path(__file__).parents[2])
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("make", [endless, os.mkfifo], ids=["device", "pipe"])
-def test_an_endless_configuration_is_named(folder: Path, make: Callable[[Path], None], processes: Forking) -> None:
-    make(folder / ".signoff.toml")
+def test_an_endless_configuration_is_named(folder: Path, processes: Forking) -> None:
     environment = terminal_environment(folder.parent / "home")
-    with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
-        assert terminal.wait_for_exit() == 2
-        terminal.settle()
-        assert "signoff: .signoff.toml" in terminal.text and "move it away" in terminal.text
+    for make in (endless, os.mkfifo):
+        make(folder / ".signoff.toml")
+        with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
+            assert terminal.wait_for_exit() == 2
+            assert "signoff: .signoff.toml" in terminal.text and "move it away" in terminal.text
+        (folder / ".signoff.toml").unlink()
 
 
 def test_a_home_that_nobody_named_is_opened_only_after_a_yes(folder: Path, processes: Forking) -> None:
@@ -96,29 +96,26 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    "way",
-    ["time.sleep(1000)", "await asyncio.to_thread(time.sleep, 1000)", "while True: pass"],
-    ids=["loop", "thread", "busy"],
+    ("way", "code"),
+    [
+        ("time.sleep(1000)", 128 + signal.SIGTERM),
+        ("await asyncio.to_thread(time.sleep, 1000)", 128 + signal.SIGTERM),
+        ("while True: pass", 128 + signal.SIGTERM),
+        ("end_if_stuck(lambda: os.write(1, b'written')); await asyncio.to_thread(time.sleep, 1000)", 0),
+    ],
+    ids=["loop", "thread", "busy", "thread after quitting"],
 )
-def test_stuck_program_ends_and_restores_the_terminal(folder: Path, way: str) -> None:
-    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+def test_stuck_program_ends_and_restores_the_terminal_after_writes(folder: Path, way: str, code: int) -> None:
+    environment = terminal_environment(folder.parent / "home", PYTHONPATH=PYTHONPATH)
     script = STUCK.replace("WAY", way)
     with running([sys.executable, "-c", script], folder=folder, environment=environment) as terminal:
-        terminal.wait_for("stuck")
-        os.kill(terminal.pid, signal.SIGTERM)
-        assert terminal.wait_for_exit() == 128 + signal.SIGTERM
+        if code:
+            terminal.wait_for("stuck")
+            os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == code
         terminal.settle()
-        assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
-
-
-def test_quitting_waits_for_writes_but_not_for_stuck_threads(folder: Path) -> None:
-    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    way = "end_if_stuck(lambda: os.write(1, b'written')); await asyncio.to_thread(time.sleep, 1000)"
-    script = STUCK.replace("WAY", way)
-    with running([sys.executable, "-c", script], folder=folder, environment=environment) as terminal:
-        assert terminal.wait_for_exit() == 0
-        terminal.settle()
-        assert terminal.raw.index(b"written") < terminal.raw.index(CURSOR_ON)
+        assert all(sequence in terminal.raw for sequence in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
+        assert code or terminal.raw.index(b"written") < terminal.raw.index(CURSOR_ON)
 
 
 STUCK_APP = """
@@ -130,7 +127,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_the_app_can_be_left_while_a_thread_waits_for_a_dead_file_system(folder: Path) -> None:
-    environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = terminal_environment(folder.parent / "home", PYTHONPATH=PYTHONPATH)
     command = [sys.executable, "-c", STUCK_APP, *ENDPOINT]
     with running(command, folder=folder, environment=environment) as terminal:
         terminal.wait_for("model may act")

@@ -1,7 +1,6 @@
 """The review and the chat as lines, in a real terminal that can do no more: what it prints, asks and decides."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.forking import Forking
-from tests.terminal.terminal import Terminal, running, running_signoff, signoff_command, terminal_environment
+from tests.terminal.terminal import (
+    Terminal,
+    endpoint_environment,
+    running,
+    running_signoff,
+    signoff_command,
+    terminal_environment,
+)
 from tests.wire.bench import FILE, edit
 from tests.wire.server import WireServer
 
@@ -95,75 +101,81 @@ def states(run: Run) -> dict[str, str]:
     return {one["id"]: one["state"] for one in json.loads(run("proposals", "--all", "--json"))}
 
 
-def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(
+def test_hunks_are_decided_one_by_one_written_after_a_last_question_and_taken_back(
     processes: Forking, folder: Path, run: Run
 ) -> None:
     run("stage", stdin=TWO_HUNKS)
+    run("stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
     with plain(processes, folder, "review", "--plain") as review:
+        review.answer(AT_HUNK, "n")
+        review.answer(AT_HUNK, "u")
         first = review.answer(AT_HUNK, "y")
         second = review.answer(AT_HUNK, "n")
         assert (folder / "a.txt").read_text() == OLD
+        assert "hunk 1 of 2" in first and "-two\n+TWO\n+two and a half\n" in first and "-nine\n+NINE\n" in second
+        assert "P1: hunk 2 of 2, a.txt, line 10; 1 yes; 5 of 5 changed lines printed." in second
         review.answer(BOTH, "y")
+        review.wait_for("P1 written: a.txt.")
+        assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\ntwo and a half\n")
+        assert states(run)["P1"] == "applied"
+        review.answer(AT_HUNK, "u")
+        review.wait_for("P1 undone: a.txt.")
+        assert (folder / "a.txt").read_text() == OLD
+        review.answer(AT_HUNK, "y")
         review.wait_for("Nothing else waits for you.")
         assert review.terminal.wait_for_exit() == 0
         assert b"\x1b" not in review.terminal.raw
-    assert "-two\n+TWO\n+two and a half\n" in first and "-nine\n+NINE\n" in second
-    assert "P1: hunk 2 of 2, a.txt, line 10; 1 yes; 5 of 5 changed lines printed." in second
-    assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\ntwo and a half\n")
-    assert states(run) == {"P1": "applied"}
+    assert (folder / "gone.txt").read_text() == "here\n"
 
 
 @pytest.mark.layer
-def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Forking, folder: Path, run: Run) -> None:
+def test_evidence_and_lines_that_no_test_runs_are_printed_with_their_hunk(
+    processes: Forking, folder: Path, run: Run
+) -> None:
     (folder.parent / "home/config").mkdir(parents=True)
-    check = '[[check]]\nname = "shout"\nrun = "grep -q NINE a.py"\nwhen = "asked"\nevidence = true\n'
-    (folder.parent / "home/config/config.toml").write_text(check)
+    report = "printf 'SF:a.py\\nDA:2,1\\nDA:3,0\\nDA:10,1\\n' > lcov.info"
+    (folder.parent / "home/config/config.toml").write_text(
+        '[[check]]\nname = "shout"\nrun = "grep -q NINE a.py"\nwhen = "asked"\nevidence = true\n'
+        f'[[check]]\nname = "tests"\nrun = {json.dumps(report)}\n'
+    )
     (folder / "a.txt").rename(folder / "a.py")
     run("stage", stdin=TWO_HUNKS.replace("a.txt", "a.py"))
     run("evidence", "P1")
     with plain(processes, folder, "review", "--plain") as review:
-        first = review.answer(AT_HUNK, "y")
+        first = review.answer(AT_HUNK, "j")
         second = review.answer(AT_HUNK, "x")
     assert "Without it: none of the tests that ran notices." in first
     assert "Without it: held by the check." in second
+    assert "Check tests passed: " in first and "2 of 3 changed lines run." in first
+    assert "+two and a half\n" in first
+    assert "Reason: 1 changed line is run by no test (line 3).\n" in first
+    assert "run by no test" not in second
 
 
-def test_input_typed_before_a_question_decides_nothing(processes: Forking, folder: Path, run: Run) -> None:
+def test_input_typed_before_a_question_or_right_after_it_decides_nothing(
+    processes: Forking, folder: Path, run: Run
+) -> None:
     run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         # Whole lines, and one that is begun: the first is the answer to no question, the last is not its end.
         review.terminal.type("y\ry\ry\ry")
         review.wait_for("Not taken, since it was typed before this question: y y y")
-        review.wait_for(AT_HUNK)
-        review.terminal.settle(0.7)
-        review.terminal.type("\r")
+        review.answer(AT_HUNK, "")
         review.wait_for("? lists the keys.")
         # In one piece: only its first line answers the question that is there.
-        review.wait_for(AT_HUNK)
-        review.terminal.settle(0.7)
-        review.terminal.type("y\ry\ry\r")
+        review.answer(AT_HUNK, "y\ry\ry")
         review.wait_for("Not taken, since it was typed before this question: y y")
-        review.answer(AT_HUNK, "x")
-        review.wait_for("Still waiting: P1.")
-        assert review.terminal.wait_for_exit() == 0
-    assert states(run) == {"P1": "pending"}
-    assert (folder / "a.txt").read_text() == OLD
-
-
-def test_an_answer_in_the_moment_after_the_question_decides_nothing(
-    processes: Forking, folder: Path, run: Run
-) -> None:
-    run("stage", stdin=DELETION)
-    with plain(processes, folder, "review", "--plain") as review:
-        review.wait_for(AT_HUNK)
         # On a slow machine the moment may be over before the test sees the question: then it asks for help again.
+        review.wait_for(AT_HUNK)
         while "Not taken, since it came too soon to be an answer: ?" not in review.text:
             review.terminal.type("?\r")
             review.wait_for(AT_HUNK)
         review.terminal.settle(0.7)
         review.terminal.type("x\r")
         review.wait_for("Still waiting: P1.")
+        assert review.terminal.wait_for_exit() == 0
     assert states(run) == {"P1": "pending"}
+    assert (folder / "a.txt").read_text() == OLD
 
 
 def test_a_deletion_is_named_and_asked_about_once_more(processes: Forking, folder: Path, run: Run) -> None:
@@ -183,8 +195,7 @@ def test_an_edit_that_was_not_found_exactly_is_asked_about(processes: Forking, f
         (folder / "greet.py").write_text(FILE)
         server.turn(calls=[edit("def  greet(name):", "def greet(whom):")])
         server.say("Renamed.")
-        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with plain(processes, folder, **variables) as chat:
+        with plain(processes, folder, **endpoint_environment(server)) as chat:
             chat.answer("\n> ", "rename it")
             assert "Renamed." in chat.answer("P1 waits: review now? [y/N]", "y")
             assert "Caution: Line 1 was found ignoring spacing" in chat.answer(AT_HUNK, "y")
@@ -192,8 +203,6 @@ def test_an_edit_that_was_not_found_exactly_is_asked_about(processes: Forking, f
             chat.wait_for("P1 written: greet.py.")
             chat.answer("\n> ", "/quit")
             chat.wait_for("To go on with this session: signoff --plain --session ")
-            assert chat.terminal.wait_for_exit() == 0
-            assert b"\x1b" not in chat.terminal.raw
     assert "def greet(whom)" in (folder / "greet.py").read_text()
 
 
@@ -232,59 +241,29 @@ def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folde
     assert "every changed line was on screen" not in report and "never on screen" in report
 
 
-def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(
-    processes: Forking, folder: Path, run: Run
-) -> None:
-    run("stage", stdin=TWO_HUNKS)
-    run("stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
-    with plain(processes, folder, "review", "--plain") as review:
-        review.answer(AT_HUNK, "n")
-        review.answer(AT_HUNK, "u")
-        assert "hunk 1 of 2" in review.answer(AT_HUNK, "y")
-        review.answer(AT_HUNK, "y")
-        review.answer(BOTH, "y")
-        review.wait_for("P1 written: a.txt.")
-        review.answer(AT_HUNK, "u")
-        review.wait_for("P1 undone: a.txt.")
-        assert (folder / "a.txt").read_text() == OLD
-    assert states(run)["P2"] == "pending"
-
-
-def test_without_a_terminal_nobody_is_asked(folder: Path, run: Run) -> None:
+def test_without_a_terminal_nobody_is_asked(folder: Path, run: Run, processes: Forking) -> None:
     run("stage", stdin=DELETION)
     environment = terminal_environment(folder.parent / "home")
-    done = subprocess.run(
-        signoff_command("review", "--plain"), cwd=folder, env=environment, input="y\n" * 9, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "standard input is no terminal" in done.stderr
+    done = processes.run(["review", "--plain"], folder=folder, environment=environment, stdin="y\n" * 9)
+    assert done.returncode == 2 and "standard input is no terminal" in done.stderr
     assert states(run) == {"P1": "pending"}
 
 
-def test_a_hunk_is_split_and_a_part_of_it_written(processes: Forking, folder: Path, run: Run) -> None:
-    run("stage", stdin=TWO_HUNKS)
-    with plain(processes, folder, "review", "--plain") as review:
-        review.answer(AT_HUNK, "s")
-        review.answer("Lines:", "3")
-        assert "hunk 1 of 3" in review.answer(AT_HUNK, "y")
-        review.answer(AT_HUNK, "n")
-        review.answer(AT_HUNK, "n")
-        review.answer(BOTH, "y")
-        review.wait_for("Nothing else waits")
-    assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\n")
-
-
-def test_the_text_is_edited_in_the_users_editor(processes: Forking, folder: Path, run: Run) -> None:
+def test_the_text_is_edited_in_the_users_editor_and_a_part_of_a_hunk_written(
+    processes: Forking, folder: Path, run: Run
+) -> None:
     run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain", EDITOR="sed -i s/NINE/neuf/") as review:
         review.answer(AT_HUNK, "e")
         review.wait_for("a.txt in P1 is yours now.")
+        review.answer(AT_HUNK, "s")
+        review.answer("Lines:", "3")
+        assert "hunk 1 of 3" in review.answer(AT_HUNK, "y")
         review.answer(AT_HUNK, "n")
         assert "+neuf" in review.answer(AT_HUNK, "y")
         review.answer(BOTH, "y")
         review.wait_for("Nothing else waits")
-    assert (folder / "a.txt").read_text() == OLD.replace("nine", "neuf")
+    assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\n").replace("nine", "neuf")
 
 
 def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path, run: Run) -> None:
@@ -292,8 +271,7 @@ def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path,
         for _ in range(2):
             server.call("run_command", {"command": "touch seen"})
             server.say("Done.")
-        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with plain(processes, folder, **variables) as chat:
+        with plain(processes, folder, **endpoint_environment(server)) as chat:
             chat.answer("\n> ", "run it")
             assert "The model wants to run, in the workspace:\n  touch seen\n" in chat.answer("[y,a,n,r,?]", "r")
             chat.answer("\n> ", "Not now.")
@@ -312,8 +290,7 @@ def test_why_a_turn_ended_is_a_line_of_the_chat(processes: Forking, folder: Path
     (folder.parent / "home/config").mkdir(parents=True)
     (folder.parent / "home/config/config.toml").write_text("max_cost = 1\n")
     with WireServer() as server:
-        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with plain(processes, folder, **variables) as chat:
+        with plain(processes, folder, **endpoint_environment(server)) as chat:
             chat.answer("\n> ", "hello")
             assert "! The cost limit cannot be kept" in chat.wait_for("\n> ")
         assert not server.requests
@@ -338,18 +315,3 @@ def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) ->
         chat.answer("\n> ", "/quit")
         assert chat.terminal.wait_for_exit() == 0
         assert b"\x1b" not in chat.terminal.raw
-
-
-@pytest.mark.layer
-def test_lines_that_no_test_runs_are_a_reason_at_their_hunk(processes: Forking, folder: Path, run: Run) -> None:
-    report = "printf 'SF:a.txt\\nDA:2,1\\nDA:3,0\\nDA:10,1\\n' > lcov.info"
-    (folder.parent / "home/config").mkdir(parents=True)
-    (folder.parent / "home/config/config.toml").write_text(f'[[check]]\nname = "tests"\nrun = {json.dumps(report)}\n')
-    run("stage", stdin=TWO_HUNKS)
-    with plain(processes, folder, "review", "--plain") as review:
-        first = review.answer(AT_HUNK, "j")
-        second = review.answer(AT_HUNK, "x")
-    assert "Check tests passed: " in first and "2 of 3 changed lines run." in first
-    assert "+two and a half\n" in first
-    assert "Reason: 1 changed line is run by no test (line 3).\n" in first
-    assert "run by no test" not in second

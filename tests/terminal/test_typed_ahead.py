@@ -1,6 +1,7 @@
 """The terminal before the app is loaded: its first picture, and what is typed; the command is held until then."""
 
 import os
+import shutil
 import signal
 import sys
 import termios
@@ -13,7 +14,7 @@ from typing import Any
 import pyte
 import pytest
 
-from tests.terminal.terminal import Terminal, running, signoff_command, terminal_environment
+from tests.terminal.terminal import Terminal, endpoint_environment, running, signoff_command, terminal_environment
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
@@ -94,8 +95,7 @@ def held(
 def test_enter_before_the_first_picture_sends(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
-        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with held(folder, **endpoint) as (terminal, gate):
+        with held(folder, **endpoint_environment(server)) as (terminal, gate):
             terminal.type("helloo\x7f\nthere\rand then")
             os.close(gate)
             terminal.wait_for("Hello yourself.", "❯ and then")
@@ -107,8 +107,8 @@ def test_enter_before_the_first_picture_sends(folder: Path) -> None:
 def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
-        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m", "EDITOR": "true"}
-        with held(folder, before="app.runtime.terminal_at_start", **endpoint) as (terminal, gate):
+        variables = {**endpoint_environment(server), "EDITOR": "true"}
+        with held(folder, before="app.runtime.terminal_at_start", **variables) as (terminal, gate):
             assert terminal.modes[3] & termios.ICANON
             terminal.type("\x1b[Awhat's é-1?o\x7f\rand then")
             os.close(gate)
@@ -124,8 +124,7 @@ def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> 
 def test_line_feed_is_ctrl_j_once_single_keys_are_read(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
-        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with held(folder, before="app.runtime.terminal_at_start", **endpoint) as (terminal, gate):
+        with held(folder, before="app.runtime.terminal_at_start", **endpoint_environment(server)) as (terminal, gate):
             terminal.make_raw()
             terminal.type("hello\nthere\r")
             os.close(gate)
@@ -142,6 +141,31 @@ def test_in_the_background_the_terminal_is_left_as_it_is(folder: Path) -> None:
         os.close(gate)
 
 
+@pytest.fixture(scope="module")
+def first_picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the first picture that one start of the app has left."""
+    home = tmp_path_factory.mktemp("pictured")
+    environment = terminal_environment(home, PYTHONPATH=str(ROOT), **NO_MODEL)
+    with running(signoff_command(), folder=home, environment=environment) as terminal:
+        terminal.wait_for("model may act")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+    (picture,) = (home / "state" / "first-pictures").iterdir()
+    return picture
+
+
+@pytest.fixture
+def picture(folder: Path, first_picture: Path) -> str:
+    """The screen as the first picture of an earlier start has it."""
+    pictures = folder.parent / "home" / "state" / "first-pictures"
+    pictures.mkdir(parents=True)
+    shutil.copy(first_picture, pictures)
+    screen = pyte.Screen(120, 40)
+    pyte.ByteStream(screen).feed(first_picture.read_bytes())
+    return "\n".join(line.rstrip() for line in screen.display)
+
+
+@pytest.mark.usefixtures("picture")
 @pytest.mark.parametrize(
     ("leave", "code"),
     [
@@ -154,7 +178,6 @@ def test_in_the_background_the_terminal_is_left_as_it_is(folder: Path) -> None:
 def test_a_start_that_ends_restores_terminal(folder: Path, leave: Callable[[Terminal, int], None], code: int) -> None:
     config = folder.parent / "home" / "config" / "config.toml"
     config.parent.mkdir(parents=True)
-    save_picture(folder)
     config.write_text("no_such_setting = 1\n")
     with held(folder) as (terminal, gate):
         terminal.wait_for(PROMPT)
@@ -167,26 +190,27 @@ def test_a_start_that_ends_restores_terminal(folder: Path, leave: Callable[[Term
         assert terminal.raw.rindex(b"\x1b[?25l") < terminal.raw.rindex(b"\x1b[?25h")
 
 
-def test_the_picture_of_an_earlier_start_is_shown_until_the_app_is_loaded(folder: Path) -> None:
-    picture = save_picture(folder)
+def test_a_picture_is_shown_until_the_app_is_loaded_and_keeps_nothing_typed(folder: Path, picture: str) -> None:
     with held(folder, **NO_MODEL) as (terminal, gate):
         terminal.wait_for(PROMPT)
         assert terminal.text == picture
         # It can be typed, but not suspended, and nothing is shown in a wrong place.
-        terminal.type("hello")
+        terminal.type("for \x1b[200~your eyes\x1b[201~ only")
         terminal.settle()
         assert terminal.text == picture
         os.close(gate)
-        terminal.wait_for("❯ hello", "model may act")
+        terminal.wait_for("❯ for your eyes only", "model may act")
         # xterm would clear the picture if it were asked for the screen twice.
         assert terminal.raw.count(b"\x1b[?1049h") == 1
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
         assert terminal.raw.count(b"\x1b[?1049l") == 1
+    pictures = (folder.parent / "home" / "state" / "first-pictures").iterdir()
+    assert not any(b"eyes" in one.read_bytes() or b"only" in one.read_bytes() for one in pictures)
 
 
+@pytest.mark.usefixtures("picture")
 def test_ctrl_z_suspends_once_the_app_can_leave_the_screen(folder: Path) -> None:
-    save_picture(folder)
     with held(folder, **NO_MODEL) as (terminal, gate):
         terminal.wait_for(PROMPT)
         terminal.type("\x1ahello")
@@ -199,20 +223,6 @@ def test_ctrl_z_suspends_once_the_app_can_leave_the_screen(folder: Path) -> None
 
 def stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-@pytest.mark.parametrize(
-    "text", ["for your eyes only", "\x1b[200~for your eyes only\x1b[201~"], ids=["typed", "pasted"]
-)
-def test_what_was_typed_is_not_in_the_picture_of_a_later_start(folder: Path, text: str) -> None:
-    with held(folder, **NO_MODEL) as (terminal, gate):
-        terminal.type(text)
-        os.close(gate)
-        terminal.wait_for("❯ for your eyes only", "model may act")
-        terminal.press("ctrl+q")
-        terminal.wait_for_exit()
-    state = folder.parent / "home" / "state"
-    assert not any(b"eyes" in picture.read_bytes() for picture in state.glob("first-pictures/*"))
 
 
 def test_ctrl_c_before_anything_is_loaded_brings_no_traceback(folder: Path) -> None:
@@ -237,19 +247,6 @@ def test_an_editor_gets_the_terminal_as_it_was_before_the_start(folder: Path) ->
         assert terminal.wait_for_exit() == 0
         assert terminal.modes == fresh_modes()
     assert seen.read_text().split() == before
-
-
-def save_picture(folder: Path) -> str:
-    """Start the app once and leave it; return the screen as its first picture had it."""
-    environment = terminal_environment(folder.parent / "home", PYTHONPATH=str(ROOT), **NO_MODEL)
-    with running(signoff_command(), folder=folder, environment=environment) as terminal:
-        terminal.wait_for("model may act")
-        terminal.press("ctrl+q")
-        assert terminal.wait_for_exit() == 0
-    (picture,) = (folder.parent / "home" / "state" / "first-pictures").iterdir()
-    screen = pyte.Screen(120, 40)
-    pyte.ByteStream(screen).feed(picture.read_bytes())
-    return "\n".join(line.rstrip() for line in screen.display)
 
 
 def fresh_modes() -> list[Any]:
