@@ -147,3 +147,11 @@ async def reviewing(
     app = app or ReviewApp(*items)
     async with app.run_test(size=size) as pilot:
         yield await ready(pilot), pilot
+
+
+async def click_on(pilot: Pilot[None], text: str) -> None:
+    """Click on the first place where a text stands on the screen."""
+    rows = screen_text(pilot.app).split("\n")
+    place = next(((line.index(text) + 1, y) for y, line in enumerate(rows) if text in line), None)
+    assert place, f"{text!r} is not on the screen:\n" + "\n".join(rows)
+    await pilot.click(offset=place)

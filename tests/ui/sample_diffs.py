@@ -187,6 +187,15 @@ def proposal(proposal_id: str, diffs: Sequence[FileDiff], summary: str = "", **f
     ).model_copy(update=facts)
 
 
+Item = tuple[Proposal, Sequence[FileDiff]]
+"""A proposal and its diffs."""
+
+
+def proposed(*diffs: FileDiff, summary: str = "", **facts: object) -> Item:
+    """The proposal P1 over these diffs, with them."""
+    return proposal("P1", diffs, summary, **facts), diffs
+
+
 def retry_change() -> list[FileDiff]:
     """Three hunks in one file, and a new test file."""
     first = file_diff("app/fetch.py", BEFORE, AFTER)

@@ -9,7 +9,7 @@ from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, Thr
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import reviewing
 from tests.ui.running_app import Running, running, stage, staged
-from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.sample_diffs import file_diff, proposed
 from tests.ui.test_review_decisions import small
 from tests.wire.bench import FILE, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
@@ -271,7 +271,7 @@ async def test_an_answer_cannot_become_feedback_for_a_decided_proposal() -> None
 async def test_the_hunk_of_a_question_stays_in_view_above_the_panel() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
+    async with reviewing(proposed(*diffs), size=(100, 30)) as (app, pilot):
         view, place = app.review.view, ThreadAnchor("P1", "a.py", diffs[0].change.hunks[0].id)
         await pilot.press("j")
         while view.cursor.number < view.scroll_offset.y + view.size.height - 4:
@@ -328,7 +328,7 @@ async def test_the_cursor_of_the_diff_stays_in_view_at_any_focus(tmp_path: Path,
 async def test_questions_on_files_and_removed_hunks_are_marked_and_can_be_opened() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "a\nc\n")]
     hunk = diffs[0].change.hunks[0].id
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    async with reviewing(proposed(*diffs)) as (app, pilot):
         asked = [
             SideQuestion(uid="1", proposal="P1", path="a.py", text="all of it?"),
             SideQuestion(uid="2", proposal="P1", path="a.py", hunk="gone", number=3, text="why " * 100),

@@ -1,15 +1,10 @@
 """The list of files above the diff."""
 
-from collections.abc import Sequence
-
-from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
-from tests.ui.review_app import ReviewApp, reviewing
-from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_outcomes import click_on
+from app.proposals.values.models import HunkState, ProposalState
+from tests.ui.review_app import ReviewApp, click_on, reviewing
+from tests.ui.sample_diffs import Item, file_diff, proposal, proposed
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
-
-Item = tuple[Proposal, Sequence[FileDiff]]
 
 
 def of_files(count: int, name: str = "P1", *, lines: int = 30) -> Item:
@@ -30,21 +25,27 @@ def listed(app: ReviewApp) -> list[str]:
 
 
 async def test_the_file_list_is_shown_only_for_many_files() -> None:
-    for count in (1, 2, 3, 30):
+    for count in (2, 3):
         async with reviewing(of_files(count)) as (app, _pilot):
-            assert len(listed(app)) == (0 if count < 3 else min(count, 8))
+            assert len(listed(app)) == (0 if count < 3 else 3)
             assert not app.query_one(FileList).render_line(count).text.strip(), "below the last"
 
 
-async def test_the_file_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
+async def test_a_long_file_list_leaves_room_to_the_diff_and_shows_the_current_file() -> None:
     value, diffs = of_files(30)
-    async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
+    async with reviewing((value, diffs)) as (app, pilot):
+        assert len(listed(app)) == 8
+        await pilot.press(*["right_curly_bracket"] * 20)
+        current = f"file_{app.review.view.cursor.file_index:02}"
+        assert any(line.startswith("›") and current in line for line in listed(app))
+        await pilot.press("g")
+        await pilot.resize_terminal(80, 24)
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
-        # Denied files are not unseen.
+        await pilot.press("G")
         assert any("unseen" in line for line in listed(app))
         app.put(value.model_copy(update={"state": ProposalState.DENIED}))
         await pilot.pause()
-        assert listed(app) and not any("unseen" in line for line in listed(app))
+        assert listed(app) and not any("unseen" in line for line in listed(app)), "denied files are not unseen"
 
 
 async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
@@ -53,7 +54,7 @@ async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
         file_diff("gone.py", "a\nb\n", None, first=2),
         file_diff("far.py", *(f"{'x' * 3}\n" * 100 + word for word in ("old", "new")), first=3),
     ]
-    async with reviewing((proposal("P1", diffs), diffs), size=(80, 19)) as (app, pilot):
+    async with reviewing(proposed(*diffs), size=(80, 19)) as (app, pilot):
         first, second, third = (" ".join(line.split()) for line in listed(app))
         assert first == "›+ new.py new file +1 ✓"
         assert second == "- gone.py deleted -2 ✓"
@@ -67,9 +68,8 @@ async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
         assert listed(app)[2].endswith("✓")
 
 
-async def test_keys_and_clicks_in_the_file_list_move_the_diff() -> None:
-    async with reviewing(of_files(5)) as (app, pilot):
-        # Keys of the list move the diff and enter goes on there.
+async def test_keys_and_clicks_in_the_file_list_move_the_diff_and_decide() -> None:
+    async with reviewing(of_files(4)) as (app, pilot):
         await pilot.press("F")
         assert app.query_one(FileList).has_focus
         await pilot.press("j", "j", "j", "k")
@@ -78,17 +78,13 @@ async def test_keys_and_clicks_in_the_file_list_move_the_diff() -> None:
         await pilot.press("enter")
         assert app.review.view.has_focus
         assert app.review.view.cursor.file_index == 2
-        # A click leads to the file.
         await click_on(pilot, "file_03")
         assert app.review.view.cursor.file_index == 3
         assert app.review.view.has_focus
-
-
-async def test_the_current_file_stays_visible_in_the_file_list() -> None:
-    async with reviewing(of_files(30)) as (app, pilot):
-        await pilot.press(*["right_curly_bracket"] * 20)
-        current = f"file_{app.review.view.cursor.file_index:02}"
-        assert any(line.startswith("›") and current in line for line in listed(app))
+        await pilot.press("F")
+        await app.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [review_messages.Approve("P1", 1, None)], "keys decide from there, too"
 
 
 async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
@@ -106,17 +102,9 @@ async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
 async def test_excluded_hunks_are_left_out_of_the_counts() -> None:
     old = [f"line {number}" for number in range(60)]
     new = [*old[:5], "one", *old[6:40], "two", "three", *old[41:]]
-    diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    async with reviewing(proposed(file_diff("a.txt", "\n".join(old), "\n".join(new)))) as (app, pilot):
         await pilot.press("F", "enter", "G", "left_square_bracket", "space")
         (line,) = listed(app)
         assert " ".join(line.split()) == "›~ a.txt 1 of 2 hunks +1 -1 ✓"
         (head,) = [line for line in app.text().split("\n") if line.startswith("▾")]
         assert "1 of 2 hunks  +1  -1" in head, "the head of the file says the same"
-
-
-async def test_decision_keys_work_from_the_file_list() -> None:
-    async with reviewing(of_files(3)) as (app, pilot):
-        await pilot.press("F")
-        await pilot.press("y")
-        assert app.posted == [review_messages.Approve("P1", 1, None)]

@@ -9,7 +9,7 @@ from textual.selection import Selection
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import reviewing
 from tests.ui.running_app import Running, running
-from tests.ui.sample_diffs import file_diff, proposal
+from tests.ui.sample_diffs import file_diff, proposed
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -41,7 +41,7 @@ async def to_line(run: Running, text: str) -> None:
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize("size", [(160, 45), (60, 20)])
+@pytest.mark.parametrize("size", [(60, 20), pytest.param((160, 45), marks=pytest.mark.soak)])
 async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         before = await stage(run, server)
@@ -80,8 +80,7 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
 
 
 async def test_line_picking_marks_its_lines_and_ends_with_escape() -> None:
-    diffs = [file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n")]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    async with reviewing(proposed(file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n"))) as (app, pilot):
         view = app.review.view
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
@@ -103,7 +102,7 @@ async def test_line_picking_marks_its_lines_and_ends_with_escape() -> None:
 
 async def test_picking_all_lines_toggles_the_hunk_and_a_selection_works_too() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    async with reviewing(proposed(*diffs)) as (app, pilot):
         view = app.review.view
         first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}

@@ -1,7 +1,5 @@
 """The review shows first what deserves eyes, says why, and goes back to path order by a key."""
 
-from textual.pilot import Pilot
-
 from app.proposals.values.models import FileDiff, Proposal
 from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp, reviewing
@@ -33,15 +31,6 @@ def item(**facts: object) -> tuple[Proposal, list[FileDiff]]:
     return proposal, diffs
 
 
-async def opened(pilot: Pilot[None]) -> ReviewApp:
-    app = pilot.app
-    assert isinstance(app, ReviewApp)
-    await pilot.pause()
-    app.set_focus(app.review.view)
-    await app.pass_grace()
-    return app
-
-
 def listed(app: ReviewApp) -> list[str]:
     files = app.query_one(FileList)
     return [files.render_line(number).text for number in range(len(app.review.view.diffs))]
@@ -52,8 +41,11 @@ def shown(app: ReviewApp) -> list[str]:
 
 
 async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None:
-    async with reviewing(item(), size=(120, 50)) as (app, pilot):
+    second, without_order = item(id="P2", created=1.0), item(id="P3", created=2.0, order=(), reasons=())
+    async with reviewing(item(), second, without_order, size=(120, 60)) as (app, pilot):
         assert shown(app) == BY_NEED
+        facts = [line.strip(" !▐▌█") for line in app.text().split("\n")]
+        assert "+4 -7 in 5 files, adds eval, which runs code, removes 1 test" in facts
         lines = listed(app)
         assert "~ ! zz.py" in lines[0] and "adds eval, which runs code" in lines[0]
         assert "~ ! tests/test_tide.py" in lines[1] and "removes 1 test: test_two" in lines[1]
@@ -73,13 +65,10 @@ async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None
         assert "Files by path." in app.text()
         await pilot.press("P")
         assert shown(app) == BY_NEED and view.cursor.hunk == hunk
-
-
-async def test_the_chosen_order_applies_to_the_next_proposal() -> None:
-    first, second = item(), item(id="P2", created=1.0)
-    async with reviewing(first, second, size=(120, 50)) as (app, pilot):
-        await pilot.press("P", "J")
-        assert app.review.state.current == "P2" and shown(app) == sorted(FILES)
+        await pilot.press("J", "J")
+        assert app.review.state.current == "P3" and shown(app) == sorted(FILES), "no order is stored"
+        await pilot.press("K", "P", "K")
+        assert app.review.state.current == "P1" and shown(app) == sorted(FILES), "as was chosen for another proposal"
         assert not app.posted
 
 
@@ -97,25 +86,10 @@ async def test_lock_files_are_folded_and_unseen_until_opened() -> None:
 
 
 async def test_a_lock_file_alone_is_not_folded() -> None:
-    (proposal, diffs) = item()
-    alone = [diff for diff in diffs if diff.change.path == "uv.lock"]
-    async with reviewing((proposal.model_copy(update={"files": (alone[0].change,)}), alone), size=(120, 30)) as (
-        app,
-        _pilot,
-    ):
+    proposal, diffs = item()
+    (alone,) = [diff for diff in diffs if diff.change.path == "uv.lock"]
+    async with reviewing((proposal.model_copy(update={"files": (alone.change,)}), [alone])) as (app, _pilot):
         assert not app.review.view.model.fold_state.collapsed
-
-
-async def test_computed_facts_are_shown_apart_from_the_models_summary() -> None:
-    async with reviewing(item(), size=(120, 50)) as (app, _pilot):
-        lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
-        assert "+4 -7 in 5 files, adds eval, which runs code, removes 1 test" in lines
-        assert app.text().count("Read the tides") == 1
-
-
-async def test_proposal_without_stored_order_is_shown_by_path() -> None:
-    async with reviewing(item(order=(), reasons=()), size=(120, 50)) as (app, _pilot):
-        assert shown(app) == sorted(FILES)
 
 
 async def test_the_minimap_marks_the_hunk() -> None:

@@ -63,18 +63,8 @@ async def test_a_proposal_can_be_read_but_not_decided_while_a_permission_waits()
                 assert app.review.state.permission_request is COMMAND, key
 
 
-async def test_a_waiting_permission_replaces_a_confirmation() -> None:
+async def test_a_permission_replaces_a_confirmation_and_waits_for_the_feedback_field() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
-        await pilot.press("N")
-        app.review.add_permission_request("c1", COMMAND)
-        await pilot.pause()
-        await app.pass_grace()
-        await pilot.press("y")
-        assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
-
-
-async def test_a_permission_is_shown_once_the_feedback_field_is_closed() -> None:
-    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h")
         app.review.add_permission_request("c1", COMMAND)
         await pilot.press("m")
@@ -82,6 +72,15 @@ async def test_a_permission_is_shown_once_the_feedback_field_is_closed() -> None
         await pilot.press("escape")
         assert app.review.state.permission_request is COMMAND
         assert app.review.state.feedback_drafts.drafts["P1"] == "hm"
+        app.review.remove_permission_request("c1")
+        await app.pass_grace()
+        await pilot.press("N")
+        assert app.review.verdict_handler.question is not None
+        app.review.add_permission_request("c2", COMMAND)
+        await pilot.pause()
+        await app.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [review_messages.PermissionAnswered("c2", PermissionAnswer(allowed=True))]
 
 
 @pytest.mark.parametrize("left_open", [False, True])
@@ -112,14 +111,14 @@ async def test_feedback_on_a_permission_is_sent_with_the_denial_or_returned(left
         ]
 
 
-@pytest.mark.parametrize("left_open", [False, True])
-async def test_feedback_on_a_withdrawn_permission_is_returned(left_open: bool) -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        app.review.add_permission_request("c1", COMMAND)
-        await ready(pilot)
-        await pilot.press("r", "h", "m", *(() if left_open else ("escape",)))
-        app.review.remove_permission_request("c1")
-        await pilot.press(*(("ctrl+s",) if left_open else ()))
-        await pilot.pause()
-        assert app.posted == [review_messages.FeedbackOrphaned("hm")]
+async def test_feedback_on_a_withdrawn_permission_is_returned() -> None:
+    async with reviewing() as (app, pilot):
+        for before, after in ((["escape"], []), ([], ["ctrl+s"])):
+            app.review.add_permission_request("c1", COMMAND)
+            await ready(pilot)
+            await pilot.press("r", "h", "m", *before)
+            app.review.remove_permission_request("c1")
+            await pilot.press(*after)
+            await pilot.pause()
+            assert app.posted == [review_messages.FeedbackOrphaned("hm")]
+            app.posted.clear()

@@ -5,10 +5,9 @@ from textual.content import Content
 
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
-from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
+from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
 from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import small
-from tests.ui.test_review_outcomes import click_on
 from widgets.review import approval_pane, review_messages
 from widgets.review.review_wording import proposal_row
 
@@ -54,52 +53,33 @@ async def test_decided_proposals_are_one_foldable_line() -> None:
         await click_on(pilot, "14 decided")
         assert len(listed(app)) == 17
         assert app.posted == []
+        # A key on the line of the history decides what is shown.
+        app.review.approval_pane.queue.focus()
+        await pilot.press("home", "j", "j")
+        await app.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [review_messages.Approve("P16", 1, None)]
 
 
 async def test_the_history_is_open_if_nothing_waits() -> None:
-    app = with_history(waiting=0)
-    async with app.run_test(size=BIG) as pilot:
-        await pilot.pause()
+    async with reviewing(app=with_history(waiting=0)) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.press("enter")
         assert len(listed(app)) == 15
 
 
-async def test_a_key_on_the_history_line_decides_the_shown_proposal() -> None:
-    async with reviewing(app=with_history(waiting=1)) as (app, pilot):
-        app.review.approval_pane.queue.focus()
-        await pilot.press("j")
-        await app.pass_grace()
-        await pilot.press("y")
-        assert app.posted == [review_messages.Approve("P15", 1, None)]
-
-
-async def test_in_a_small_terminal_the_diff_keeps_its_room() -> None:
+async def test_in_a_small_terminal_the_diff_keeps_its_room_and_keys_are_complete_or_left_out() -> None:
     """The sizes are what tabs, status bar and footer leave of 80x24 and 60x20, with this test's two lines below."""
     async with reviewing(app=with_history(waiting=3)) as (app, pilot):
         for width, height in ((80, 21), (60, 17)):
             await pilot.resize_terminal(width, height + 2)
             assert app.review.diff_pane.size.height >= height * 2 / 3
             assert app.review.approval_pane.size.height >= 4
-
-
-async def test_keys_are_shown_completely_or_not_at_all() -> None:
-    async with reviewing(app=with_history(waiting=1, decided=0), size=(40, 24)) as (app, pilot):
-        for width in (*range(40, 100, 6), 110):
+        for width in (*range(40, 100, 10), 110):
             await pilot.resize_terminal(width, 24)
             (line,) = [line for line in app.text().split("\n") if "approve" in line and "deny" in line]
             assert "…" not in line and "n  deny" in line, width
         assert "hunk in/out" in app.text(), "there is room for all of them again"
-
-
-async def test_the_outcome_of_a_decision_is_shown_once() -> None:
-    async with reviewing(app=with_history(waiting=1, decided=0)) as (app, pilot):
-        app.put(small("P1", state=ProposalState.APPLIED)[0])
-        app.review.show_outcome("P1 written: a.py. u undoes it.")
-        await pilot.pause()
-        assert app.text().count("P1 written") == 1
-        assert "P1 applied" not in app.text()
-        assert "undo" in app.text() and "Nothing waits for you." in app.text()
 
 
 async def test_only_visible_lines_of_a_long_queue_are_drawn(

@@ -38,15 +38,12 @@ async def test_feedback_on_a_proposal_decided_meanwhile_is_returned() -> None:
             await pilot.press(leave)
             words = "hmm" if begin == "r" else "a.py:2  hmm"
             assert app.posted == [review_messages.FeedbackOrphaned(words)], (begin, leave)
-
-
-async def test_a_comment_on_a_proposal_no_longer_listed_is_returned() -> None:
-    async with reviewing(small()) as (app, pilot):
+        await show_next(app, pilot, 5)
         await pilot.press("c", "h", "m")
         app.proposals.clear()
         app.tell()
         await pilot.press("ctrl+s")
-        assert app.posted == [review_messages.FeedbackOrphaned("hm")]
+        assert app.posted == [review_messages.FeedbackOrphaned("hm")], "it is not even listed any more"
 
 
 async def test_unsent_feedback_is_returned_when_another_process_decides() -> None:

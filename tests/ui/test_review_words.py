@@ -1,20 +1,18 @@
 """Words of the user in the review: comments on lines, feedback, confirmations, answered revisions."""
 
-import pytest
 from textual.widgets import TextArea
 
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
+from app.proposals.values.models import HunkState, ProposalState
 from app.proposals.values.origin import OriginKind, ProposalOrigin
 from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
-from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
-from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_decisions import small
-from tests.ui.test_review_outcomes import click_on
+from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
+from tests.ui.sample_diffs import file_diff, proposal, proposed
+from tests.ui.test_review_decisions import small, two_hunks
 from widgets.common.input_order import BurstKey
 from widgets.review import review_messages
 
@@ -55,41 +53,42 @@ async def test_unsent_feedback_decides_nothing_and_is_kept() -> None:
         assert app.focused.text == "ynYN \nu"
 
 
-async def test_feedback_is_sent_completely_with_the_denial() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("r")
-        await pilot.press(*"no", "ctrl+j", *"yes", "shift+enter", *"so", "enter")
-        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes\nso"))]
-        assert app.focused is app.review.view
-
-
-async def test_the_commented_line_stays_in_view_when_the_window_is_resized() -> None:
-    old = "".join(f"line {number}\n" for number in range(40))
-    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
-        await pilot.press(*["j"] * 12, "c")
-        for size in ((60, 20), (120, 45), (80, 18)):
-            await pilot.resize_terminal(*size)
-            view = app.review.view
-            top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
-
-
-async def test_a_field_shows_its_keys_only_while_they_work() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("r", *"hm")
+async def test_feedback_is_sent_completely_and_keys_typed_after_it_decide_nothing() -> None:
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
+        await pilot.press("r", *"no", "ctrl+j", *"yes", "shift+enter", *"so")
         assert "Enter send" in app.text()
         app.review.view.focus()
         await pilot.pause()
-        assert "hm" in app.text() and "Enter send" not in app.text()
+        assert "so" in app.text() and "Enter send" not in app.text(), "only while the field has the keys"
         await pilot.press("r")
         assert "Enter send" in app.text()
+        await pilot.press("enter", *"yes", "e", "x", "n")
+        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes\nso"))]
+        assert app.focused is app.review.view
+        await pilot.pause()
+        assert "for a moment" in app.text()
+
+
+async def test_the_commented_line_comes_into_view_and_stays_there_at_each_size() -> None:
+    old = "".join(f"line {number}\n" for number in range(40))
+    async with reviewing(proposed(file_diff("a.py", old, old.replace("line", "row")))) as (app, pilot):
+        view = app.review.view
+        await pilot.press(*["j"] * 12)
+        await pilot.resize_terminal(80, 24)
+        view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
+        await pilot.pause()
+        await pilot.press("c")
+        for size in ((80, 24), (60, 20), (120, 45), (80, 18)):
+            await pilot.resize_terminal(*size)
+            top, room = view.scroll_offset.y, view.scrollable_content_region.height
+            assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
 
 
 NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(30))}.")
 
 
-async def test_a_short_command_with_long_notes_can_be_answered_at_once() -> None:
+async def test_a_command_longer_than_the_pane_must_be_seen_completely_but_not_its_notes() -> None:
+    lines = [f"echo {number}." for number in range(40)]
     app = ReviewApp()
     async with app.run_test(size=(60, 20)) as pilot:
         app.review.add_permission_request("c1", PermissionRequest("command", "Run", "pytest -q", ".", NOTES))
@@ -97,13 +96,8 @@ async def test_a_short_command_with_long_notes_can_be_answered_at_once() -> None
         assert "cache/of/29" not in app.text() and NOTES[0] in app.text().split("\n▌Run")[1]
         await pilot.press("y")
         assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
-
-
-async def test_a_command_longer_than_the_pane_must_be_seen_completely() -> None:
-    app = ReviewApp()
-    lines = [f"echo {number}." for number in range(40)]
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.review.add_permission_request("c1", PermissionRequest("command", "Run", "\n".join(lines), ".", NOTES))
+        app.posted.clear()
+        app.review.add_permission_request("c2", PermissionRequest("command", "Run", "\n".join(lines), ".", NOTES))
         await ready(pilot)
         unseen = {line for line in lines if line not in app.text()}
         key = "G"
@@ -116,7 +110,7 @@ async def test_a_command_longer_than_the_pane_must_be_seen_completely() -> None:
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
+        assert app.posted == [review_messages.PermissionAnswered("c2", allowed(PermissionDuration.ONCE))]
 
 
 async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
@@ -140,73 +134,53 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
 
 
 async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        # A command is shown whole and allowed once.
-        app.review.add_permission_request("c1", COMMAND)
-        await ready(pilot)
-        assert "pytest -q tests" in app.text()
-        await pilot.press("y")
-        assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
-        assert app.review.state.permission_request is None
-        # The form goes from the widest to the very command.
-        app.posted.clear()
-        app.review.add_permission_request("c1", COMMAND)
-        await ready(pilot)
+    async with reviewing() as (app, pilot):
+
+        async def ask(command: str) -> None:
+            app.posted.clear()
+            app.review.add_permission_request("c1", PermissionRequest("command", "Run a command", command, "."))
+            await ready(pilot)
+
+        async def answered(*keys: str) -> PermissionAnswer:
+            for key in keys:
+                await pilot.press(key)
+                await app.pass_grace()
+            (answer,) = app.posted
+            assert isinstance(answer, review_messages.PermissionAnswered) and answer.key == "c1"
+            assert app.review.state.permission_request is None
+            return answer.answer
+
+        await ask("pytest -q tests")
+        assert "pytest -q tests" in app.text() and "begins with pytest" in app.text()
+        assert await answered("y") == PermissionAnswer(allowed=True)
+        await ask("pytest -q tests")
+        form = CommandForm(("pytest",), open=True)
+        assert await answered("a") == allowed(PermissionDuration.SESSION, form)
+        await ask("pytest -q tests")
+        form = CommandForm(("pytest", "-q"), open=True)
+        assert await answered("greater_than_sign", "A") == allowed(PermissionDuration.PROJECT, form)
+        await ask("pytest -q tests")
         await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
         assert "Or just this command" in app.text() and app.text().count("pytest -q tests") == 1
         await pilot.press("a")
         assert app.posted == [], "what it would allow has just changed"
         await app.pass_grace()
-        await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION, form))]
+        assert await answered("a") == allowed(PermissionDuration.SESSION, form)
         # A command that does more is allowed as it is and never for good.
-        app.posted.clear()
-        app.review.add_permission_request(
-            "c1", PermissionRequest("command", "Run a command", "pytest | tee log", ".")
-        )
-        await ready(pilot)
+        await ask("pytest | tee log")
         assert "it has a |" in app.text()
         await pilot.press("A", "greater_than_sign")
         assert app.posted == []
         await app.pass_grace()
-        await pilot.press("a")
-        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION))]
-        # A command is dead to keys while it is new.
+        assert await answered("a") == allowed(PermissionDuration.SESSION)
         app.posted.clear()
         app.review.view.focus()
         await pilot.pause()
         await app.pass_grace()
         app.review.add_permission_request("c1", COMMAND)
         await pilot.press("y", "a", "n")
-        assert app.posted == []
-
-
-async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_project() -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        for key in ("c1", "c2", "c3"):
-            app.review.add_permission_request(key, COMMAND)
-        await ready(pilot)
-        assert "begins with pytest" in app.text()
-        await pilot.press("a")
-        await app.pass_grace()
-        await pilot.press("greater_than_sign")
-        await app.pass_grace()
-        assert "begins with pytest -q" in app.text()
-        await pilot.press("A")
-        await app.pass_grace()
-        await pilot.press("r", "n", "o", "ctrl+s")
-        assert app.posted == [
-            review_messages.PermissionAnswered(
-                "c1", allowed(PermissionDuration.SESSION, CommandForm(("pytest",), open=True))
-            ),
-            review_messages.PermissionAnswered(
-                "c2", allowed(PermissionDuration.PROJECT, CommandForm(("pytest", "-q"), open=True))
-            ),
-            review_messages.PermissionAnswered("c3", PermissionAnswer(allowed=False, feedback="no")),
-        ]
+        assert app.posted == [], "it is new"
 
 
 async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
@@ -226,21 +200,18 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         assert "☐ a.py:2  not changed in v2: name it" in app.text()
 
 
-@pytest.mark.parametrize(
-    "summary", ["Read the tides", "Read the tides of all ports that the harbour master has named"]
-)
-async def test_the_summary_is_not_repeated_in_both_panes(summary: str) -> None:
+async def test_a_summary_is_shown_once_and_that_of_a_command_not_as_the_models_text() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
-    async with reviewing((proposal("P1", diffs, summary), diffs)) as (app, _pilot):
-        assert "2 files" in app.text() and "in 2 files" not in app.text()
-        assert app.text().count(summary) == 1 and "The model says: " not in app.text()
-
-
-async def test_the_summary_of_a_command_is_not_shown_as_the_models_text() -> None:
-    diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = default_command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
-    value = proposal("P1", diffs, ran).model_copy(update={"origin": ProposalOrigin(kind=OriginKind.COMMAND)})
-    async with reviewing((value, diffs)) as (app, _pilot):
+    origin = ProposalOrigin(kind=OriginKind.COMMAND)
+    async with reviewing(
+        (proposal("P1", diffs, "Read the tides of all ports that the harbour master has named"), diffs),
+        (proposal("P2", diffs, ran, origin=origin), diffs),
+    ) as (app, pilot):
+        assert "2 files" in app.text() and "in 2 files" not in app.text()
+        assert app.text().count("Read the tides of all ports that the harbour master has named") == 1
+        assert "says" not in app.text()
+        await pilot.press("J")
         assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in app.text()
         assert "says" not in app.text()
 
@@ -259,20 +230,13 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [], "that isn't the diff that would be written"
+        assert "compares two versions" in app.text()
         await click_on(pilot, " V  back to P2")
         assert "P2 Change a.py" in app.text() and "zwei" not in app.text()
         await pilot.press("V", "V")
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P2", 1, None)]
-
-
-async def test_keys_typed_after_sent_feedback_decide_nothing() -> None:
-    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
-        await pilot.press("r", *"no", "enter", *"yes", "e", "x", "n")
-        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no"))]
-        await pilot.pause()
-        assert "for a moment" in app.text()
 
 
 async def test_enter_saves_a_comment_but_is_a_new_line_in_a_paste() -> None:
@@ -288,32 +252,20 @@ async def test_enter_saves_a_comment_but_is_a_new_line_in_a_paste() -> None:
 
 
 async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> None:
-    value, diffs = small_hunks()
+    value, diffs = two_hunks()
     async with reviewing((value, diffs)) as (app, pilot):
-        assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 1
-        change = value.files[0]
-        states = [HunkState.APPLIED, HunkState.PENDING, HunkState.PENDING]
-        hunks = tuple(
-            hunk.model_copy(update={"state": state}) for hunk, state in zip(change.hunks, states, strict=True)
-        )
+        view, change = app.review.view, value.files[0]
+        assert view.cursor.hunk == change.hunks[0]
+        hunks = (change.hunks[0].model_copy(update={"state": HunkState.APPLIED}), change.hunks[1])
         now = change.model_copy(update={"hunks": hunks})
         app.put(value.model_copy(update={"files": (now,), "revision": 2, "state": ProposalState.PARTLY_APPROVED}))
         await pilot.pause()
-        assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 2
-
-
-def small_hunks() -> tuple[Proposal, list[FileDiff]]:
-    """Three hunks in one file."""
-    old = "".join(f"line {number}\n" for number in range(60))
-    new = old.replace("line 5\n", "5\n").replace("line 25\n", "25\n").replace("line 45\n", "45\n")
-    diffs = [file_diff("a.py", old, new)]
-    return proposal("P1", diffs), diffs
+        assert view.cursor.hunk == change.hunks[1]
 
 
 async def test_a_confirmation_about_unseen_lines_ends_once_they_are_seen() -> None:
     old = "".join(f"line {number}\n" for number in range(60))
-    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    async with reviewing(proposed(file_diff("a.py", old, old.replace("line", "row")))) as (app, pilot):
         await pilot.press("y")
         assert "never on screen" in app.text()
         while "never on screen" in app.text():

@@ -4,7 +4,7 @@ import pytest
 
 from app.proposals.values.models import FileDiff
 from tests.ui.review_app import ReviewApp, ready, reviewing
-from tests.ui.sample_diffs import blocks, file_diff, proposal
+from tests.ui.sample_diffs import blocks, file_diff, proposed
 from tests.waiting import until
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import SourceLine, WhitespaceHunkRow
@@ -24,7 +24,7 @@ NEW = (
 
 def of(*diffs: FileDiff) -> ReviewApp:
     """The review of one proposal, with the view without white space."""
-    app = ReviewApp((proposal("P1", diffs), diffs))
+    app = ReviewApp(proposed(*diffs))
     app.review.view.model.shows_white_space = False
     return app
 
@@ -88,7 +88,7 @@ async def test_hidden_white_space_hunks_are_unseen_and_need_confirmation() -> No
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-@pytest.mark.parametrize("width", [100, 160])
+@pytest.mark.parametrize("width", [160, pytest.param(100, marks=pytest.mark.soak)])
 async def test_a_hunk_of_only_white_space_is_one_row(width: int) -> None:
     app = of(formatted())
     second = formatted().change.hunks[1]
@@ -114,18 +114,14 @@ async def test_a_hunk_of_only_white_space_is_one_row(width: int) -> None:
 
 
 async def test_meaningful_indentation_is_shown_and_explained() -> None:
-    old = "if a:\n    b = 1   \n    c()\n"
-    async with reviewing(app=of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))) as (app, _pilot):
+    python = file_diff("a.py", "if a:\n    b = 1   \n    c()\n", "if a:\n    b = 1\nc()\n")
+    async with reviewing(app=of(python, file_diff("notes", "  a\n", "a\n", first=2))) as (app, _pilot):
         text = app.text()
         assert "1 line changes in indentation alone, which has meaning in Python: shown" in text
         assert "1 line differs in white space only" in text
         assert "␣-     c()" in text and "␣+ c()" in text
+        assert "in indentation alone, which may have meaning here: shown" in text
         assert app.review.state.unseen_parts(app.proposals["P1"]).lines == 2
-
-
-async def test_indentation_in_an_unknown_language_is_shown() -> None:
-    async with reviewing(app=of(file_diff("notes", "  a\n", "a\n"))) as (app, _pilot):
-        assert "in indentation alone, which may have meaning here: shown" in app.text()
 
 
 async def test_changed_words_are_compared_with_their_old_line() -> None:
