@@ -5,10 +5,10 @@ import gc
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 import pytest
-from textual.geometry import Offset, Region
+from textual.geometry import Offset
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.selection import Selection
@@ -44,11 +44,10 @@ from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
 from widgets.chat.chat_bars import QuestionBar, TurnStatusLine
 from widgets.chat.chat_pane import ChatPane
-from widgets.chat.composer import Composer
+from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.composer_lists import QueuedMessages
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced
 from widgets.chat.entry_builder import EntryBuilder
-from widgets.chat.markdown import markdown_blocks
 
 QUESTION: list[Event] = [
     AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),
@@ -79,6 +78,8 @@ async def test_streamed_text_appears_and_ends_as_the_recorded_message() -> None:
         app.pane.apply_update(EventRecorded(AssistantMessage(id=1, text=text)))
         await pilot.pause()
         assert app.shown() == streamed
+        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
+        assert not app.pane.status_line.is_ticking and not app.pane.composer.editor.cursor_blink, "nothing moves"
         other = ChatApp([AssistantMessage(id=1, text=text)])
         async with other.run_test(size=SIZE) as again:
             await again.pause()
@@ -140,41 +141,40 @@ async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
         await ask_anew(app, pilot)
         await pilot.click(app.pane.question_bar, offset=(8, 2))
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
+        # An answered question leaves the composer to messages.
+        await ask_anew(app, pilot)
+        assert "1–3" in str(app.pane.composer.editor.placeholder)
+        app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
+        await pilot.pause()
+        assert not app.pane.question_bar.display and str(app.pane.composer.editor.placeholder) == PLACEHOLDER
+        await pilot.press("2", "enter")
+        assert app.said == [Composer.Submitted("2")]
+        assert any("1. the first" in row for row in app.shown())
+        # Opening another session forgets the question.
+        await ask_anew(app, pilot)
+        app.pane.show_session([UserMessage(id=1, text="other")])
+        await pilot.pause()
+        assert not app.pane.question_bar.display
+        assert [row for row in app.shown() if row] == ["▌ other"]
 
 
-async def test_a_click_on_the_interrupt_hint_interrupts() -> None:
+async def test_the_interrupt_hint_is_complete_and_can_be_clicked() -> None:
     app = ChatApp(conversation(1))
     heard: list[str] = []
     app.bind("escape", "heard")
     app.action_heard = lambda: heard.append("escape")  # type: ignore[attr-defined]
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
+    async with app.run_test(size=(40, 20)) as pilot:
         await pilot.pause()
         line = app.query_one(TurnStatusLine)
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
+        await pilot.pause()
+        said = line.render().plain
+        assert said.endswith("… Esc interrupts") and len(said) == line.content_size.width
         await pilot.click(line, offset=(2, 0))
         await pilot.click(line, offset=(line.content_size.width - 3, 0), button=3)
         assert heard == []
         await pilot.click(line, offset=(line.content_size.width - 3, 0))
         assert heard == ["escape"]
-
-
-async def test_the_interrupt_hint_is_complete_and_a_waiting_tool_is_not_running() -> None:
-    async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
-        line = app.query_one(TurnStatusLine)
-        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
-        await pilot.pause()
-        said = line.render().plain
-        assert said.endswith("… Esc interrupts")
-        assert len(said) == line.content_size.width
-        # A tool that waits for the user is not said to run.
-        await pilot.resize_terminal(*SIZE)
-        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
-        line.show_waiting_permissions(1)
-        assert "Needs your permission" in line.render().plain
-        assert "Running" not in line.render().plain
-        line.show_waiting_permissions(0)
-        assert "Running a command" in line.render().plain
 
 
 LONG = "A way that takes " + "very " * 60 + "many words"
@@ -203,25 +203,6 @@ async def test_many_options_scroll_and_leave_room_for_the_composer() -> None:
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
 
 
-async def test_an_answered_question_is_removed_from_the_composer() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
-        # Opening another session forgets the question.
-        app.pane.show_session([UserMessage(id=1, text="other")])
-        await pilot.pause()
-        assert not app.pane.question_bar.display
-        assert [row for row in app.shown() if row] == ["▌ other"]
-        # An answered question leaves the composer to messages.
-        app.pane.show_session(QUESTION)
-        await pilot.pause()
-        assert "1–3" in str(app.pane.composer.editor.placeholder)
-        app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
-        await pilot.pause()
-        assert not app.pane.question_bar.display
-        await pilot.press("2", "enter")
-        assert app.said == [Composer.Submitted("2")]
-        assert any("1. the first" in row for row in app.shown())
-
-
 def long_log(turns: int) -> list[Event]:
     """Turns of a message and its answer."""
     log: list[Event] = []
@@ -236,14 +217,14 @@ def long_log(turns: int) -> list[Event]:
 
 
 async def test_the_end_of_a_long_session_is_shown_first() -> None:
-    app, log = ChatApp(), long_log(400)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    log = long_log(400)
+    async with chatting(size=SIZE) as (app, pilot):
         app.pane.show_session(log)
         assert 0 < len(app.pane.transcript.entries) < 300, "only the end"
         assert any("answer 399" in row for row in app.shown())
         # What is said meanwhile comes after the log, and once.
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
+        assert "▌ one more" in app.shown() and len(app.pane.transcript.entries) < 300, "the rest has not come yet"
         app.pane.apply_update(TextStreamed("an answer"))
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
@@ -315,10 +296,9 @@ async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> No
 
 
 async def test_opened_entry_stays_open_while_a_session_loads() -> None:
-    app, log = ChatApp(), [*long_log(400), *long_turn(1)]
+    log = [*long_log(400), *long_turn(1)]
     log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(size=SIZE) as (app, pilot):
         app.pane.show_session(log)
         transcript = app.pane.transcript
         transcript.move_cursor(len(transcript.entries) - 1)
@@ -329,19 +309,17 @@ async def test_opened_entry_stays_open_while_a_session_loads() -> None:
         assert app.shown() == opened
 
 
-async def test_updates_are_shown_while_a_session_still_loads() -> None:
+async def test_a_session_opened_while_others_load_is_the_one_that_stays() -> None:
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.show_session(long_log(400))
-        app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
-        assert len(app.pane.transcript.entries) < 300, "the rest has not come yet"
-        assert "▌ one more" in app.shown()
-        # Another session that is opened meanwhile is the one that stays.
-        app.pane.show_session(long_log(400))
+        for length in (400, 401, 402):
+            app.pane.show_session(long_log(length))
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
         app.pane.show_session([UserMessage(id=1, text="other")])
         await until(lambda: not app.pane.has_more_to_show, "the end of the text")
         await pilot.pause()
         assert [row for row in app.shown() if row] == ["▌ other"]
+    # What was never awaited is told of as an error.
+    gc.collect()
 
 
 class AtOnce(ThreadPoolExecutor):
@@ -353,45 +331,24 @@ class AtOnce(ThreadPoolExecutor):
         return done
 
 
-async def test_an_event_that_is_not_loaded_yet_is_scrolled_to_later() -> None:
-    app, log = ChatApp(), long_log(1_000)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+async def test_an_event_that_is_not_loaded_yet_is_scrolled_to_later_in_its_session_only() -> None:
+    log = long_log(1_000)
+    async with chatting(size=SIZE) as (app, pilot):
         asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.show_session(log)
         await app.pane.scroll_to_event(log, log[1].id)
         assert app.pane.has_more_to_show and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
-        await filled(app, pilot)
-        assert app.pane.transcript.cursor_entry is not None
-        assert app.pane.transcript.cursor_entry.copy_text == "message 0"
-        assert any("message 0" in row for row in app.shown())
-
-
-async def test_an_event_of_a_closed_session_is_not_scrolled_to_in_the_next() -> None:
-    app, log = ChatApp(), long_log(1_000)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        asyncio.get_running_loop().set_default_executor(AtOnce())
-        app.pane.show_session(log)
-        await app.pane.scroll_to_event(log, log[1].id)
         app.pane.show_session([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
         app.pane.show_session(long_log(400))
         await shows(app, "answer 399")
         await until(lambda: not app.pane.has_more_to_show, "the end of the text")
-        assert app.pane.transcript.cursor_entry is None
-
-
-async def opened_three_times() -> None:
-    async with chatting(size=SIZE) as (app, _pilot):
-        for length in (400, 401, 402):
-            app.pane.show_session(long_log(length))
-        await until(lambda: not app.pane.has_more_to_show, "the whole session")
-
-
-async def test_a_session_closed_before_it_loads_leaves_no_task() -> None:
-    await opened_three_times()
-    # What was never awaited is told of as an error.
-    gc.collect()
+        assert app.pane.transcript.cursor_entry is None, "the session was closed"
+        app.pane.show_session(log)
+        await app.pane.scroll_to_event(log, log[1].id)
+        await filled(app, pilot)
+        assert app.pane.transcript.cursor_entry is not None
+        assert app.pane.transcript.cursor_entry.copy_text == "message 0"
+        assert any("message 0" in row for row in app.shown())
 
 
 class Clock:
@@ -433,99 +390,58 @@ async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
             app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
             assert app.pane.status_line.render().plain.strip() == ""
             assert not app.pane.status_line.is_ticking
-
-
-class Counted(TurnStatusLine):
-    """Counts how often it asks for another picture."""
-
-    asked = 0
-
-    def refresh(self, *regions: Region, **options: bool) -> Self:
-        self.asked += 1
-        return super().refresh(*regions, **options)
-
-
-async def test_calls_in_quick_succession_update_the_status_at_the_next_tick() -> None:
-    app = ChatApp()
-    app.pane.status_line = line = Counted()
-    async with app.run_test(size=SIZE):
-        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "write_file"))
-        before = line.asked
-        for number in range(200):
-            app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, f"tool_{number}"))
-        assert line.asked == before
-        await until(lambda: line.asked > before, "a tick")
-        assert "tool_199" in line.render().plain
-
-
-async def test_the_shown_time_excludes_waits_for_the_user() -> None:
-    clock = Clock()
-    app = ChatApp()
-    app.pane.status_line = line = TurnStatusLine(clock)
-    async with app.run_test(size=SIZE):
+        # Waits for the user do not count as time.
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         clock.now += 2.0
-        line.show_waiting_permissions(1)
+        app.pane.status_line.show_waiting_permissions(1)
+        shown = app.pane.status_line.render().plain
+        assert "Needs your permission" in shown and "Running" not in shown
         clock.now += 600.0
-        line.show_waiting_permissions(0)
+        app.pane.status_line.show_waiting_permissions(0)
         clock.now += 1.0
-        assert "3.0 s" in line.render().plain
+        shown = app.pane.status_line.render().plain
+        assert "Running a command" in shown and "3.0 s" in shown
 
 
-@pytest.mark.parametrize(
-    "end, words",
-    [
-        (TurnEnded(id=9, stopped="aborted"), ("Interrupted", "/continue goes on")),
-        (
-            TurnEnded(id=9, stopped="failed", message="The key was refused."),
-            ("The key was refused.", "/continue sends it again"),
-        ),
-        (TurnEnded(id=9, stopped="answer"), ()),
-        (TurnEnded(id=9, stopped="answer", message="It broke off."), ("It broke off.", "/continue goes on")),
-    ],
-)
-async def test_the_status_line_names_the_end_of_a_turn_that_is_out_of_sight(
-    end: TurnEnded, words: tuple[str, ...]
-) -> None:
-    async with chatting(conversation(20), size=SIZE) as (app, pilot):
-        app.pane.transcript.focus()
-        await pilot.press("home")
-        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-        app.pane.apply_update(EventRecorded(end))
-        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
-        await pilot.pause()
-        said = app.pane.status_line.render().plain
-        assert all(part in said for part in words)
-        assert ("/continue" in said) == bool(words)
-        await pilot.press("end")
-        assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
-        app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
-        assert "Waiting" in app.pane.status_line.render().plain
+ENDS: list[tuple[TurnEnded, tuple[str, ...]]] = [
+    (TurnEnded(id=9, stopped="aborted"), ("Interrupted", "/continue goes on")),
+    (TurnEnded(id=9, stopped="failed", message="Key refused."), ("Key refused.", "/continue sends it again")),
+    (TurnEnded(id=9, stopped="answer"), ()),
+    (TurnEnded(id=9, stopped="answer", message="It broke off."), ("It broke off.", "/continue goes on")),
+]
 
 
-async def test_no_timer_runs_when_nothing_changes() -> None:
-    async with chatting(conversation(20), size=SIZE) as (app, _pilot):
-        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-        app.pane.apply_update(TextStreamed("text"))
-        app.pane.apply_update(EventRecorded(AssistantMessage(id=9999, text="text")))
-        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
-        await shows(app, "text")
-        await until(lambda: not app.pane.has_more_to_show, "the end of the text")
-        assert not app.pane.status_line.is_ticking
-        assert not app.pane.composer.editor.cursor_blink
+async def test_the_status_line_names_the_end_of_a_turn_that_is_out_of_sight() -> None:
+    async with chatting(size=SIZE) as (app, pilot):
+        for end, words in ENDS:
+            app.pane.show_session(conversation(20))
+            await pilot.pause()
+            app.pane.transcript.focus()
+            await pilot.press("home")
+            app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
+            app.pane.apply_update(EventRecorded(end))
+            app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
+            await pilot.pause()
+            said = app.pane.status_line.render().plain
+            assert all(part in said for part in words)
+            assert ("/continue" in said) == bool(words)
+            await pilot.press("end")
+            assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
+            app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
+            assert "Waiting" in app.pane.status_line.render().plain
 
 
 async def test_typing_works_while_much_text_streams() -> None:
-    async with chatting(conversation(200), size=SIZE) as (app, pilot):
+    async with chatting(conversation(60), size=SIZE) as (app, pilot):
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-        text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(500))
+        text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(200))
         for start in range(0, len(text), 40):
             app.pane.apply_update(TextStreamed(text[start : start + 40]))
-            if start % 4000 == 0:
+            if start % 1000 == 0:
                 await pilot.press("x")
         app.pane.apply_update(EventRecorded(AssistantMessage(id=99999, text=text)))
-        await shows(app, "Part 499")
-        assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
+        await shows(app, "Part 199")
+        assert app.pane.composer.draft == "x" * (len(text) // 1000 + 1)
 
 
 async def test_visible_calls_of_a_thousand_are_laid_out_first(
@@ -561,14 +477,6 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
         app.pane.show_streamed_text()
         assert transcript.virtual_size.height > before
         await shows(app, "Paragraph 99.")
-
-
-async def test_markdown_parser_loads_while_waiting_for_the_model() -> None:
-    markdown_blocks.markdown_parser.cache_clear()
-    async with chatting(size=SIZE) as (app, _pilot):
-        app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
-        await app.workers.wait_for_complete()
-        assert markdown_blocks.markdown_parser.cache_info().currsize == 1
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:

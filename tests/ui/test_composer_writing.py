@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp, chatting
 from widgets.chat import composer_field as dropped
-from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.composer import Composer
 from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, should_fold_paste
 from widgets.chat.composer_lists import QueuedMessages
 
@@ -35,36 +35,25 @@ async def test_enter_sends_the_draft_and_keys_follow_the_keymap() -> None:
         assert composer(app).is_empty
         await pilot.press("space", "enter")
         assert len(app.said) == 1
-        # Keys follow the keymap.
+        await pilot.press("backspace", "a", "shift+enter", "b", "ctrl+j", "c", "enter")
+        assert app.said[1:] == [Composer.Submitted("a\nb\nc")]
+        # Keys of one burst keep their order.
+        for keys, said, left in (
+            (["a", "ctrl+j", "b", "enter", "c"], "a\nb", "c"),
+            (["a", "b", "backspace", "c", "left", "d", "enter"], "adc", ""),
+        ):
+            app.said.clear()
+            composer(app).draft = ""
+            for key in keys:
+                app.post_message(Key(key, key if len(key) == 1 else None))
+            await pilot.pause()
+            assert (app.said, composer(app).draft) == ([Composer.Submitted(said)], left)
         app.said.clear()
-        composer(app).draft = ""
         app.set_keymap({"composer.send": "ctrl+s", "composer.newline": "enter"})
         await pilot.press("a", "enter", "b")
         assert app.said == []
         await pilot.press("ctrl+s")
         assert app.said == [Composer.Submitted("a\nb")]
-
-
-async def test_a_new_line_key_does_not_send() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
-        assert app.said == [Composer.Submitted("a\nb\nc")]
-
-
-@pytest.mark.parametrize(
-    ("keys", "said", "left"),
-    [
-        (["a", "ctrl+j", "b", "enter", "c"], "a\nb", "c"),
-        (["a", "b", "backspace", "c", "left", "d", "enter"], "adc", ""),
-    ],
-)
-async def test_keys_of_one_burst_keep_their_order(keys: list[str], said: str, left: str) -> None:
-    async with chatting() as (app, pilot):
-        for key in keys:
-            app.post_message(Key(key, key if len(key) == 1 else None))
-        await pilot.pause()
-        assert app.said == [Composer.Submitted(said)]
-        assert composer(app).draft == left
 
 
 async def test_the_composer_grows_to_a_third_of_the_screen_and_then_scrolls() -> None:
@@ -77,6 +66,7 @@ async def test_the_composer_grows_to_a_third_of_the_screen_and_then_scrolls() ->
         composer(app).draft = "x\n" * 100
         await pilot.pause()
         assert composer(app).editor.size.height == 10
+        assert composer(app).editor.text == "x\n" * 100, "what was typed is not folded"
 
 
 async def test_a_slow_file_system_does_not_delay_a_paste(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,43 +80,26 @@ async def test_a_slow_file_system_does_not_delay_a_paste(monkeypatch: pytest.Mon
     assert await looking.mention_text("/far/away.png") == "/far/away.png"
 
 
-async def test_a_big_paste_is_shown_folded_and_sent_completely() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press(*"see ")
-        await paste(app, pilot, BIG)
-        assert composer(app).editor.text == "see [pasted 340 lines]"
-        assert composer(app).draft == f"see {BIG}"
-        await paste(app, pilot, BIG.upper())
-        assert composer(app).editor.text == "see [pasted 340 lines][pasted 340 lines #2]"
-        await pilot.press("enter")
-        assert app.said == [Composer.Submitted(f"see {BIG}{BIG.upper()}")]
-
-
-@pytest.mark.parametrize("key", ["backspace", "ctrl+w"])
-async def test_a_folded_paste_is_deleted_as_one(key: str) -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press("a")
-        await paste(app, pilot, BIG)
-        await pilot.press(key)
-        assert composer(app).editor.text == "a"
-        await pilot.press("ctrl+z")
-        assert composer(app).draft == f"a{BIG}"
-
-
-async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
-    async with chatting() as (app, pilot):
-        await paste(app, pilot, BIG)
-        await pilot.press("left")
-        await pilot.press("x")
-        await pilot.press("right")
-        await pilot.press("y")
-        assert composer(app).draft == f"x{BIG}y"
-
-
-async def test_a_small_paste_gets_unix_line_ends() -> None:
+async def test_a_big_paste_is_shown_folded_as_one_and_sent_completely() -> None:
     async with chatting() as (app, pilot):
         await paste(app, pilot, "a\r\nb\rc")
-        assert composer(app).editor.text == "a\nb\nc"
+        assert composer(app).editor.text == "a\nb\nc", "a small one is text"
+        composer(app).draft = ""
+        await pilot.press("a")
+        await paste(app, pilot, BIG)
+        for key in ("backspace", "ctrl+w"):
+            await pilot.press("end", key)
+            assert composer(app).editor.text == "a"
+            await pilot.press("ctrl+z")
+            assert composer(app).draft == f"a{BIG}"
+        await pilot.press("end", "left", "x", "right", "y")
+        assert composer(app).draft == f"ax{BIG}y", "the cursor is never inside"
+        await pilot.press("ctrl+g")
+        assert app.said == [Composer.EditorRequested(f"ax{BIG}y")]
+        await paste(app, pilot, BIG.upper())
+        assert composer(app).editor.text == "ax[pasted 340 lines]y[pasted 340 lines #2]"
+        await pilot.press("enter")
+        assert app.said[1:] == [Composer.Submitted(f"ax{BIG}y{BIG.upper()}")]
 
 
 async def test_history_by_arrows_keeps_the_draft() -> None:
@@ -223,17 +196,18 @@ async def test_a_restored_paste_is_folded_again(way: str) -> None:
             assert composer(app).draft == "next"
 
 
-@pytest.mark.parametrize("whole", ["\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000])
-async def test_a_very_long_text_is_sent_completely_and_shown_shortened(whole: str) -> None:
+async def test_a_very_long_text_is_sent_completely_and_shown_shortened() -> None:
     async with chatting() as (app, pilot):
-        composer(app).set_history([whole])
-        await pilot.press("up")
-        shown = composer(app).editor.text
-        assert len(shown) < 1000
-        assert shown.startswith(whole[:10])
-        assert shown.endswith(whole[-10:])
-        await pilot.press("enter")
-        assert app.said == [Composer.Submitted(whole.strip())]
+        for whole in ("\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000):
+            app.said.clear()
+            composer(app).set_history([whole])
+            await pilot.press("up")
+            shown = composer(app).editor.text
+            assert len(shown) < 1000
+            assert shown.startswith(whole[:10])
+            assert shown.endswith(whole[-10:])
+            await pilot.press("enter")
+            assert app.said == [Composer.Submitted(whole.strip())]
 
 
 def test_folded_text_shows_its_first_and_last_lines() -> None:
@@ -242,19 +216,6 @@ def test_folded_text_shows_its_first_and_last_lines() -> None:
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
     shown = FoldedPastes().load_draft(ComposerDraft(long))
     assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
-
-
-async def test_a_typed_message_of_many_lines_is_not_folded() -> None:
-    async with chatting() as (app, _pilot):
-        composer(app).draft = "written by hand\n" * 50
-        assert composer(app).editor.text == "written by hand\n" * 50
-
-
-async def test_the_external_editor_gets_the_complete_draft() -> None:
-    async with chatting() as (app, pilot):
-        await paste(app, pilot, BIG)
-        await pilot.press("ctrl+g")
-        assert app.said == [Composer.EditorRequested(BIG)]
 
 
 async def test_queued_messages_are_shown_and_can_be_recalled() -> None:
@@ -284,18 +245,6 @@ async def test_queued_messages_are_shown_and_can_be_recalled() -> None:
         assert [type(message) for message in app.said] == [QueuedMessages.TakeBackWanted] * 2
 
 
-async def test_the_command_list_aligns_its_titles() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press("slash")
-        rows = composer(app).popup.render().plain.split("\n")
-        assert [row.index(title) for row, title in zip(rows, ("Make", "Choose", "New"), strict=True)] == [12, 12, 12]
-
-
-async def test_an_empty_composer_shows_its_placeholder() -> None:
-    async with chatting() as (app, _pilot):
-        assert str(composer(app).editor.placeholder) == PLACEHOLDER
-
-
 @given(st.lists(st.text(alphabet="ab\n[]#2 pasted lines", min_size=1, max_size=40), max_size=4))
 def test_every_folded_paste_unfolds_unchanged(texts: list[str]) -> None:
     pastes = FoldedPastes()
@@ -319,9 +268,8 @@ def test_a_stored_draft_is_restored_unchanged(pieces: list[tuple[str, str]], res
     assert pastes.unfold(pastes.load_draft(draft)) == draft
 
 
-@pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
-def test_a_draft_without_folds_is_stored_as_plain_text(text: str) -> None:
-    assert ComposerDraft(text).dump() == text
+def test_a_draft_without_folds_is_stored_as_plain_text() -> None:
+    assert all(ComposerDraft(text).dump() == text for text in ("", "words", "folds", "folds 1-2"))
 
 
 @given(st.text(alphabet="folds 12-\n[]", max_size=40))
