@@ -73,11 +73,8 @@ def outcomes(run: Running) -> list[CallOutcome]:
     return [event.outcome for event in run.app.require_session().log.events if isinstance(event, ToolResult)]
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
-async def test_a_single_key_answers_a_permission_once_or_for_the_session(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
-    async with asked(tmp_path, server, size) as run:
+async def test_a_single_key_answers_a_permission_once_or_for_the_session(tmp_path: Path, server: WireServer) -> None:
+    async with asked(tmp_path, server) as run:
         assert run.text.count(COMMAND) == 1, "it stands once on the screen"
         expected: list[CallOutcome] = []
         for key, outcome in (("y", CallOutcome.OK), ("n", CallOutcome.REJECTED), ("a", CallOutcome.OK)):
@@ -141,7 +138,7 @@ async def test_a_key_with_others_in_the_same_read_is_no_answer(
         assert outcomes(run)[1:] in ([], [CallOutcome.ABORTED])
 
 
-async def test_a_key_right_after_the_question_is_text(
+async def test_a_key_right_after_the_question_before_the_paint_or_in_a_draft_is_no_answer(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision_keys, "GRACE_SECONDS", NEVER)
@@ -149,12 +146,8 @@ async def test_a_key_right_after_the_question_is_text(
         await run.pilot.press("y")
         await run.see("changed just now")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
-
-
-async def test_a_key_before_the_paint_or_in_a_draft_is_no_answer(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with asked(tmp_path, server) as run:
+        monkeypatch.setattr(decision_keys, "GRACE_SECONDS", 0.0)
+        run.app.workbench.composer.draft = ""
         # Before the question was painted.
         await ready(run)
         bar = bar_of(run)
@@ -235,6 +228,7 @@ async def test_the_proposal_of_a_command_is_named_by_the_command(tmp_path: Path,
         await run.pilot.press("y")
         await run.see("The end.", "P1")
         await run.settled()
+        assert outcomes(run) == [CallOutcome.STAGED]
         assert run.proposals[0].summary == f"Command: {command}"
         await run.see("P1  Command: sed -i", "'Hello    '", "· 1 file")
         await run.pilot.press("f3")

@@ -19,7 +19,6 @@ from app.review.verdicts import (
     ActionNeedsConfirmation,
     ActionRefused,
     describe_unseen_parts,
-    find_bulk_approval_caveats,
     judge_approval,
     judge_approve_all,
     judge_denial,
@@ -37,7 +36,6 @@ from widgets.review.decision_keys import (
     is_action_available,
 )
 from widgets.review.review_wording import check_lines, current_item_lines, permission_row, proposal_row
-from widgets.review.review_writing import previous_version_comment_notes
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -80,15 +78,6 @@ def test_the_shown_proposal_stays_while_it_waits(steps: list[tuple[int, Proposal
         assert {*state.listed_keys} == {*known}
 
 
-def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arrives() -> None:
-    state = ReviewState()
-    done = one("P1", state=ProposalState.APPLIED)
-    state.update_proposals([done])
-    state.current, state.is_picked_by_user = "P1", True
-    state.update_proposals([done, one("P2")])
-    assert state.current == "P1"
-
-
 def state_with_stale(*others: Proposal, **update: bool) -> ReviewState:
     """P1 was shown first, and turned stale while nobody was in the review; then the others came."""
     state = ReviewState()
@@ -108,21 +97,23 @@ def test_approvable_proposals_come_before_stale_ones() -> None:
     assert opened.current == "P2"
 
 
-def test_a_stale_proposal_stays_shown_if_it_was_chosen_or_has_a_draft() -> None:
-    gone, new = stale(one("P1"), "a.py changed"), one("P2")
-    state = state_with_stale(attended=False)
-    state.current, state.is_picked_by_user = "P1", True
-    state.update_proposals([gone, new], attended=False)
-    assert state.current == "P1"
-    state = state_with_stale(attended=False)
-    state.feedback_drafts.set_feedback("P1", "Do it anew.")
-    state.update_proposals([gone, new], attended=False)
-    assert state.current == "P1"
-    picked = ReviewState()
-    picked.update_proposals([one("P1"), new], attended=False)
-    picked.current, picked.is_picked_by_user = "P1", True
-    picked.update_proposals([gone, new], attended=False)
-    assert picked.current == "P2", "what was chosen could be approved"
+@pytest.mark.parametrize("state", [ProposalState.STALE, ProposalState.APPLIED])
+def test_a_proposal_that_the_user_chose_or_writes_about_stays_shown(state: ProposalState) -> None:
+    gone, new = one("P1", state=state), one("P2")
+    for picked in (True, False):
+        review = ReviewState()
+        review.update_proposals([gone], attended=False)
+        if picked:
+            review.current, review.is_picked_by_user = "P1", True
+        else:
+            review.feedback_drafts.set_feedback("P1", "Do it anew.")
+        review.update_proposals([gone, new], attended=False)
+        assert review.current == "P1" or not (picked or state is ProposalState.STALE)
+    review = ReviewState()
+    review.update_proposals([one("P1"), new], attended=False)
+    review.current, review.is_picked_by_user = "P1", True
+    review.update_proposals([gone, new], attended=False)
+    assert review.current == "P2", "what was chosen could be approved"
 
 
 @given(st.lists(st.integers(0, 5), max_size=10))
@@ -239,24 +230,18 @@ def test_a_bulk_approval_names_each_doubtful_proposal() -> None:
         proposal("P6", [bits]),
         proposal("P7", [deceives]),
         proposal("P8", [again]),
+        proposal("P9", [file_diff("h.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]),
     ]
     state = ReviewState(waiting=[one("P1"), *doubtful])
     verdict = judge_approve_all(state)
     assert isinstance(verdict, ActionNeedsConfirmation)
-    assert verdict.ids == ("P1",)
+    assert verdict.ids == ("P1", "P9"), "a trailing space is not doubtful"
     assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
     assert "P8 (repeats in g.py what you denied in P0" in verdict.question
     assert "P6 (mode 644 → 755 of e.sh" in verdict.question
     assert "P7 (deceiving text in f.py" in verdict.question
     assert all(name in verdict.question for name in verdict.named)
     assert "P5" not in verdict.question
-
-
-def test_a_trailing_space_is_not_doubtful() -> None:
-    assert (
-        find_bulk_approval_caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]))
-        == []
-    )
 
 
 def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
@@ -372,20 +357,11 @@ def test_a_waiting_permission_is_mentioned_before_a_decided_proposal() -> None:
     assert "your permission is needed: make test" in current_item_lines(state, str)[1].plain
 
 
-@pytest.mark.parametrize("kind", ["secret", "changes", "server"])
-def test_only_a_command_can_be_allowed_by_its_form(kind: Any) -> None:
+def test_only_a_command_can_be_allowed_by_its_form() -> None:
     state = ReviewState(current="c1")
-    other, command = (
-        PermissionRequest(kind, "May I?", "make", "."),
-        PermissionRequest("command", "May I?", "make", "."),
-    )
-    for asked, offered in ((other, False), (command, True)):
-        state.permissions.asked["c1"] = asked
-        assert (state.form is not None) is is_action_available("allow_project", state, None) is offered
-
-
-def test_deny_has_no_title_when_nothing_is_shown() -> None:
-    assert current_key_title("deny", ReviewState(), None, is_comparing_versions=False) == ""
+    for kind in ("secret", "changes", "server", "command"):
+        state.permissions.asked["c1"] = PermissionRequest(kind, "May I?", "make", ".")
+        assert (state.form is not None) is is_action_available("allow_project", state, None) is (kind == "command")
 
 
 def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
@@ -401,19 +377,12 @@ def test_during_a_confirmation_keys_have_the_titles_of_its_answers() -> None:
     }
 
 
-def test_no_comment_line_without_sent_comments() -> None:
-    assert previous_version_comment_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
-
-
-def test_no_check_line_without_checks() -> None:
-    assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
-
-
 def test_checks_are_on_one_line_if_there_is_room() -> None:
     results = tuple(
         CheckResult(name, CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1)) for name in ("lint", "tests")
     )
     state = ReviewState(checks={"P1": ProposalChecks("P1", 1, results)})
+    assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
     assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
 

@@ -24,12 +24,6 @@ def answers(run: Running) -> list[SideAnswer]:
     return [event for event in run.app.require_session().log.events if isinstance(event, SideAnswer)]
 
 
-def at_hunk(run: Running) -> int:
-    """The number of the hunk at the cursor; 0 if it is at none."""
-    hunk = run.app.workbench.review.view.cursor.hunk
-    return hunk.number if hunk else 0
-
-
 async def ask(run: Running, server: WireServer, text: str, *steps: object) -> None:
     """Open the field on the hunk at the cursor, and ask."""
     await run.review()
@@ -144,19 +138,18 @@ async def test_a_side_question_is_opened_at_its_hunk(tmp_path: Path, server: Wir
         await run.pilot.press("f3", "]", "]")
         await ask(run, server, "why rows?", Turn("They are shorter."))
         await run.see("● They are shorter.")
-    for size in ((120, 40), (60, 20)):
-        async with running(tmp_path, server, size=size) as run:
-            await run.command("search shorter")
-            await run.screen("SessionSearchScreen")
-            await run.see("1 place", "the model, aside")
-            before = len(server.requests)
-            await run.pilot.press("enter")
-            await run.screen("Workbench")
-            await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
-            await run.until(lambda: at_hunk(run) == 3, "the hunk")
-            await run.see("row 189")
-            assert run.app.workbench.review.ask_panel.is_writing
-            assert len(server.requests) == before, "to look at it asks nobody"
+    async with running(tmp_path, server, size=(60, 20)) as run:
+        await run.command("search shorter")
+        await run.screen("SessionSearchScreen")
+        await run.see("1 place", "the model, aside")
+        before = len(server.requests)
+        await run.pilot.press("enter")
+        await run.screen("Workbench")
+        await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
+        await run.until(lambda: (hunk := run.app.workbench.review.view.cursor.hunk) and hunk.number == 3, "the hunk")
+        await run.see("row 189")
+        assert run.app.workbench.review.ask_panel.is_writing
+        assert len(server.requests) == before, "to look at it asks nobody"
 
 
 async def test_after_an_error_another_side_question_can_be_asked(tmp_path: Path, server: WireServer) -> None:
@@ -268,37 +261,14 @@ async def test_an_answer_cannot_become_feedback_for_a_decided_proposal() -> None
         assert app.posted == [], "the answer before is awaited"
 
 
-async def test_the_hunk_of_a_question_stays_in_view_above_the_panel() -> None:
-    old = "".join(f"line {number}\n" for number in range(40))
-    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    async with reviewing(proposed(*diffs), size=(100, 30)) as (app, pilot):
-        view, place = app.review.view, ThreadAnchor("P1", "a.py", diffs[0].change.hunks[0].id)
-        await pilot.press("j")
-        while view.cursor.number < view.scroll_offset.y + view.size.height - 4:
-            await pilot.press("j")
-        row = view.cursor.number
-        question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
-        for told in (
-            None,
-            EventRecorded(question),
-            EventRecorded(SideAnswer(question="q", proposal="P1", text="So.\n\n" * 40)),
-        ):
-            if told is None:
-                await pilot.press("q")
-            else:
-                app.review.ask_panel.handle_update(told)
-            await pilot.pause()
-            top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert view.cursor.number == row and top <= view.layout_rows.first_line_of_row(row) < top + room, told
-
-
-async def test_the_cursor_of_the_diff_stays_in_view_at_any_focus(tmp_path: Path, server: WireServer) -> None:
+async def test_the_cursor_of_the_diff_stays_in_view_above_the_panel_at_any_focus(
+    tmp_path: Path, server: WireServer
+) -> None:
     """The question and the keys that decide take their room from a diff that may have little."""
     async with running(tmp_path, server, size=(80, 45)) as run:
-        root = run.runtime.workspace.root
         texts = {f"f{number}.py": f"x = {number}\n" for number in range(5)}
         for name, text in texts.items():
-            (root / name).write_text(text * 40)
+            (run.runtime.workspace.root / name).write_text(text * 40)
         calls = [
             ("edit_file", {"path": name, "edits": [{"old": text * 40, "new": text * 39 + "y = 1\n"}]})
             for name, text in texts.items()
@@ -306,18 +276,26 @@ async def test_the_cursor_of_the_diff_stays_in_view_at_any_focus(tmp_path: Path,
         server.turn("Editing.", calls=calls)
         server.say("Have a look.")
         await run.say("change it")
+        await run.review()
+        view, files = run.app.workbench.review.view, run.app.workbench.review.query_one(FileList)
+
+        def to_the_last_row() -> int:
+            bottom = view.scroll_offset.y + view.size.height - 1
+            view.cursor.move_without_scrolling(view.layout_rows.part_at(bottom).number)
+            return view.cursor.number
+
+        row = to_the_last_row()
         await ask(run, server, "why?", Turn("Because.\n\n" + "And so on.\n\n" * 30))
         await run.see("10 in, 5 out")
-        view, files = run.app.workbench.review.view, run.app.workbench.review.query_one(FileList)
+        top = view.layout_rows.first_line_of_row(row) - view.scroll_offset.y
+        assert view.cursor.number == row and 0 <= top < view.size.height, "also as the answer grows"
         await run.pilot.press("f3")
         await run.pilot.resize_terminal(80, 24)
         await run.painted()
         assert files.size.height <= view.size.height
         await run.pilot.press("q")
         for key in ("f3", "q", "f3"):
-            view.cursor.move_without_scrolling(
-                view.layout_rows.part_at(view.scroll_offset.y + view.size.height - 1).number
-            )
+            to_the_last_row()
             await run.pilot.press(key)
             await run.painted()
             top = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y

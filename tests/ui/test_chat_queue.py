@@ -92,25 +92,6 @@ async def test_a_session_that_is_open_elsewhere_is_followed(tmp_path: Path, serv
             assert not second.app.require_session().is_follower
 
 
-async def test_a_fork_during_a_turn_needs_confirmation(tmp_path: Path, server: WireServer) -> None:
-    server.script([stream(chunk(text="Well"), STALL)])
-    async with running(tmp_path, server) as run:
-        await run.write("hello")
-        await run.pilot.press("enter")
-        await run.see("Well")
-        session = run.app.require_session()
-        await run.command("fork")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("n")
-        await run.screen("Workbench")
-        assert run.app.require_session() is session and session.is_busy, "nothing happened"
-        await run.command("fork")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.see("This is a copy")
-        assert run.app.require_session() is not session and not session.is_busy
-
-
 async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("Good day.")
@@ -132,7 +113,7 @@ async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path
             await run.pilot.press(key)
             await run.screen("Workbench")
 
-        for command in ("sessions", "resume", "new"):
+        for command in ("sessions", "resume", "new", "fork"):
             server.script([stream(chunk(text=f"Well, {command}"), STALL)])
             run.app.workbench.composer.draft = "hello"
             await run.pilot.press("enter")
@@ -143,6 +124,7 @@ async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path
             await answer(command, "y")
             await run.until(lambda session=session: run.app.current_session not in (None, session))  # type: ignore[misc]
             assert not session.is_busy
+        await run.see("This is a copy")
 
 
 async def test_a_draft_with_folded_paste_is_restored_after_a_restart(tmp_path: Path, server: WireServer) -> None:

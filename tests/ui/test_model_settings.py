@@ -29,8 +29,11 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
         '[models."test-*"]\nreasoning_effort = "high"\nrequest = { seed = 7 }\n'
         "[models.other]\nrequest = { top_p = 0.9 }\ncontext_window = 16000\n"
     )
+    (file.parent / "commands").mkdir()
+    (file.parent / "commands" / "look.md").write_text("---\nmodel: other\n---\nLook.\n")
     server.always(Turn("Hello."))
     async with running(tmp_path, server) as run:
+        await run.say("/look")
         await run.say("one")
         await run.command("model other")
         await run.see("From the next request on: other.")
@@ -44,6 +47,7 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
         await run.say("four")
         fields = ("model", "reasoning_effort", "top_p", "seed")
         assert [tuple(map(request.body.get, fields)) for request in server.requests] == [
+            ("other", "low", 0.9, None),
             ("test-model", "high", 0.5, 7),
             ("other", "low", 0.9, None),
             ("other", "minimal", 0.9, None),
@@ -184,19 +188,3 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
         await run.see("the model in use has its own value")
-
-
-async def test_the_model_of_a_custom_command_has_its_own_settings(
-    tmp_path: Path, server: WireServer, file: Path
-) -> None:
-    file.write_text('[models.test-model]\nreasoning_effort = "high"\n[models.other]\nreasoning_effort = "minimal"\n')
-    (file.parent / "commands").mkdir()
-    (file.parent / "commands" / "look.md").write_text("---\nmodel: other\n---\nLook.\n")
-    server.always(Turn("Hello."))
-    async with running(tmp_path, server) as run:
-        await run.say("/look")
-        await run.say("hello")
-        assert [(one.body["model"], one.body["reasoning_effort"]) for one in server.requests] == [
-            ("other", "minimal"),
-            ("test-model", "high"),
-        ]

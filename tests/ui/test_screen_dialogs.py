@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandList
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 
 from app.agent.limits import SessionLimits
 from app.keys.actions import ACTIONS
@@ -23,7 +23,6 @@ from app.workspace import trust
 from tests.pilots import wait_until_idle
 from tests.ui.running_app import Running, running, staged
 from tests.ui.test_input_order import hand_in
-from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.common.key_hints import WrappedKeyHints
@@ -66,65 +65,48 @@ async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server
         assert not kept.pinned
 
 
-async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server: WireServer, home: Path) -> None:
-    file = home / "config" / "config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text('# mine\nnotify = "off"  # quiet\n')
-    async with running(tmp_path, server) as run:
-        await run.pilot.press("f3")
-        await run.until(lambda: run.reviewed, "the review")
-        await run.pilot.press("f2")
-        await run.command("settings")
-        await run.screen("SettingsScreen")
-        await run.pilot.press("down", "down", "enter")
-        await run.see("Saved")
-        assert run.app.settings.wrap is False
-        assert run.app.workbench.review.view.model.wrap is False
-        assert file.read_text() == '# mine\nnotify = "off"  # quiet\nwrap = false\n'
-        await run.pilot.press("down", "enter")
-        await run.until(
-            lambda: run.app.workbench.review.view.model.shows_white_space is False, "the setting in force"
-        )
-
-
-async def test_invalid_settings_are_refused_and_limits_take_effect(
+async def test_a_setting_takes_effect_keeps_comments_and_is_refused_if_invalid(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(before := '# mine\nnotify = "off"  # quiet\n')
+    rows = [row.key for _, group in SETTING_GROUPS for row in group]
     async with running(tmp_path, server, size=(160, 45)) as run:
-        await run.command("settings")
-        await run.screen("SettingsScreen")
-        rows = [row.key for _, group in SETTING_GROUPS for row in group]
-        for _ in range(rows.index("chain_steps")):
-            await run.pilot.press("down")
-        await run.pilot.press("enter")
-        run.app.screen.query_one("#setting-field", Input).value = "many"
-        await run.pilot.press("enter")
-        await run.see("Chain takes a number.")
-        run.app.screen.query_one("#setting-field", Input).value = "999"
-        await run.pilot.press("enter")
-        await run.see("Not saved", "less than or equal to 50")
-        assert run.app.settings.chain_steps == 3
-        assert not (home / "config" / "config.toml").exists()
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
-        # Limits of cost and time are set and in force.
-        session = run.app.require_session()
 
         async def enter(text: str, *seen: str) -> None:
             run.app.screen.query_one("#setting-field", Input).value = text
             await run.pilot.press("enter")
             await run.see(*seen)
 
+        await run.pilot.press("f3")
+        await run.until(lambda: run.reviewed, "the review")
+        session, model = run.app.require_session(), run.app.workbench.review.view.model
+        await run.pilot.press("f2")
         await run.command("settings")
         await run.screen("SettingsScreen")
-        await run.pilot.press(*["down"] * rows.index("max_cost"), "enter")
+        await run.pilot.press(*["down"] * rows.index("chain_steps"), "enter")
+        await enter("many", "Chain takes a number.")
+        await enter("999", "Not saved", "less than or equal to 50")
+        assert run.app.settings.chain_steps == 3 and file.read_text() == before
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        await run.pilot.press("down", "down", "enter")
+        await run.see("Saved")
+        assert run.app.settings.wrap is model.wrap is False
+        assert file.read_text() == f"{before}wrap = false\n"
+        await run.pilot.press("down", "enter")
+        await run.until(lambda: model.shows_white_space is False, "the setting in force")
+        await run.pilot.press(*["down"] * (rows.index("max_cost") - 3), "enter")
         await enter("cheap", "Cost of a session takes an amount")
         await enter("0", "Not saved", "greater than 0")
         await enter("2.5", "Cost of a session: 2.50. Saved.")
         await run.pilot.press("down", "enter")
         await enter("soon", "Not saved", "90s")
         await enter("1h30m", "Time of a session: 1h30m. Saved.")
-        assert (home / "config" / "config.toml").read_text() == 'max_cost = 2.5\nmax_time = "1h30m"\n'
+        assert 'max_cost = 2.5\nmax_time = "1h30m"\n' in file.read_text()
         assert session.settings.limits == SessionLimits(2.5, 5400.0)
         await run.pilot.press("enter")
         assert run.app.screen.query_one("#setting-field", Input).value == "1h30m"
@@ -200,10 +182,17 @@ async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
-async def test_themes_are_previewed_at_the_cursor_and_reverted(
+async def test_themes_are_previewed_at_the_cursor_and_a_broken_one_is_reported(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
+    themes = home / "config" / "themes"
+    themes.mkdir(parents=True)
+    (themes / "bad.toml").write_text('name = "bad"\nprimary = "no colour"\n')
+    (themes / "mine.toml").write_text('name = "mine"\nprimary = "#ff00ff"\n')
     async with running(tmp_path, server) as run:
+        await run.see("bad.toml")
+        assert "mine" in run.app.available_themes and "bad" not in run.app.available_themes
+        run.app.clear_notifications()
         await run.command("theme")
         await run.screen("ThemePickerScreen")
         await run.see("model must wait", "low = high()")
@@ -231,19 +220,16 @@ async def test_themes_are_previewed_at_the_cursor_and_reverted(
         assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
 
 
-async def test_a_broken_theme_file_is_reported(tmp_path: Path, server: WireServer, home: Path) -> None:
-    themes = home / "config" / "themes"
-    themes.mkdir(parents=True)
-    (themes / "bad.toml").write_text('name = "bad"\nprimary = "no colour"\n')
-    (themes / "mine.toml").write_text('name = "mine"\nprimary = "#ff00ff"\n')
-    async with running(tmp_path, server) as run:
-        await run.see("bad.toml")
-        assert "mine" in run.app.available_themes and "bad" not in run.app.available_themes
-
-
-async def test_help_shows_the_keys_of_the_keymap(tmp_path: Path, server: WireServer) -> None:
-    keymap = {"review.approve": "ctrl+y", "app.new": "f9,ctrl+f9,ctrl+f10,ctrl+f11"}
+async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, server: WireServer) -> None:
+    keymap = {"review.approve": "ctrl+y", "app.new": "ctrl+f8,ctrl+f9,ctrl+f10,ctrl+f11", "app.settings": "f9"}
     async with running(tmp_path, server, size=(120, 200), keys=keymap) as run:
+        await run.see("you sign off", "Ctrl+Y approve", "n deny")
+        server.say("Hello.")
+        await run.say("hello")
+        assert "you sign off" not in run.text
+        await run.pilot.press("f9")
+        await run.screen("SettingsScreen")
+        await run.pilot.press("escape")
         await run.command("help")
         await run.screen("HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
@@ -310,63 +296,6 @@ def found_first(found: CommandList) -> str:
     """What Enter would open in the palette."""
     option = found.highlighted_option if found.option_count == 1 else None
     return str(option.prompt) if option else ""
-
-
-async def test_hostile_text_is_shown_as_text_on_every_screen(tmp_path: Path, server: WireServer) -> None:
-    sizes = [(80, 24), (160, 45)]
-    async with running(tmp_path, server, size=sizes[0], model=HOSTILE) as run:
-        (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
-        server.call(*edit(new=repr(HOSTILE), summary=HOSTILE))
-        server.say(HOSTILE)
-        await run.say("change it")
-        run.runtime.sessions.rename(run.app.require_session().id, HOSTILE)
-        for name in ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help"):
-            run.app.action_command(name)
-            await run.until(lambda: run.app.screen is not run.app.workbench, name)
-            await run.painted()
-            for size in sizes:
-                await run.pilot.resize_terminal(*size)
-                assert "\x1b" not in run.text and "\u202e" not in run.text, (name, size)
-            sizes.reverse()
-            await run.pilot.press("escape")
-            await run.screen("Workbench")
-        await run.pilot.press("f3")
-        await run.until(run.can_decide, "the diff")
-        await run.pilot.press("e")
-        await run.screen("EditProposalScreen")
-        await run.see("x[/]y")
-        assert "\x1b" not in run.text and "\u202e" not in run.text
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
-        run.app.notify_user(HOSTILE, problem=True)
-        await run.see("x[/]y")
-        assert run.file == FILE
-
-
-async def test_the_edit_screen_reports_deceiving_and_empty_text(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call(*edit(new="'\u202eolleH '"))
-        server.say("Have a look.")
-        await run.say("change it")
-        await run.review()
-        await run.pilot.press("e")
-        await run.screen("EditProposalScreen")
-        await run.see("bidirectional")
-        assert "\u202e" in run.app.screen.query_one(TextArea).text
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
-        assert run.proposals[0].revision == 1 and "is yours now" not in run.text
-
-
-async def test_keys_of_the_keymap_work_and_the_greeting_names_them(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, keys={"review.approve": "ctrl+y", "app.settings": "f9"}) as run:
-        await run.see("you sign off", "Ctrl+Y approve", "n deny")
-        server.say("Hello.")
-        await run.say("hello")
-        assert "you sign off" not in run.text
-        # A key that only the keymap gives works.
-        await run.pilot.press("f9")
-        await run.screen("SettingsScreen")
 
 
 async def test_a_dialog_is_closed_by_mouse_and_opened_from_the_palette(

@@ -1,13 +1,15 @@
-"""Every screen in a small terminal, whatever the theme: its frame, its keys and what holds the focus are in sight."""
+"""Every screen in a small terminal, whatever the theme and the text: frame, keys and focus are in sight."""
 
 from pathlib import Path
 
-from textual.widgets import OptionList
+from textual.widgets import OptionList, TextArea
 
-from tests.ui.running_app import Running, running, stage
+from tests.ui.running_app import Running, running
+from tests.wire.bench import FILE, edit
 from tests.wire.server import WireServer
 from widgets.common.key_hints import WrappedKeyHints
 
+HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
 SCREENS = ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help")
 
 
@@ -23,24 +25,45 @@ def out_of_sight(run: Running) -> list[str]:
     ]
 
 
-async def test_every_screen_fits_small_terminals(tmp_path: Path, server: WireServer) -> None:
-    """Opened in one size, and then in the other: half of them shrink, half of them grow."""
-    sizes = [(80, 24), (60, 20)]
-    async with running(tmp_path, server, size=sizes[0]) as run:
-        (run.runtime.workspace.root / ".signoff.toml").write_text('model = "other"\n')
-        await stage(run, server)
+async def test_every_screen_fits_small_terminals_and_shows_hostile_text_as_text(
+    tmp_path: Path, server: WireServer
+) -> None:
+    """Opened in one size, and then in others: half of them shrink, half of them grow."""
+    sizes = [(80, 24), (160, 45), (60, 20)]
+    async with running(tmp_path, server, size=sizes[0], model=HOSTILE) as run:
+
+        def shows_text() -> bool:
+            return "\x1b" not in run.text and "\u202e" not in run.text
+
+        (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
+        server.call(*edit(new=f"'{HOSTILE}'", summary=HOSTILE))
+        server.say(HOSTILE)
+        await run.say("change it")
+        run.runtime.sessions.rename(run.app.require_session().id, HOSTILE)
         themes = [name for name in run.app.available_themes if name.startswith("signoff-")] + ["ansi-dark"]
         for number, name in enumerate(SCREENS):
             run.app.theme = themes[number % len(themes)]
             run.app.action_command(name)
             await run.until(lambda: run.app.screen is not run.app.workbench, name)
-            await run.pilot.pause()
-            assert out_of_sight(run) == [], (name, sizes[0])
+            await run.painted()
+            for size in sizes:
+                await run.pilot.resize_terminal(*size)
+                assert out_of_sight(run) == [] and shows_text(), (name, size)
             sizes.reverse()
-            await run.pilot.resize_terminal(*sizes[0])
-            assert out_of_sight(run) == [], (name, sizes[0])
             await run.pilot.press("escape")
             await run.screen("Workbench")
+        await run.pilot.press("f3")
+        await run.until(run.can_decide, "the diff")
+        await run.pilot.press("e")
+        await run.screen("EditProposalScreen")
+        await run.see("x[/]y", "bidirectional")
+        assert shows_text() and "\u202e" in run.app.screen.query_one(TextArea).text
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        assert run.proposals[0].revision == 1 and "is yours now" not in run.text
+        run.app.notify_user(HOSTILE, problem=True)
+        await run.see("x[/]y")
+        assert run.file == FILE
 
 
 async def test_each_setting_has_one_row(tmp_path: Path, server: WireServer) -> None:
