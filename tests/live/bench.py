@@ -45,8 +45,6 @@ class Exchange:
 
 @dataclass
 class Recorder:
-    """The requests that left the program, in order."""
-
     exchanges: list[Exchange] = field(default_factory=list)
 
     @property
@@ -111,7 +109,6 @@ class LiveSession:
 
     @property
     def file(self) -> str:
-        """The text of the file on disk."""
         return (self.runtime.workspace.root / "greet.py").read_text()
 
     @property
@@ -120,12 +117,10 @@ class LiveSession:
 
     @property
     def stopped(self) -> str:
-        """How the last turn ended."""
         return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
 
     @property
     def pending(self) -> list[Proposal]:
-        """The proposals that wait for a decision."""
         return list(self.runtime.service.pending())
 
     @property
@@ -134,7 +129,6 @@ class LiveSession:
         return self._model.profile
 
     async def send_message(self, text: str) -> None:
-        """Send a message and wait until the session is idle."""
         async with asyncio.timeout(_MAX_TURN_SECONDS):
             await self.session.send(text)
             await self.session.wait_until_idle()
@@ -158,7 +152,6 @@ class LiveSession:
 
     @property
     def failure(self) -> str:
-        """The error message at the end of the last turn."""
         return next(event.message for event in reversed(self.events) if isinstance(event, TurnEnded))
 
     def check(self) -> None:

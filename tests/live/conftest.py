@@ -104,8 +104,6 @@ def home(target: "Target", tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Check:
-    """A running test of one target."""
-
     recorder: "Recorder"
     events: "list[Event]" = field(default_factory=list)
 

@@ -54,11 +54,7 @@ def litellm(folder: Path) -> Iterator[tuple[str, str]]:
         }
         with (folder / "log.txt").open("wb") as log:
             process = subprocess.Popen(
-                [program, *options],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                [program, *options], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         try:
             _wait_for(f"http://127.0.0.1:{port}/health/liveliness", process, folder / "log.txt")

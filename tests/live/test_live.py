@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from app.conversation.events import (
-    Answer,
-    AssistantMessage,
-    ProposalDecided,
-    ProposalStaged,
-    Question,
-    UserMessage,
-)
+from app.conversation.events import Answer, AssistantMessage, ProposalDecided, ProposalStaged, Question, UserMessage
 from app.llm.endpoint_doctor import CHECKS
 from tests.live import prompts
 from tests.live.bench import LiveSession
@@ -28,11 +21,7 @@ _ESSENTIAL_CHECKS = {"reachable", "key", "model", "wire", "streaming"}
 
 
 def test_doctor(
-    target: Target,
-    check: Check,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    target: Target, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = main(["doctor", "--json"])

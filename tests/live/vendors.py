@@ -40,7 +40,6 @@ class Target:
 
     @property
     def limit_field(self) -> str:
-        """The field of a request that limits the response."""
         return self.limit or _LIMIT_FIELDS.get(self.wire, "max_tokens")
 
 

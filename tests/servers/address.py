@@ -12,8 +12,6 @@ from tests.servers.player import TOOLS
 
 @dataclass
 class ReceivedRequest:
-    """A request that the server has received."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -21,7 +19,6 @@ class ReceivedRequest:
 
     @property
     def message(self) -> Any:
-        """The parsed body."""
         return json.loads(self.body) if self.body else None
 
 
@@ -29,14 +26,12 @@ Answer = Callable[[ReceivedRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def document(body: bytes, status: int = 200, kind: str = "application/json", **headers: Any) -> bytes:
-    """Return a whole HTTP response."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def result(request: ReceivedRequest, value: dict[str, Any], **headers: Any) -> bytes:
-    """Return the JSON-RPC response to a request."""
     message = {"jsonrpc": "2.0", "id": request.message["id"], "result": value}
     return document(json.dumps(message).encode(), **headers)
 
@@ -83,7 +78,6 @@ class ScriptedServer:
 
 @contextlib.asynccontextmanager
 async def scripted_server() -> AsyncIterator[ScriptedServer]:
-    """Start a server on this machine."""
     played = ScriptedServer()
     tasks: set[asyncio.Task[Any]] = set()
 

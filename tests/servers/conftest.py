@@ -10,12 +10,10 @@ from tests.wire.server import WireServer
 
 @pytest.fixture
 def wire() -> Iterator[WireServer]:
-    """A running endpoint."""
     with WireServer() as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty home folder."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))

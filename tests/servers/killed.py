@@ -14,7 +14,6 @@ from tests.wire.server import WireServer
 
 
 async def main(folder: str, mark: str, *modes: str) -> None:
-    """Start it and wait."""
     os.environ["SIGNOFF_HOME"] = f"{folder}/home"
     code = f"import subprocess; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)"
     with WireServer() as wire:

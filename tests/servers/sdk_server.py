@@ -9,8 +9,6 @@ server = MCPServer("sdk")
 
 
 class Sum(BaseModel):
-    """The result of an addition."""
-
     value: int
     words: list[str]
 

@@ -26,7 +26,6 @@ YES, NO = PermissionAnswer(allowed=True), PermissionAnswer(allowed=False)
 
 
 def player(*overrides: str, **more: Any) -> dict[str, Any]:
-    """Return the configuration table of the scripted server."""
     return {"command": sys.executable, "args": [str(PLAYER), *overrides], **more}
 
 
@@ -43,7 +42,6 @@ class ServerSession:
         self._log = log
 
     def handle_update(self, update: Update) -> None:
-        """Record a permission request and answer it."""
         if isinstance(update, PermissionRequested):
             self.permission_requests.append(update.permission_request)
             assert self.host.session is not None
@@ -69,18 +67,15 @@ class ServerSession:
 
     @property
     def results(self) -> list[ToolResult]:
-        """The results of all calls."""
         session = self.host.session
         assert session is not None
         return [event for event in session.log.events if isinstance(event, ToolResult)]
 
     @property
     def offered_tools(self) -> list[str]:
-        """Names of the tools in the last request."""
         return [tool["function"]["name"] for tool in self.wire.last.body["tools"]]
 
     def server(self, name: str) -> McpServer:
-        """Return a server by its name."""
         assert self.host.mcp.servers is not None
         return next(server for server in self.host.mcp.servers.servers if server.name == name)
 
@@ -92,7 +87,6 @@ class ServerSession:
             await self.host.mcp.servers.wait_for_change()
 
     async def wait_until_ready(self, *names: str) -> None:
-        """Wait until these servers are ready."""
         await self.until(lambda: all(self.server(name).state is McpServerState.READY for name in names))
 
     @property
@@ -102,7 +96,6 @@ class ServerSession:
 
     @property
     def called_tools(self) -> list[str]:
-        """The tools that the servers were asked to call."""
         return [
             message["params"]["name"] for message in self.received_messages if message.get("method") == "tools/call"
         ]
@@ -120,7 +113,6 @@ async def open_server_session(
     modes: Sequence[SandboxMode] = (),
     **flags: Any,
 ) -> AsyncIterator[ServerSession]:
-    """Open a workspace in `folder` with these servers."""
     root = folder / "workspace"
     if not root.exists():
         root.mkdir()

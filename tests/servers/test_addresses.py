@@ -158,7 +158,6 @@ async def _endless_page(request: ReceivedRequest, writer: asyncio.StreamWriter) 
 
 
 def _answer_call(status: int = 200, **what: Any) -> Answer:
-    """Answer the call with this JSON-RPC content."""
 
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(document(json.dumps({"jsonrpc": "2.0", "id": request.message["id"], **what}).encode(), status))

@@ -55,7 +55,6 @@ async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
 
 
 def call_until_exists(file: Path) -> Message:
-    """Return a call that lasts until a file exists."""
     code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(file)!r}).exists(): time.sleep(0.01)"
     return {"name": "run", "arguments": {"code": code}}
 
@@ -170,7 +169,6 @@ async def test_endless_line_is_rejected(tmp_path: Path, monkeypatch: pytest.Monk
 
 @contextlib.asynccontextmanager
 async def running_server(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[McpServer]:
-    """Start a server."""
     (folder / "workspace").mkdir()
     workspace = Workspace(folder / "workspace")
     sandbox = Sandbox(workspace, folder / "runs", own_folders=())

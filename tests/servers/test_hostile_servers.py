@@ -33,13 +33,11 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set small limits."""
     monkeypatch.setattr(server_program, "MAX_SERVER_MESSAGE_BYTES", 2**20)
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**17)
 
 
 async def run(on: ServerSession, code: str) -> str:
-    """Make the server run Python code in a call."""
     return await on.run_turn(("play__run", {"code": code}))
 
 
@@ -51,10 +49,7 @@ HABITS = {
     "closes its output": ("os.close(1); time.sleep(3600)", "can't be used"),
     "writes a line without end": ("while True: sys.stdout.write('x' * 65536)", "a line of more than"),
     "floods with notifications": ("while True: send({'method': 'notifications/x'})", "not requested"),
-    "floods with questions": (
-        "while True: send({'id': 'r', 'method': 'sampling/createMessage'})",
-        "not requested",
-    ),
+    "floods with questions": ("while True: send({'id': 'r', 'method': 'sampling/createMessage'})", "not requested"),
     "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "not requested"),
     "floods with next to nothing": (
         "for _ in range(20_000): sys.stdout.write('x\\n')\nfound['said'] = 'well'",
@@ -493,7 +488,6 @@ async def test_server_receives_no_secrets_of_signoff(wire: WireServer, tmp_path:
 
 
 def is_running(argument: str) -> bool:
-    """Return whether a `sleep` with this argument runs."""
     command_line = f"sleep\0{argument}\0".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -521,7 +515,6 @@ def process_state(argument: str) -> str:
 
 
 def zombies() -> list[str]:
-    """Return the status of ended children that nobody has waited for."""
     own = f"\nPPid:\t{os.getpid()}\n"
     found = []
     for folder in Path("/proc").iterdir():

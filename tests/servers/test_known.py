@@ -38,8 +38,6 @@ enabled = false
 
 
 class Home:
-    """A user's home folder and a workspace."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root = folder / "workspace"
@@ -47,7 +45,6 @@ class Home:
         self.store = MemoryStore()
 
     def write(self, name: str, content: Any) -> bytes:
-        """Write a file in the home folder and return its bytes."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
@@ -56,12 +53,10 @@ class Home:
     def known(
         self, own: dict[str, McpServerTable] | None = None, of_workspace: Collection[str] = ()
     ) -> ConfiguredServers:
-        """Return the configured servers."""
         home = {"HOME": str(self.folder)}
         return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
     def names(self, **own: McpServerTable) -> list[str]:
-        """Return the names of the configured servers."""
         return [each.name for each in self.known(own).definitions]
 
 

@@ -75,7 +75,6 @@ def test_tools_of_different_servers_have_different_names(one: str, tool: str, ot
 
 
 def parse_schema(schema: Any) -> tuple[Any, list[str]]:
-    """Return the schema after parsing, or None, and the problems."""
     offers, problems = parse_tools("s", [{"name": "t", "inputSchema": schema}])
     return (offers[0].parameters if offers else None), problems
 

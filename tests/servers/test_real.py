@@ -50,7 +50,6 @@ def port() -> Iterator[int]:
 
 
 def repository(folder: Path) -> Path:
-    """Create the workspace as a git repository with a commit."""
     root = folder / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -61,7 +60,6 @@ def repository(folder: Path) -> Path:
 
 
 def servers(root: Path, port: int) -> dict[str, Any]:
-    """Return the configuration of the servers."""
     return {
         "files": {"command": str(PROGRAMS["files"]), "args": [str(root)]},
         "git": {"command": str(PROGRAMS["git"]), "args": ["--repository", str(root)]},

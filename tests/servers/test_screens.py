@@ -18,14 +18,12 @@ SIZES = pytest.mark.parametrize(
 
 
 def server_of(run: Running, name: str) -> McpServer:
-    """Return a server by its name."""
     servers = run.app.current.host.mcp.servers
     assert servers is not None
     return next(each for each in servers.servers if each.name == name)
 
 
 async def ready(run: Running, name: str) -> None:
-    """Wait until a server is ready."""
     mcp = run.app.current.host.mcp
     await run.until(
         lambda: mcp.servers is not None and server_of(run, name).state is McpServerState.READY, f"{name} ready"
@@ -90,7 +88,6 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
 
 
 def results(run: Running) -> list[str]:
-    """Return the results of all calls."""
     return [event.text for event in run.app.require_session().log.events if event.type == "tool_result"]
 
 

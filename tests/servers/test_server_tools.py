@@ -55,7 +55,6 @@ async def test_denied_call_does_not_reach_the_server(wire: WireServer, tmp_path:
 
 @pytest.mark.parametrize("behaviour", TOOL_CHOICE_BEHAVIOURS, ids=lambda each: each.name)
 async def test_a_closed_gate_stops_server_calls(behaviour: Behaviour, wire: WireServer, tmp_path: Path) -> None:
-    """With every behaviour of the endpoint in the closing request."""
     async with open_server_session(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
         wire.always(Turn(calls=(Call("play__echo", {"text": "hello"}),)))
         await on.run_turn(edit(), last="")
@@ -159,7 +158,6 @@ WINDOW = 8_000
 
 
 def many_tools_server() -> dict[str, Any]:
-    """Return the table of a server with many tools and `echo`."""
     echo = {"name": "echo", "description": "Repeat a text."}
     return player(env={"TOOLS": json.dumps({"tools": [*MANY, echo]})})
 

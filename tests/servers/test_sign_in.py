@@ -97,7 +97,6 @@ class Authority:
             await client.get(self.callback_url(invitation.address, **answer))
 
     def callback_url(self, location: str, **answer: str) -> str:
-        """Return the address at which the browser ends."""
         self.asked = {key: values[0] for key, values in parse_qs(urlsplit(location).query).items()}
         given = {"code": "code-1", "state": self.asked["state"], **answer}
         return f"{self.asked['redirect_uri']}?{urlencode(given)}"
@@ -105,7 +104,6 @@ class Authority:
 
 @contextlib.asynccontextmanager
 async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[ServerSession, Authority]]:
-    """Open a session with a server that requires a sign-in."""
     async with scripted_server() as played:
         authority = Authority(played)
         async with open_server_session(wire, folder, {"far": {"url": played.url}}) as on:
@@ -275,7 +273,6 @@ async def test_missing_refresh_token_makes_no_token_request(wire: WireServer, tm
 
 
 def answering(document_body: object, status: int = 200) -> Answer:
-    """Answer with this as JSON."""
 
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(document(json.dumps(document_body).encode(), status=status))

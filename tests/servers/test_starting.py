@@ -31,28 +31,22 @@ ECHO = ("play__echo", {"text": "hello"})
 
 
 def waiting(folder: Path, **more: Any) -> dict[str, Any]:
-    """Return a server that starts when the file `shared/go` exists in the session's folder."""
     return player("waits", **{"env": {"GO": str(folder / "shared/go")}, **more})
 
 
 def let_start(folder: Path) -> None:
-    """Let the server start."""
     (folder / "shared/go").touch()
 
 
 def notices(events: list[Event]) -> list[str]:
-    """Return the notices about servers for the user."""
     return [event.text for event in events if isinstance(event, UserNotice) and "MCP server" in event.text]
 
 
 def instructions(request: Request) -> str:
-    """Return the program's text about servers for the model in a request."""
     return "\n".join(text for text in of_role(request, "system")[1:] if "MCP server" in text)
 
 
 class Home:
-    """A workspace with the configuration of `signoff run`, and the endpoint."""
-
     def __init__(self, folder: Path, wire: WireServer) -> None:
         self.folder = folder
         self.root = folder / "workspace"
@@ -65,7 +59,6 @@ class Home:
         wire.behave(OBEYS)
 
     def configure(self, **servers: dict[str, Any]) -> None:
-        """Write the configuration file."""
         lines = [f'base_url = "{self.wire.base_url}"', 'model = "m"']
         for name, table in servers.items():
             lines.append(f"[mcp.{name}]")
@@ -78,7 +71,6 @@ class Home:
         self.config.write_text("\n".join(lines))
 
     async def run(self, processes: Forking, *options: str) -> tuple[dict[str, Any], str]:
-        """Run `signoff run`; return its JSON result and its messages."""
         words = ["run", "Do it.", "--json", "--commands", "allow", *options]
         done = await asyncio.to_thread(processes.run, words, folder=self.root, environment=os.environ)
         assert done.returncode == 0, done.stderr
@@ -215,13 +207,11 @@ async def test_status_line_shows_the_server_that_is_waited_for(wire: WireServer,
 
 
 def log(on: ServerSession) -> list[Event]:
-    """Return the event log of the session."""
     assert on.host.session is not None
     return list(on.host.session.log.events)
 
 
 async def run_server_once(wire: WireServer, folder: Path) -> None:
-    """Run the server once, so that its tools are stored."""
     (folder / "shared").mkdir(exist_ok=True)
     let_start(folder)
     async with open_server_session(wire, folder, {"play": waiting(folder)}) as on:

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.layer
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a server, in a temporary folder."""
     assert Path(tmp_path).is_relative_to("/dev/shm") or Path(tmp_path).is_relative_to("/tmp")
     server_folder = tmp_path / "theirs"
     server_folder.mkdir()
@@ -28,7 +27,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def python(*arguments: object, **more: Any) -> dict[str, dict[str, Any]]:
-    """Return the configuration table of a Python server."""
     return {"play": {"command": sys.executable, "args": [str(each) for each in arguments], **more}}
 
 

@@ -43,7 +43,6 @@ class Bench:
 
     @property
     def file(self) -> str:
-        """What is on disk."""
         return (self.root / "greet.py").read_text()
 
     @property
@@ -52,7 +51,6 @@ class Bench:
 
     @property
     def stopped(self) -> str:
-        """How the last turn ended."""
         return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
 
     async def say(self, text: str, *steps: Any, last: str = "") -> None:
@@ -115,10 +113,8 @@ async def bench(
 
 
 def edit(old: str = "'Hello '", new: str = "'Hi '", **more: Any) -> tuple[str, dict[str, Any]]:
-    """A call that edits the workspace's file."""
     return ("edit_file", {"path": "greet.py", "edits": [{"old": old, "new": new}], **more})
 
 
 def of_role(request: Request, role: str) -> list[str]:
-    """What one role says in a request."""
     return [text for speaker, text in request.said if speaker == role]

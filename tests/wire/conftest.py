@@ -21,7 +21,6 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[WireServer]:
-    """A running test server."""
     with WireServer() as running:
         yield running
 

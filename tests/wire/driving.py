@@ -40,7 +40,6 @@ NOTE = {"role": "system", "content": "Edits staged as P1. Hand control back."}
 
 
 def called(call_id: str = "call_1", arguments: str = '{"path": "a.py"}') -> list[dict[str, Any]]:
-    """An assistant message with one call, and its result."""
     call = {"id": call_id, "type": "function", "function": {"name": "edit_file", "arguments": arguments}}
     return [
         {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -49,7 +48,6 @@ def called(call_id: str = "call_1", arguments: str = '{"path": "a.py"}') -> list
 
 
 def opening(profile: EndpointProfile) -> Payload:
-    """An ordinary first request."""
     return Payload([SYSTEM, USER], TOOLS)
 
 
@@ -72,7 +70,6 @@ def closing(profile: EndpointProfile) -> Payload:
 async def client_of(
     server: WireServer, profile: EndpointProfile | None = None, **options: Any
 ) -> AsyncIterator[ModelClient]:
-    """A client of the server, with short delays."""
     settings = {"retry": FAST, "timeouts": BRISK, **options}
     client = ModelClient(Endpoint(server.base_url, "test-model"), profile or EndpointProfile(), **settings)
     try:
@@ -84,7 +81,6 @@ async def client_of(
 async def updates_of(
     client: ModelClient, build: Callable[[EndpointProfile], Payload] = opening, *, closing: bool = False
 ) -> list[StreamUpdate]:
-    """All updates of one request."""
     return [update async for update in client.stream(build, closing=closing)]
 
 

@@ -49,8 +49,6 @@ def failing(turn: Turn, body: dict[str, Any]) -> Turn | Reply:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One kind of endpoint."""
-
     name: str
     shape: Callable[[Turn, dict[str, Any]], Turn | Reply] = obedient
     validators: tuple[Callable[[dict[str, Any]], Reply | None], ...] = ()

@@ -29,7 +29,6 @@ class Hosted:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition over the updates holds."""
         async with asyncio.timeout(MAX_WAIT_SECONDS):
             while not condition():
                 self._changed.clear()
@@ -45,13 +44,11 @@ class Hosted:
         return done.stdout
 
     def turns(self) -> int:
-        """Turns that have ended."""
         return sum(
             isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded) for update in self.updates
         )
 
     @property
     def session(self) -> Session:
-        """The open session."""
         assert self.host.session is not None
         return self.host.session

@@ -18,8 +18,6 @@ from typing import Any
 
 
 class Action(Enum):
-    """Something other than bytes."""
-
     CUT = "cut"
     """Reset the connection."""
     STALL = "stall"
@@ -36,8 +34,6 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP response."""
-
     parts: tuple[bytes | Action, ...]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +125,6 @@ def error(
     headers: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Reply:
-    """An HTTP error in OpenAI's shape; `kind` is its `type`."""
     body = {"error": {"message": message, "type": kind, "param": None, "code": code, **fields}}
     return document(body, status=status, headers=headers or {})
 
@@ -209,6 +204,5 @@ class Turn:
 
 
 def pieces(text: str, count: int) -> list[str]:
-    """A text cut into so many parts, or fewer."""
     size = max(1, -(-len(text) // max(1, count)))
     return [text[start : start + size] for start in range(0, len(text), size)]

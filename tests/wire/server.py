@@ -50,8 +50,6 @@ Step = Turn | Reply | Callable[["Request"], "Turn | Reply"]
 
 @dataclass
 class Request:
-    """One request as it arrived."""
-
     number: int
     """Among those of its kind, from 0."""
     method: str
@@ -79,7 +77,6 @@ class Request:
 
     @property
     def wire(self) -> str:
-        """The name of its wire."""
         return next((name for name, vendor in VENDORS.items() if self.path.endswith(vendor.path)), "chat")
 
     @property
@@ -147,7 +144,6 @@ class WireServer:
         self._model = model
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Play this kind of endpoint."""
         self.behaviour = behaviour
 
     def insist(self, *validators: Validator) -> None:
@@ -156,7 +152,6 @@ class WireServer:
 
     @property
     def validators(self) -> tuple[Validator, ...]:
-        """Those that find fault with requests."""
         return self._validators
 
     def require_key(self, key: str) -> None:
@@ -171,7 +166,6 @@ class WireServer:
 
     @property
     def url(self) -> str:
-        """Root of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -181,7 +175,6 @@ class WireServer:
 
     @property
     def last(self) -> Request:
-        """The latest chat request."""
         return self.requests[-1]
 
     def wait_for(self, count: int, timeout: float = 10.0) -> bool:
@@ -311,7 +304,6 @@ class WireServer:
 
 
 def rendered(turn: Turn, request: Request) -> Reply:
-    """What the model says, as the wire of a request has it."""
     if vendor := VENDORS.get(request.wire):
         return vendor.reply(turn, request.number)
     if not request.body.get("stream"):

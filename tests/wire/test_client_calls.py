@@ -37,7 +37,6 @@ def r(
 
 
 def d(index: Any, arguments: Any) -> dict[str, Any]:
-    """A delta of arguments alone."""
     return call_delta(index, arguments=arguments)
 
 

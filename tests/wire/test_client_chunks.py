@@ -5,20 +5,13 @@ from typing import Any
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.values.requests_and_updates import (
-    CallProgress,
-    ReasoningDelta,
-    ResponseCompleted,
-    TextDelta,
-    TokenUsage,
-)
+from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, ResponseCompleted, TextDelta, TokenUsage
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream
 from tests.wire.server import WireServer
 
 
 def odd(**changes: Any) -> dict[str, Any]:
-    """A chunk whose top level is changed."""
     return {**chunk(), **changes}
 
 

@@ -13,13 +13,7 @@ from app.llm.values.endpoint import EndpointProfile, filter_accepted_tools
 from app.llm.values.requests_and_updates import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
-from tests.wire.endpoints import (
-    CLOSING_SILENT,
-    ENDPOINTS,
-    REJECTS_MID_SYSTEM_400,
-    REJECTS_MID_SYSTEM_500,
-    Behaviour,
-)
+from tests.wire.endpoints import CLOSING_SILENT, ENDPOINTS, REJECTS_MID_SYSTEM_400, REJECTS_MID_SYSTEM_500, Behaviour
 from tests.wire.replies import Call, Reply, Turn, document, error
 from tests.wire.server import WireServer
 
@@ -42,7 +36,6 @@ def history(profile: EndpointProfile) -> Payload:
 
 
 def beside(profile: EndpointProfile) -> Payload:
-    """Text beside a call."""
     assistant, result = called()
     text = "I edit." if profile.text_beside_calls else ""
     return Payload([SYSTEM, USER, {**assistant, "content": text}, result], TOOLS)
@@ -59,7 +52,6 @@ def interrupted(profile: EndpointProfile) -> Payload:
 
 
 def refused_unless(message: str, accepted: Callable[[dict[str, Any]], bool], status: int = 400) -> Any:
-    """A validator that answers with `message` until the body is as it likes it."""
     return lambda body: None if accepted(body) else error(status, message)
 
 
@@ -303,7 +295,6 @@ SERVED = [*TOOLS, of_server("files__good"), of_server("mail__send", "bad"), of_s
 
 
 def serving(profile: EndpointProfile) -> Payload:
-    """A request with the tools of two servers."""
     return Payload([SYSTEM, USER], filter_accepted_tools(SERVED, profile.refused_tools))
 
 
@@ -358,7 +349,6 @@ async def test_a_built_in_tool_is_never_left_out(server: WireServer, message: st
 
 
 def alternates(body: dict[str, Any]) -> bool:
-    """No system message at all."""
     return all(message["role"] != "system" for message in body["messages"])
 
 
@@ -408,7 +398,6 @@ async def test_a_request_that_fails_after_two_corrections_changes_no_profile(ser
 
 
 def groq(**fields: Any) -> Reply:
-    """Groq's refusal, in full."""
     return error(400, "Tool choice is none, but model called a tool", kind="invalid_request_error", **fields)
 
 

@@ -13,7 +13,6 @@ from tests.wire.server import WireServer
 
 
 def listing(owner: str, *names: str) -> dict[str, Any]:
-    """A list of models."""
     return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": owner} for name in names]}
 
 

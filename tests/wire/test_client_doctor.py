@@ -59,7 +59,6 @@ def never_calls(messages: list[dict[str, Any]]) -> Turn:
 async def examined(
     server: WireServer, *, key: str | None = None, model: str = "test-model", profile: EndpointProfile | None = None
 ) -> EndpointDiagnosis:
-    """The whole examination."""
     endpoint = Endpoint(server.base_url, model, SecretStr(key) if key else None)
     findings = [
         found async for found in examine_endpoint(endpoint, profile or EndpointProfile(), timeouts=BRISK, retry=FAST)
@@ -72,7 +71,6 @@ async def examined(
 
 
 def results(diagnosis: EndpointDiagnosis) -> dict[str, bool | None]:
-    """What was found, by name."""
     return {check.name: check.ok for check in diagnosis.checks}
 
 

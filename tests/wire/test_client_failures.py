@@ -37,7 +37,6 @@ async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestEr
 
 @contextlib.asynccontextmanager
 async def client_at(base_url: str, key: str = "", headers: Any = (), **options: Any) -> AsyncIterator[ModelClient]:
-    """A client of an address."""
     endpoint = Endpoint(base_url, "m", SecretStr(key) if key else None, dict(headers))
     client = ModelClient(endpoint, EndpointProfile(), **{"retry": FAST, "timeouts": BRISK, **options})
     yield client
@@ -45,7 +44,6 @@ async def client_at(base_url: str, key: str = "", headers: Any = (), **options: 
 
 
 async def failures_at(base_url: str, *more: Any, **options: Any) -> list[RequestError]:
-    """The failures of a request and of the list of models at an address."""
     found = []
     async with client_at(base_url, *more, **options) as client:
         for ask in (updates_of(client), client.model_ids()):

@@ -31,7 +31,6 @@ def answering(usage: dict[str, Any]) -> Any:
 async def usage_of(
     server: WireServer, price: PriceTable | None, *, wire: str = "chat", listed: bool = False, cache: Any = None
 ) -> TokenUsage:
-    """The usage of one response."""
     endpoint = Endpoint(server.base_url, "m", price=price)
     profile = resolve_profile(server.base_url, "m", cache=cache, overrides={"wire": wire})
     client = ModelClient(endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)

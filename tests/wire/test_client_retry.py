@@ -13,13 +13,7 @@ from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
 from app.llm.values.endpoint import EndpointProfile
-from app.llm.values.requests_and_updates import (
-    Endpoint,
-    Payload,
-    RetryScheduled,
-    StreamUpdate,
-    TextDelta,
-)
+from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
 from tests.wire.driving import FAST, client_of, closing, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream

@@ -24,7 +24,6 @@ each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDO
 
 
 def asking(*more: Item, closing: bool = False) -> Any:
-    """What builds a request that says these after a first message."""
 
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
@@ -36,8 +35,6 @@ def asking(*more: Item, closing: bool = False) -> Any:
 
 
 class Talk:
-    """A client, and what its requests gave out."""
-
     def __init__(
         self, server: WireServer, wire: Any = "chat", cache: dict[str, dict[str, Any]] | None = None
     ) -> None:

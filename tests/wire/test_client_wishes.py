@@ -25,7 +25,6 @@ WORK = ModelTurn("", (CallWithResult("call_1", "read_file", "{}", "text"),))
 def wishing(
     effort: str = "off", *more: Item, limit: int | None = None, **fields: Any
 ) -> Callable[[EndpointProfile], Payload]:
-    """What builds a request with these settings."""
 
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
@@ -140,7 +139,6 @@ def test_extra_fields_override_values_and_merge_tables(
 
 
 def unknown(name: str) -> Reply:
-    """OpenAI's words."""
     return error(400, f"Unrecognized request argument supplied: {name}", kind="invalid_request_error")
 
 

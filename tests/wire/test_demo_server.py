@@ -30,7 +30,6 @@ EXPLAIN = [{"role": "user", "content": "explain notes.md"}]
 
 
 def called(*ids: str, arguments: str = "{}") -> dict[str, Any]:
-    """An assistant message with calls."""
     calls = [
         {"id": name, "type": "function", "function": {"name": "read_file", "arguments": arguments}} for name in ids
     ]
@@ -38,13 +37,11 @@ def called(*ids: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 def result(name: str) -> dict[str, Any]:
-    """A tool message."""
     return {"role": "tool", "tool_call_id": name, "content": "1\tx"}
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[str]:
-    """A server without pauses."""
     async with demo_server(math.inf) as settings:
         yield str(settings["base_url"])
 
@@ -58,7 +55,6 @@ async def client(server: str) -> AsyncIterator[Any]:
 
 
 def port_of(base_url: str) -> int:
-    """The port that a server listens on."""
     return int(base_url.removesuffix("/v1").rsplit(":", 1)[1])
 
 

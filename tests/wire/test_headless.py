@@ -20,14 +20,12 @@ from tests.wire.server import Request, WireServer
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A home and a workspace of its own."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greet.py").write_text(FILE)
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
-    """The document on standard output, and what standard error says."""
     said = capsys.readouterr()
     return json.loads(said.out), said.err
 

@@ -101,7 +101,6 @@ class Llama:
         """What the model reads of each request that was taken."""
 
     def pass_on(self, request: Request) -> Reply:
-        """Have the server answer a request."""
         status, kind, data = self._post("/v1/chat/completions", request.body)
         self.statuses.append(status)
         if status == 200:
@@ -109,7 +108,6 @@ class Llama:
         return Reply((data,), status=status, content_type=kind)
 
     def render(self, request: Request) -> Reply:
-        """Have the server render a conversation."""
         status, kind, data = self._post("/apply-template", request.body)
         return Reply((data,), status=status, content_type=kind)
 

@@ -117,8 +117,6 @@ async def test_arguments_nested_too_deeply_are_dropped(server: WireServer, tmp_p
 
 
 class Breaks:
-    """A subscriber with a defect."""
-
     def __init__(self, times: int) -> None:
         self.left = times
 

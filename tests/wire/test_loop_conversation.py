@@ -38,7 +38,6 @@ FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes
 
 
 async def staged(on: Bench) -> str:
-    """Stage one edit; returns the proposal's id."""
     on.server.turn(calls=[edit()])
     on.server.say("Have a look.")
     await on.say("Be less formal")
@@ -303,7 +302,6 @@ async def test_a_turn_of_empty_responses_ends(server: WireServer, on: Bench) -> 
 
 
 async def seen(on: Bench, condition: Callable[[], bool]) -> None:
-    """Wait until a condition over the updates holds."""
     happened = asyncio.Event()
 
     def check(_: object) -> None:

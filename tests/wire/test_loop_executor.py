@@ -149,8 +149,6 @@ async def test_edits_that_cancel_out_stage_nothing_and_each_result_says_so(on: B
 
 
 class Defective(Tool):
-    """A tool with a mistake in it."""
-
     name = "defective"
     kind = "read"
     Arguments = ToolArguments

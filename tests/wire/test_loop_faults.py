@@ -143,8 +143,6 @@ class Faults:
 
 
 class Play:
-    """A session on one wire, with faults."""
-
     def __init__(self, on: Bench, model: Model) -> None:
         self.on = on
         self.model = model
@@ -185,7 +183,6 @@ class Play:
             await self.session.side_questions.wait_until_idle()
 
     async def ask_aside(self) -> None:
-        """A side question, beside the turn that runs."""
         waiting = self.on.runtime.service.pending()
         if waiting and not self.session.side_questions.is_answer_awaited(place := place_of(waiting[-1])):
             await self.session.side_questions.ask(place, "Why?")

@@ -35,7 +35,6 @@ async def staged(on: Bench, server: WireServer) -> None:
 
 
 async def told(on: Bench, server: WireServer) -> str:
-    """What the next request says of files that have changed."""
     await on.say("Go on", last="Well.")
     found = [text for text in of_role(server.last, "system") if "Files have changed" in text]
     assert len(found) <= 1, "once"

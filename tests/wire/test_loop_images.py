@@ -33,7 +33,6 @@ PICTURE = png(300, 200)
 
 
 def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any) -> Any:
-    """A session on one wire; nothing else is spoken there."""
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     (folder / "workspace").mkdir(exist_ok=True)
     (folder / "workspace/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
@@ -42,7 +41,6 @@ def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any
 
 
 async def show(on: Bench, text: str) -> None:
-    """Say something with the images that it names."""
 
     async def meant(_: object) -> bool:
         return True

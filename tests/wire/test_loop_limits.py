@@ -334,7 +334,6 @@ async def _spend(folder: Path, steps: list[tuple[str, int]], limit: float) -> No
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home and a workspace of its own."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greet.py").write_text(FILE)

@@ -27,7 +27,6 @@ def rename(on: Bench, old: str, new: str) -> None:
 
 @contextmanager
 def without_events(on: Bench) -> Iterator[None]:
-    """No event can be recorded."""
     rename(on, "events", "lost")
     yield
     rename(on, "lost", "events")
@@ -120,17 +119,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def say(on: Bench) -> None:
-    """A message."""
     await on.session.send("And now the tests")
 
 
 async def deny(on: Bench) -> None:
-    """Feedback."""
     await on.session.deny("P1", feedback="Not like this")
 
 
 async def approve(on: Bench) -> None:
-    """A decision without a word."""
     await on.session.approve("P1")
 
 

@@ -31,7 +31,6 @@ def as_llama_cpp(server: WireServer, template: Template, delay: float = 0.0) -> 
 
 
 def as_vllm(server: WireServer, template: Template) -> None:
-    """Give the tokens of a conversation, and their text."""
     server.route(
         "/tokenize", lambda request: _reply(template, request, lambda text: {"tokens": list(map(ord, text))}), "POST"
     )
@@ -91,7 +90,6 @@ def stage_and_hand_back(server: WireServer) -> None:
 
 
 def rendered(server: WireServer) -> list[Request]:
-    """What the server was asked to render."""
     return [visit for visit in server.visits if visit.path in ("/apply-template", "/tokenize")]
 
 

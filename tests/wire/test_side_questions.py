@@ -66,7 +66,6 @@ def place_of(proposal: Proposal) -> ThreadAnchor:
 
 
 async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:
-    """Ask aside and wait for what comes of it."""
     uid = await on.session.side_questions.ask(place_of(proposal), text, picked)
     await on.session.side_questions.wait_until_idle()
     return next(event for event in on.events if isinstance(event, SideAnswer) and event.question == uid)
@@ -77,7 +76,6 @@ def asked_aside(request: Request) -> bool:
 
 
 def whole(requests: list[Request]) -> list[str]:
-    """The conversation's own requests, as they were written."""
     return [json.dumps(request.body) for request in requests if not asked_aside(request)]
 
 

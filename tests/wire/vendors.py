@@ -17,12 +17,10 @@ def named(data: Mapping[str, Any]) -> bytes:
 
 
 def anthropic_error(status: int, message: str, kind: str = "invalid_request_error", **options: Any) -> Reply:
-    """An error in Anthropic's shape."""
     return document({"type": "error", "error": {"type": kind, "message": message}}, status=status, **options)
 
 
 def anthropic_reply(turn: Turn, number: int) -> Reply:
-    """A message, streamed; thinking is signed."""
     usage = {"input_tokens": turn.prompt_tokens, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2}
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "test-model", "content": []}
     events: list[dict[str, Any]] = [
@@ -56,7 +54,6 @@ def anthropic_reply(turn: Turn, number: int) -> Reply:
 
 
 def responses_reply(turn: Turn, number: int) -> Reply:
-    """A response, streamed; reasoning is sealed."""
     head: dict[str, Any] = {
         "id": f"resp_{number}",
         "object": "response",
