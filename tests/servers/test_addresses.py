@@ -39,20 +39,18 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         process.terminate()
 
 
-async def test_sdk_server_over_http_can_be_called(port: int, wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}}) as on:
+async def test_sdk_servers_over_http_and_stdio_can_be_called(port: int, wire: WireServer, tmp_path: Path) -> None:
+    near = {"command": sys.executable, "args": [str(SDK)]}
+    servers = {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}, "near": near}
+    async with open_server_session(wire, tmp_path, servers) as on:
         answer = await on.run_turn(("sdk__add", {"first": 2, "second": 3}))
         assert json.loads(answer) == {"value": 5, "words": ["sum"]}
         failed = await on.run_turn(("sdk__fail", {}))
         assert failed == "Error executing tool fail"
         assert on.results[-1].failed
         assert on.permission_requests[0].notes[0] == "This server runs elsewhere: the arguments leave this machine."
-
-
-async def test_sdk_server_over_stdio_can_be_called(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"sdk": {"command": sys.executable, "args": [str(SDK)]}}) as on:
-        await on.wait_until_ready("sdk")
-        assert json.loads(await on.run_turn(("sdk__add", {"first": 2, "second": 3})))["value"] == 5
+        await on.wait_until_ready("near")
+        assert json.loads(await on.run_turn(("near__add", {"first": 2, "second": 3})))["value"] == 5
 
 
 async def test_requests_name_session_and_version_and_end_with_delete(wire: WireServer, tmp_path: Path) -> None:
@@ -118,27 +116,19 @@ def _raw(data: bytes) -> Answer:
     return send
 
 
-async def _endless(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
-        await writer.drain()
+def _endless(piece: bytes, kind: str = EVENTS) -> Answer:
+    """Answer with this again and again."""
+
+    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 X\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        while True:
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+
+    return send
 
 
-async def _endless_line(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
-        await writer.drain()
-
-
-async def _endless_events(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": "x" * 60_000}})
-    event = f"data: {note}\n\n".encode()
-    while True:
-        writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
-        await writer.drain()
+NOTE = json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": "x" * 60_000}})
 
 
 async def _silent(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
@@ -147,14 +137,6 @@ async def _silent(request: ReceivedRequest, writer: asyncio.StreamWriter) -> Non
 
 async def _hangs_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
-
-
-async def _endless_page(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-    piece = b"<p>" * 20_000 + b"\ndata: 1\n\n"
-    while True:
-        writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-        await writer.drain()
 
 
 def _answer_call(status: int = 200, **what: Any) -> Answer:
@@ -166,9 +148,9 @@ def _answer_call(status: int = 200, **what: Any) -> Answer:
 
 
 HOSTILE: dict[str, tuple[Answer, str]] = {
-    "endless document": (_endless, "more than"),
-    "endless line": (_endless_line, "too long"),
-    "endless events": (_endless_events, "not requested"),
+    "endless document": (_endless(b" " * 0x10000, "application/json"), "more than"),
+    "endless line": (_endless(b"x" * 0x10000), "too long"),
+    "endless events": (_endless(f"data: {NOTE}\n\n".encode()), "not requested"),
     "silent": (_silent, "its time limit"),
     "hangs up": (_hangs_up, "cannot be reached"),
     "no JSON": (_raw(document(b"{nope")), "not JSON"),
@@ -179,7 +161,7 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
     "elsewhere": (_raw(document(b"", status=307, Location="http://127.0.0.1:9/mcp")), "has moved"),
     "in a circle": (_raw(document(b"", status=307, Location="/mcp")), "in a circle"),
     "at no address": (_raw(document(b"", status=307, Location="http://[")), "answer can't be read"),
-    "an endless page between events": (_endless_page, "too long"),
+    "an endless page between events": (_endless(b"<p>" * 20_000 + b"\ndata: 1\n\n"), "too long"),
     "nested deep": (
         _raw(document(b'{"method": "notifications/message", "params": {"data": ' + b"[" * 900 + b"]" * 900 + b"}}")),
         "",
@@ -229,21 +211,12 @@ async def test_unsendable_key_is_not_shown(wire: WireServer, tmp_path: Path) -> 
             assert "s3cr" not in str(on.server(name).log.lines) + on.server(name).problem
 
 
-async def test_a_redirect_is_named_without_its_secrets(wire: WireServer, tmp_path: Path) -> None:
-    async with scripted_server() as played:
-        played.overrides["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
-        async with open_server_session(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
-            await on.until(lambda: on.server("far").state is McpServerState.FAILED)
-            assert on.server("far").problem.startswith("it has moved to http://127.0.0.1; change")
-
-
 async def test_session_id_that_no_header_can_hold_is_ignored(wire: WireServer, tmp_path: Path) -> None:
-    async with scripted_server() as played, open_server_session(wire, tmp_path, {}) as _:
+    async def greet(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        initialize_result = {"protocolVersion": "2025-11-25\r\nX: y", "capabilities": {}, "serverInfo": {}}
+        writer.write(result(request, initialize_result, Mcp_Session_Id="s\xe9"))
 
-        async def greet(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            initialize_result = {"protocolVersion": "2025-11-25\r\nX: y", "capabilities": {}, "serverInfo": {}}
-            writer.write(result(request, initialize_result, Mcp_Session_Id="s\xe9"))
-
+    async with scripted_server() as played:
         played.overrides["initialize"] = greet
         async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
             assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
@@ -273,23 +246,6 @@ async def test_any_tool_name_is_encoded_in_a_header(wire: WireServer, tmp_path: 
             await on.run_turn(*((offer.name, {"text": "hello"}) for offer in on.server("far").tools))
         called = [each.headers["mcp-name"] for each in played.requests if b"tools/call" in each.body]
         assert called == list(names.values())
-
-
-async def test_a_refused_greeting_is_an_error(wire: WireServer, tmp_path: Path) -> None:
-    async with scripted_server() as played:
-        played.overrides["initialize"] = _answer_call(error={"code": -32603, "message": "out of order"})
-        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state in (McpServerState.FAILED, McpServerState.READY))
-            assert on.server("far").problem == "out of order"
-
-
-async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_CONNECT_SECONDS", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
-        async with open_server_session(wire, tmp_path, {"far": {"url": url}}) as on:
-            await on.until(lambda: on.server("far").state is McpServerState.FAILED)
-            assert on.server("far").problem == "it cannot be reached in time"
 
 
 @pytest.mark.parametrize(
@@ -324,7 +280,9 @@ async def test_a_server_that_ignores_delete_is_left(goodbye: Answer, wire: WireS
         assert played.requests[-1].method == "DELETE"
 
 
-async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_list_is_read_for_the_next_turn_and_retried(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tool_listing, "_MIN_PAUSE_SECONDS", 0.0)
     async with scripted_server() as played:
         changed = asyncio.Event()
@@ -346,6 +304,8 @@ async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkey
             played.overrides["tools/list"] = fail_once
             changed.set()
             await until(lambda: not on.server("far").tools)
+            await on.run_turn()
+            assert "far__echo" not in on.offered_tools
 
 
 async def test_an_ended_stream_is_reopened(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,35 +335,24 @@ async def _no_tools(request: ReceivedRequest, writer: asyncio.StreamWriter) -> N
     writer.write(result(request, {"tools": []}))
 
 
-async def test_unreachable_address_becomes_an_error_line(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
-        await on.until(lambda: on.server("far").state is McpServerState.FAILED)
-        assert "cannot be reached" in on.server("far").problem
-        assert await on.run_turn() == ""
-        assert "far__echo" not in on.offered_tools
-
-
-async def test_a_server_notification_changes_tools_for_the_next_turn(wire: WireServer, tmp_path: Path) -> None:
-    async with scripted_server() as played:
-        changed = asyncio.Event()
-
-        async def stream(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
-            await writer.drain()
-            await changed.wait()
-            writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-            await writer.drain()
-            await asyncio.Event().wait()
-
-        played.overrides["GET"] = stream
-        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.wait_until_ready("far")
-
-            async def fewer(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-                writer.write(result(request, {"tools": []}))
-
-            played.overrides["tools/list"] = fewer
-            changed.set()
-            await on.until(lambda: not on.server("far").tools)
-            await on.run_turn()
-            assert "far__echo" not in on.offered_tools
+async def test_server_that_cannot_be_greeted_has_one_error_line(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "_CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with scripted_server() as moved, scripted_server() as refusing:
+            moved.overrides["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
+            refusing.overrides["initialize"] = _answer_call(error={"code": -32603, "message": "out of order"})
+            problems = {
+                "moved": (moved.url.replace("mcp", "s3cret"), "it has moved to http://127.0.0.1; change"),
+                "refusing": (refusing.url, "out of order"),
+                "silent": (f"https://127.0.0.1:{silent.getsockname()[1]}/mcp", "it cannot be reached in time"),
+                "gone": ("http://127.0.0.1:9/mcp", "it cannot be reached"),
+            }
+            servers = {name: {"url": url} for name, (url, _) in problems.items()}
+            async with open_server_session(wire, tmp_path, servers) as on:
+                await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
+                for name, (_, problem) in problems.items():
+                    assert on.server(name).problem.startswith(problem)
+                assert await on.run_turn() == ""
+                assert not [name for name in on.offered_tools if "__" in name]

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.waiting import until
 from tests.wire.server import WireServer
 
 ROOT = Path(__file__).resolve().parents[2]
+ECHO = ("play__echo", {"text": "x"})
 SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True); found['said'] = 'spawned'"
 
 
@@ -35,6 +37,14 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_program, "MAX_SERVER_MESSAGE_BYTES", 2**20)
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**17)
+
+
+@pytest.fixture
+async def on(wire: WireServer, tmp_path: Path) -> AsyncIterator[ServerSession]:
+    """A session with the scripted server, which is ready."""
+    async with open_server_session(wire, tmp_path, {"play": player()}) as opened:
+        await opened.wait_until_ready("play")
+        yield opened
 
 
 async def run(on: ServerSession, code: str) -> str:
@@ -99,15 +109,6 @@ async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeyp
         assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
 
 
-async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        server = on.server("play")
-        await server.stop()
-        with pytest.raises(ConnectionLost, match="it is not running"):
-            await server.call_tool(server.tools[0], {"text": "x"})
-
-
 @pytest.mark.layer
 async def test_server_without_ping_is_usable_after_an_interrupt(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
@@ -128,59 +129,58 @@ async def test_server_without_ping_is_usable_after_an_interrupt(wire: WireServer
 
 
 @pytest.mark.layer
-async def test_lost_overlay_is_reported_and_replaced_in_the_next_call(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        assert await run(on, "found['said'] = 'well'") == "well"
-        lose_layer(on)
-        assert "its layer could not be set up: No such file or directory" in await run(on, "found['said'] = 'well'")
-        assert await run(on, "found['said'] = 'well'") == "well"
-
-
-@pytest.mark.layer
-async def test_lost_writes_of_a_server_are_reported(wire: WireServer, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
+async def test_processes_are_paused_while_a_layer_is_read_and_a_lost_one_is_reported(
+    on: ServerSession, tmp_path: Path
+) -> None:
+    await run(on, SPAWN.format(mark := new_mark()))
+    await until(lambda: process_state(mark) == "S")
+    server = on.server("play")
+    async with server.read_changes() as layer:
+        assert layer is not None
+        assert process_state(mark) == "T"
+    await until(lambda: process_state(mark) == "S")
+    with pytest.raises(asyncio.CancelledError):
+        async with server.read_changes():
+            raise asyncio.CancelledError
+    await until(lambda: process_state(mark) == "S")
+    assert await run(on, "found['said'] = 'well'") == "well"
+    lose_layer(on)
+    assert "its layer could not be set up: No such file or directory" in await run(on, "found['said'] = 'well'")
+    assert await run(on, "found['said'] = 'well'") == "well", "it is replaced"
     go = tmp_path / "shared/go"
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
-        await until(lambda: "run" in on.called_tools)
-        lose_layer(on)
-        go.touch()
-        assert "What it has written can't be read: No such file or directory" in await saying
+    calls = on.called_tools.count("run")
+    saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
+    await until(lambda: on.called_tools.count("run") > calls)
+    lose_layer(on)
+    go.touch()
+    assert "What it has written can't be read: No such file or directory" in await saying
 
 
 def lose_layer(on: ServerSession) -> None:
     """Remove the overlay of the server, like a cleanup of a temporary folder."""
     (upper,) = on.host.runtime.dirs.runs.rglob("upper")
-    upper.rename(upper.with_name("lost"))
+    upper.rename(upper.with_name(f"lost {new_mark()}"))
 
 
 async def test_failed_start_shows_its_reason(wire: WireServer, tmp_path: Path) -> None:
-    missing = {"command": "no-such-program-here"}
-    servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
-    async with open_server_session(wire, tmp_path, servers) as on:
+    nobody = "~no-such-user-here/x"
+    servers: dict[str, tuple[dict[str, Any], str]] = {
+        "dies": (player("die"), "exit code 1"),
+        "missing": ({"command": "no-such-program-here"}, "no program 'no-such-program-here'"),
+        "unset": (player(env={"A": "${NOT_SET}"}), "${NOT_SET} is not set"),
+        "cwd": (player(cwd=nobody), f"there is no folder '{nobody}'"),
+        "home": ({"command": nobody}, f"there is no program '{nobody}'"),
+        "nul": ({"command": "a\0b"}, "there is no program"),
+        "argument": (player("a\0b"), "could not be started: embedded null byte"),
+    }
+    async with open_server_session(wire, tmp_path, {name: table for name, (table, _) in servers.items()}) as on:
         await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
-        assert "exit code 1" in on.server("dies").problem
+        for name, (_, problem) in servers.items():
+            assert problem in on.server(name).problem
         assert "I would rather not." in on.server("dies").log.lines
-        assert "no program 'no-such-program-here'" in on.server("missing").problem
-        assert "${NOT_SET} is not set" in on.server("unset").problem
         await on.run_turn()
         assert not [name for name in on.offered_tools if "__" in name]
-
-
-async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_path: Path) -> None:
-    nobody = "~no-such-user-here/x"
-    servers = {
-        "cwd": player(cwd=nobody),
-        "home": {"command": nobody},
-        "nul": {"command": "a\0b"},
-        "argument": player("a\0b"),
-    }
-    async with open_server_session(wire, tmp_path, servers) as on:
-        await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
-        assert f"there is no folder '{nobody}'" in on.server("cwd").problem
-        assert f"there is no program '{nobody}'" in on.server("home").problem
-        assert "there is no program" in on.server("nul").problem
-        assert "could not be started: embedded null byte" in on.server("argument").problem
 
 
 async def test_exception_in_a_start_is_reported(
@@ -220,48 +220,35 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
 
 
-async def test_last_of_two_switches_is_applied(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        server, servers = on.server("play"), on.host.mcp.servers
-        assert servers is not None
-        await asyncio.gather(servers.set_enabled(server, enabled=False), servers.set_enabled(server, enabled=True))
-        assert servers.is_enabled(server)
-        await on.wait_until_ready("play")
-        await asyncio.gather(servers.restart(server), servers.set_enabled(server, enabled=False))
-        assert server.state is McpServerState.OFF
-        await servers.restart(server)
-        assert server.state is McpServerState.OFF
+async def test_last_of_two_switches_is_applied_and_only_a_running_unchanged_tool_is_called(on: ServerSession) -> None:
+    server, servers = on.server("play"), on.host.mcp.servers
+    assert servers is not None
+    unchanged, stopping = server.listing.tools, []
 
+    def change(asked: PermissionRequest) -> PermissionAnswer:
+        server.listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in unchanged)
+        return YES
 
-async def test_call_does_not_start_a_disabled_server(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        server, stopping = on.server("play"), []
+    def switch_off(asked: PermissionRequest) -> PermissionAnswer:
+        stopping.append(asyncio.ensure_future(server.stop()))
+        return YES
 
-        def switch_off(asked: PermissionRequest) -> PermissionAnswer:
-            stopping.append(asyncio.ensure_future(server.stop()))
-            return YES
-
-        on.answers = switch_off
-        assert "it was switched off or replaced" in await on.run_turn(("play__echo", {"text": "x"}))
-        await stopping[0]
-        assert server.state is McpServerState.OFF
-        assert on.called_tools == []
-
-
-async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        listing = on.server("play").listing
-
-        def change(asked: PermissionRequest) -> PermissionAnswer:
-            listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
-            return YES
-
-        on.answers = change
-        assert "Not called: the server play has changed its tool" in await on.run_turn(("play__echo", {"text": "x"}))
-        assert on.called_tools == []
+    on.answers = change
+    assert "Not called: the server play has changed its tool" in await on.run_turn(ECHO)
+    server.listing.tools = unchanged
+    on.answers = switch_off
+    assert "it was switched off or replaced" in await on.run_turn(ECHO)
+    await stopping[0]
+    assert (server.state, on.called_tools) == (McpServerState.OFF, [])
+    with pytest.raises(ConnectionLost, match="it is not running"):
+        await server.call_tool(unchanged[0], {"text": "x"})
+    await asyncio.gather(servers.set_enabled(server, enabled=False), servers.set_enabled(server, enabled=True))
+    assert servers.is_enabled(server)
+    await on.wait_until_ready("play")
+    await asyncio.gather(servers.restart(server), servers.set_enabled(server, enabled=False))
+    assert server.state is McpServerState.OFF
+    await servers.restart(server)
+    assert server.state is McpServerState.OFF
 
 
 async def test_tools_that_change_during_listing_are_listed_again(wire: WireServer, tmp_path: Path) -> None:
@@ -269,31 +256,15 @@ async def test_tools_that_change_during_listing_are_listed_again(wire: WireServe
         await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
 
 
-SPAWN_DETACHED = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
-
-
 @pytest.mark.layer
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
-async def test_server_processes_are_paused_while_changes_are_read(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await run(on, SPAWN_DETACHED.format(mark := new_mark()))
-        await until(lambda: process_state(mark) == "S")
-        server = on.server("play")
-        async with server.read_changes() as layer:
-            assert layer is not None
-            assert process_state(mark) == "T"
-        await until(lambda: process_state(mark) == "S")
-        with pytest.raises(asyncio.CancelledError):
-            async with server.read_changes():
-                raise asyncio.CancelledError
-        await until(lambda: process_state(mark) == "S")
-        assert await run(on, "found['said'] = 'well'") == "well"
-
-
-@pytest.mark.layer
-async def test_writes_outside_of_calls_are_named_and_dropped(wire: WireServer, tmp_path: Path) -> None:
+async def test_writes_of_calls_are_staged_and_others_are_named_and_dropped(on: ServerSession, tmp_path: Path) -> None:
+    answer = await run(on, "Path('half.txt').write_text('x'); 1 / 0")
+    assert "ZeroDivisionError" in answer and '"status": "staged"' in answer and on.results[-1].failed
+    assert [each.path for each in on.host.runtime.proposals.recent_proposals()[0].files] == ["half.txt"]
     go = tmp_path / "shared/go"
-    code = f"""
+    await run(
+        on,
+        f"""
 import threading
 def late():
     while not Path({str(go)!r}).exists():
@@ -302,51 +273,33 @@ def late():
     print("late", file=sys.stderr, flush=True)
 threading.Thread(target=late).start()
 Path("now.txt").write_text("x")
-"""
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await run(on, code)
-        go.touch()
-        await until(lambda: "late" in "".join(on.server("play").log.lines))
-        proposal = on.host.runtime.proposals.recent_proposals()[0]
-        assert [change.path for change in proposal.files] == ["now.txt"]
-        answer = await on.run_turn(("play__echo", {"text": "x"}))
-        assert answer == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
-        assert await on.run_turn(("play__echo", {"text": "y"})) == "y"
-        assert not (on.root / "late.txt").exists()
+""",
+    )
+    go.touch()
+    await until(lambda: "late" in "".join(on.server("play").log.lines))
+    staged = [change.path for each in on.host.runtime.proposals.recent_proposals() for change in each.files]
+    assert sorted(staged) == ["half.txt", "now.txt"]
+    answer = await on.run_turn(ECHO)
+    assert answer == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
+    assert await on.run_turn(ECHO) == "x"
+    assert not (on.root / "late.txt").exists()
 
 
-@pytest.mark.layer
-async def test_writes_before_an_error_result_are_staged(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        answer = await on.run_turn(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
-        assert "ZeroDivisionError" in answer
-        assert '"status": "staged"' in answer
-        assert on.results[-1].failed
-        assert [each.path for each in on.host.runtime.proposals.recent_proposals()[0].files] == ["half.txt"]
-
-
-async def test_escape_stops_a_call_and_the_next_one_works(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        session = on.host.session
-        assert session is not None
-        wire.turn(calls=[("play__sleep", {})])
-        await session.send("Sleep.")
-        await until(lambda: "sleeps" in on.server("play").log.lines)
-        session.interrupt()
-        await session.wait_until_idle()
-        assert on.results[-1].outcome is CallOutcome.ABORTED
-        assert await run(on, "found['said'] = 'well'") == "well"
-
-
-async def test_log_flood_is_bounded_and_the_answer_arrives(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"
-        code = f"{flood}; found['said'] = 'well'"
-        assert await run(on, code) == "well"
-        lines = on.server("play").log.lines
-        assert len(lines) <= MAX_LOG_LINES + 1
-        assert all(len(line) <= MAX_LOG_LINE_CHARACTERS and "\x1b" not in line for line in lines)
+async def test_escape_stops_a_call_and_the_next_one_works(on: ServerSession, wire: WireServer) -> None:
+    session = on.host.session
+    assert session is not None
+    wire.turn(calls=[("play__sleep", {})])
+    await session.send("Sleep.")
+    await until(lambda: "sleeps" in on.server("play").log.lines)
+    session.interrupt()
+    await session.wait_until_idle()
+    assert on.results[-1].outcome is CallOutcome.ABORTED
+    assert await run(on, "found['said'] = 'well'") == "well"
+    flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"
+    assert await run(on, f"{flood}; found['said'] = 'well'") == "well"
+    lines = on.server("play").log.lines
+    assert len(lines) <= MAX_LOG_LINES + 1, "a flood of its log is bounded"
+    assert all(len(line) <= MAX_LOG_LINE_CHARACTERS and "\x1b" not in line for line in lines)
 
 
 async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_path: Path) -> None:
@@ -360,26 +313,23 @@ async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_pa
         assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
 
 
-async def test_server_requests_are_refused_and_hidden_characters_are_reported(
-    wire: WireServer, tmp_path: Path
-) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.run_turn(("play__echo", {"text": "safe\u202eevil"}))
-        assert "bidirectional control" in on.permission_requests[0].notes[0]
-        assert on.permission_requests[0].detail == "echo\ntext: safe\u202eevil"
-        answer = await on.run_turn(("play__give", {"resultType": "input_required", "content": []}))
-        assert "it asks for input of the user, which signoff does not offer" in answer
-        assert on.results[-1].failed
-        # Lines that are not messages are added to its log.
-        assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
-        assert {"Welcome!", '{"broken":'} <= {line.strip() for line in on.server("play").log.lines}
-        for method in ("sampling/createMessage", "elicitation/create", "anything"):
-            ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
-            reply = json.loads(await run(on, ask))
-            assert reply["id"] == "r1"
-            assert reply["error"]["code"] == -32601
-        roots = "send({'id': 2, 'method': 'roots/list'}); found['said'] = sys.stdin.readline()"
-        assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
+async def test_server_requests_are_refused_and_hidden_characters_are_reported(on: ServerSession) -> None:
+    await on.run_turn(("play__echo", {"text": "safe\u202eevil"}))
+    assert "bidirectional control" in on.permission_requests[0].notes[0]
+    assert on.permission_requests[0].detail == "echo\ntext: safe\u202eevil"
+    answer = await on.run_turn(("play__give", {"resultType": "input_required", "content": []}))
+    assert "it asks for input of the user, which signoff does not offer" in answer
+    assert on.results[-1].failed
+    # Lines that are not messages are added to its log.
+    assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
+    assert {"Welcome!", '{"broken":'} <= {line.strip() for line in on.server("play").log.lines}
+    for method in ("sampling/createMessage", "elicitation/create", "anything"):
+        ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
+        reply = json.loads(await run(on, ask))
+        assert reply["id"] == "r1"
+        assert reply["error"]["code"] == -32601
+    roots = "send({'id': 2, 'method': 'roots/list'}); found['said'] = sys.stdin.readline()"
+    assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
 
 
 @pytest.mark.layer
@@ -390,39 +340,36 @@ async def test_stateless_server_without_initialize_can_be_called(wire: WireServe
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
 
 
-async def test_tool_list_is_constant_within_a_turn(wire: WireServer, tmp_path: Path) -> None:
+async def test_tool_list_is_constant_within_a_turn_and_a_change_is_read_once(
+    on: ServerSession, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_MIN_PAUSE_SECONDS", 0.0)
     fewer = "TOOLS[:] = [each for each in TOOLS if each['name'] != 'echo']"
     change = f"{fewer}; send({{'method': 'notifications/tools/list_changed'}})"
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        await on.run_turn(
-            ("play__run", {"code": change}), ("play__run", {"code": "time.sleep(0.5)"}), ("play__echo", {"text": "x"})
-        )
-        first, *others = [request.body["tools"] for request in wire.requests]
-        assert all(each == first for each in others)
-        assert "has no tool echo any more" in on.results[-1].text
-        await on.run_turn()
-        assert "play__echo" not in on.offered_tools
-
-
-@pytest.mark.layer
-async def test_changed_list_is_reread(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "_MIN_PAUSE_SECONDS", 0.0)
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        await on.wait_until_ready("play")
-        await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")
-        await on.until(lambda: len(on.server("play").tools) == 5)
-        for _ in range(3):
-            await run(on, "pass")
+    # The list is read while the second call runs.
+    await on.run_turn(("play__run", {"code": change}), ("play__run", {"code": "time.sleep(0.2)"}), ECHO)
+    first, *others = [request.body["tools"] for request in wire.requests]
+    assert all(each == first for each in others)
+    assert "has no tool echo any more" in on.results[-1].text
+    await on.until(lambda: len(on.server("play").tools) == 5)
+    for _ in range(3):
+        await run(on, "pass")
+    assert "play__echo" not in on.offered_tools
+    if await on.server("play").write_access() is WriteAccess.LAYER:
         assert [message.get("method") for message in on.received_messages].count("tools/list") == 2
 
 
-async def test_no_process_is_left_after_close(wire: WireServer, tmp_path: Path) -> None:
+async def test_server_receives_no_secrets_of_signoff_and_leaves_no_process(wire: WireServer, tmp_path: Path) -> None:
     mark = new_mark()
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "LC_PLAIN": "seen"}
+    given = player(env={"GIVEN": "${MY_TOKEN}"})
+    async with open_server_session(wire, tmp_path, {"play": given}, environment=secrets) as on:
+        variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
+        assert not {"OPENAI_API_KEY", "MY_TOKEN"} & variables.keys()
+        assert (variables["GIVEN"], variables["LC_PLAIN"]) == ("t0p", "seen")
         assert await run(on, SPAWN.format(mark)) == "spawned"
-        await until(lambda: is_running(mark))
-    assert not is_running(mark)
+        await until(lambda: process_state(mark))
+    assert process_state(mark) in ("", "Z")
     assert not zombies()
 
 
@@ -436,10 +383,10 @@ async def test_server_ends_when_signoff_is_killed(
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
     with ours, ours.makefile("rb") as output:
         assert output.readline() == b"ready\n"
-        await until(lambda: is_running(mark))
+        await until(lambda: process_state(mark))
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    await until(lambda: not is_running(mark))
+    await until(lambda: process_state(mark) in ("", "Z"))
 
 
 async def test_server_without_overlay_cannot_write_and_the_question_shows_it(
@@ -458,47 +405,21 @@ async def test_server_without_overlay_cannot_write_and_the_question_shows_it(
             )
 
 
-async def test_permission_given_with_a_layer_is_asked_again_without_one(wire: WireServer, tmp_path: Path) -> None:
+async def test_unreviewed_server_is_reported_asked_about_and_disabled_in_plan_mode(
+    wire: WireServer, tmp_path: Path
+) -> None:
     forms = []
     for layer in (True, False):
         async with open_server_session(wire, tmp_path, {"play": player(layer=layer)}) as on:
-            await on.run_turn(("play__echo", {"text": "x"}))
+            await on.run_turn(("play__echo", {"text": "x\u202e"}))
             forms.append(on.permission_requests[0].form)
-    assert forms[0] != forms[1]
-
-
-async def test_unreviewed_server_is_reported_and_disabled_in_plan_mode(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player(layer=False)}) as on:
-        await on.run_turn(("play__echo", {"text": "x\u202e"}))
-        assert on.permission_requests[0].notes[0] == "This server can write to your files directly, without review."
-        assert "bidirectional control" in on.permission_requests[0].notes[1]
+            notes = on.permission_requests[0].notes
+    assert forms[0] != forms[1], "a permission given with a layer is asked for again without one"
+    assert notes[0] == "This server can write to your files directly, without review."
+    assert "bidirectional control" in notes[1]
     async with open_server_session(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
-        assert "Plan mode" in await on.run_turn(("play__echo", {"text": "x"}))
+        assert "Plan mode" in await on.run_turn(ECHO)
         assert on.permission_requests == []
-
-
-async def test_server_receives_no_secrets_of_signoff(wire: WireServer, tmp_path: Path) -> None:
-    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "LC_PLAIN": "seen"}
-    given = player(env={"GIVEN": "${MY_TOKEN}"})
-    async with open_server_session(wire, tmp_path, {"play": given}, environment=secrets) as on:
-        variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
-        assert "OPENAI_API_KEY" not in variables
-        assert "MY_TOKEN" not in variables
-        assert (variables["GIVEN"], variables["LC_PLAIN"]) == ("t0p", "seen")
-
-
-def is_running(argument: str) -> bool:
-    command_line = f"sleep\0{argument}\0".encode()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if (folder / "cmdline").read_bytes() == command_line and b"State:\tZ" not in (
-                    folder / "status"
-                ).read_bytes():
-                    return True
-            except OSError:
-                continue
-    return False
 
 
 def process_state(argument: str) -> str:

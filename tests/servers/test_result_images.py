@@ -1,5 +1,6 @@
 """Images in tool results: the model sees them if the protocol supports them; otherwise it gets a note."""
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -60,7 +61,9 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 
-async def test_model_gets_a_note_for_images_without_a_place_in_results(wire: WireServer, tmp_path: Path) -> None:
+async def test_unsendable_result_images_become_a_note_and_displace_no_user_images(
+    wire: WireServer, tmp_path: Path
+) -> None:
     async with open_session_on_wire(wire, tmp_path, "chat") as on:
         await on.run_turn(SHOT)
         assert "image_url" not in json.dumps(wire.last.body)
@@ -68,6 +71,22 @@ async def test_model_gets_a_note_for_images_without_a_place_in_results(wire: Wir
         first, second = result_text.split("\n")
         assert first == result_of(on).text
         assert second.startswith("[Not shown to you, since this protocol has no place for an image")
+        (on.root / "shot.png").write_bytes(png(9, 9))
+        session, runtime = on.host.session, on.host.runtime
+        assert session is not None
+        sent = await load_and_store_images(
+            runtime.workspace,
+            runtime.proposals.put_blobs,
+            find_mentions("@shot.png"),
+            "chat",
+            lambda _: asyncio.sleep(0, True),
+        )
+        wire.say("I see.")
+        await session.send("Look at @shot.png", images=sent)
+        await session.wait_until_idle()
+        ten = ("play__give", {"content": SHOT[1]["content"] * 10})
+        await on.run_turn(ten, ten)
+        assert images(wire.last.body) == [("image/png", png(9, 9))]
 
 
 @pytest.mark.parametrize(
@@ -79,26 +98,6 @@ async def test_model_gets_a_note_for_images_without_a_place_in_results(wire: Wir
 )
 def test_image_tokens_are_counted_by_pixels(message: dict[str, Any]) -> None:
     assert estimate_message_tokens(message) < 100
-
-
-async def test_unsendable_result_images_do_not_displace_user_images(wire: WireServer, tmp_path: Path) -> None:
-    async with open_session_on_wire(wire, tmp_path, "chat") as on:
-        (on.root / "shot.png").write_bytes(png(9, 9))
-        session, runtime = on.host.session, on.host.runtime
-        assert session is not None
-
-        async def meant(_: object) -> bool:
-            return True
-
-        sent = await load_and_store_images(
-            runtime.workspace, runtime.proposals.put_blobs, find_mentions("@shot.png"), "chat", meant
-        )
-        wire.say("I see.")
-        await session.send("Look at @shot.png", images=sent)
-        await session.wait_until_idle()
-        ten = ("play__give", {"content": SHOT[1]["content"] * 10})
-        await on.run_turn(ten, ten)
-        assert images(wire.last.body) == [("image/png", png(9, 9))]
 
 
 async def test_model_without_image_support_gets_a_note(wire: WireServer, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tools of servers: offering, search, calls with permission, in the app and headless."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import pytest
 from app.conversation.events import CallOutcome
 from app.mcp_client.mcp_servers import CONTEXT_SHARE_DIVISOR
 from tests.forking import Forking
-from tests.servers.stage import NO, PLAYER, open_server_session, player
+from tests.servers.stage import NO, PLAYER, YES, open_server_session, player
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
 from tests.wire.replies import Call, Turn
@@ -24,33 +25,23 @@ TOOL_CHOICE_BEHAVIOURS = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS
 
 @pytest.mark.layer
 async def test_server_tool_is_offered_and_called_after_permission(wire: WireServer, tmp_path: Path) -> None:
+    echo = ("play__echo", {"text": "hello\nthere"})
     async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        answer = await on.run_turn(("play__echo", {"text": "hello\nthere"}))
-        assert answer == "hello\nthere"
+        on.answers = lambda asked: NO
+        assert "did not allow" in await on.run_turn(echo)
+        assert on.called_tools == []
+        on.answers = lambda asked: YES
+        assert await on.run_turn(echo) == "hello\nthere"
         assert "play__echo" in on.offered_tools
         asked = on.permission_requests[0]
         assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n│ there")
         assert "says that it only reads" in " ".join(asked.notes)
         assert on.called_tools == ["echo"]
-
-
-async def test_permission_holds_for_a_tool_as_described(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        for _ in range(2):
-            await on.run_turn(("play__echo", {"text": "hello"}))
         listing = on.server("play").listing
         listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
-        await on.run_turn(("play__echo", {"text": "hello"}))
+        await on.run_turn(echo)
         first, same, other = (asked.form for asked in on.permission_requests)
-        assert first == same != other
-
-
-async def test_denied_call_does_not_reach_the_server(wire: WireServer, tmp_path: Path) -> None:
-    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
-        on.answers = lambda asked: NO
-        answer = await on.run_turn(("play__echo", {"text": "hello"}))
-        assert "did not allow" in answer
-        assert on.called_tools == []
+        assert first == same != other, "a permission holds for a tool as described"
 
 
 @pytest.mark.parametrize("behaviour", TOOL_CHOICE_BEHAVIOURS, ids=lambda each: each.name)
@@ -114,7 +105,9 @@ async def test_headless_writes_of_a_server_wait_as_a_proposal(
     assert outcome["proposals"] == ["P1"]
 
 
-async def test_headless_calls_require_permission(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+async def test_headless_calls_require_permission_and_leave_no_process(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
     outcome, output = await run(processes, wire, tmp_path)
     assert outcome["proposals"] == []
     assert "not allowed without the screen: write" in output
@@ -122,6 +115,11 @@ async def test_headless_calls_require_permission(processes: Forking, wire: WireS
     assert "not allowed: `--commands allow` lets it run" in output and "denied" not in output
     [result] = of_role(wire.last, "tool")
     assert "nobody could be asked" in result and "The user did not" not in result
+    environments = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            environments.append(file.read_bytes())
+    assert not [each for each in environments if str(tmp_path).encode() in each and b"SIGNOFF_COMMAND_ID" in each]
 
 
 @pytest.mark.layer
@@ -131,21 +129,6 @@ async def test_headless_unreviewed_server_requires_in_place(
     _, output = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
     assert "not allowed without the screen: write" in output
     assert "not allowed: `--in-place` lets it run" in output
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-async def test_no_server_process_outlives_a_headless_run(
-    processes: Forking, wire: WireServer, tmp_path: Path
-) -> None:
-    await run(processes, wire, tmp_path)
-    folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    environments = []
-    for folder in folders:
-        try:
-            environments.append((folder / "environ").read_bytes())
-        except OSError:
-            continue
-    assert not [each for each in environments if str(tmp_path).encode() in each and b"SIGNOFF_COMMAND_ID" in each]
 
 
 SUBJECTS = ("issue", "branch", "release", "label", "comment", "webhook", "milestone", "runner")

@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -26,7 +27,7 @@ from app.mcp_client.token_store import OAuthToken, TokenStore
 from tests.servers.address import Answer, ReceivedRequest, ScriptedServer, document, scripted_server
 from tests.servers.stage import ServerSession, open_server_session
 from tests.servers.test_screens import server_of
-from tests.ui.running_app import running
+from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
 
 
@@ -111,6 +112,23 @@ async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Serv
             yield on, authority
 
 
+def answering(document_body: object, status: int = 200) -> Answer:
+
+    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(json.dumps(document_body).encode(), status=status))
+
+    return send
+
+
+async def signed_in(on: ServerSession, authority: Authority) -> tuple[TokenStore, str, OAuthToken]:
+    """Sign in; return the stored tokens, and the address and the token of the server."""
+    await on.server("far").sign_in(authority.browse)
+    tokens, url = TokenStore(on.host.runtime.dirs.tokens), authority.played.url
+    token = tokens.get(url)
+    assert token is not None
+    return tokens, url, token
+
+
 async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
@@ -135,54 +153,56 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
 
 async def test_expired_or_rejected_token_is_refreshed(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.dirs.tokens)
-        stored_token = tokens.get(authority.played.url)
-        assert stored_token is not None
-        tokens.save(authority.played.url, stored_token.model_copy(update={"expires": time.time() - 1}))
+        tokens, url, token = await signed_in(on, authority)
+        tokens.save(url, token.model_copy(update={"expires": time.time() - 1}))
         assert await on.run_turn(("far__echo", {"text": "one"})) == "one"
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code", "refresh_token"]
         authority.played.token = "another"
         assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
         assert len(authority.forms) == 3
-
-        async def never(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            writer.write(document(b"", status=401))
-
         # A server that rejects every token is not asked again.
-        authority.played.overrides["tools/call"] = never
+        authority.played.overrides["tools/call"] = answering({}, 401)
         assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "three"}))
         assert len(authority.forms) == 4
         assert on.server("far").state is McpServerState.SIGN_IN
 
 
-async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_token_that_cannot_be_renewed_needs_a_sign_in_unless_the_network_fails(
+    wire: WireServer, tmp_path: Path
+) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
+        tokens, url, token = await signed_in(on, authority)
+        ended = token.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
+        tokens.save(url, ended)
+        assert "the sign-in could not be renewed" in await on.run_turn(("far__echo", {"text": "two"}))
+        assert tokens.get(url) == ended
+        tokens.save(url, token)
+        assert await on.run_turn(("far__echo", {"text": "three"})) == "three"
+        tokens.save(url, token.model_copy(update={"expires": 1, "refresh_token": ""}))
+        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
+        assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
         await on.server("far").sign_in(authority.browse)
-
-        async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            writer.write(document(b'{"error": "invalid_grant"}', status=400))
-
-        authority.played.overrides["/token"] = refuse
+        authority.played.overrides["/token"] = answering({"error": "invalid_grant"}, 400)
         authority.played.token = "another"
         assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
         assert on.server("far").state is McpServerState.SIGN_IN
-        assert TokenStore(on.host.runtime.dirs.tokens).get(authority.played.url) is None
+        assert tokens.get(url) is None
 
 
 async def test_the_callback_is_validated(wire: WireServer, tmp_path: Path) -> None:
+    announced = {"authorization_response_iss_parameter_supported": True}
     async with signed_out(wire, tmp_path) as (on, authority):
-        for answer, why in (
-            ({"error": "access_denied", "code": ""}, "access_denied"),
-            ({"iss": "https://evil.example"}, "from https://evil.example"),
-        ):
-
-            async def browse(invitation: SignInRequest, answer: dict[str, str] = answer) -> None:
-                await authority.browse(invitation, **answer)
-
+        refused: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+            ({"error": "access_denied", "code": ""}, {}, "access_denied"),
+            ({"iss": "https://evil.example"}, {}, "from https://evil.example"),
+            ({}, announced, "does not name itself"),
+        ]
+        for answer, authority.metadata_overrides, why in refused:
             with pytest.raises(ConnectionLost, match=why):
-                await on.server("far").sign_in(browse)
+                await on.server("far").sign_in(partial(authority.browse, **answer))
             assert not on.host.runtime.dirs.tokens.exists()
+        await on.server("far").sign_in(partial(authority.browse, iss=authority.origin))
+        assert on.server("far").state is McpServerState.READY
 
 
 @pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
@@ -194,14 +214,16 @@ async def test_a_token_is_not_sent_to_a_similar_address(cut: int | None, wire: W
         assert authority.forms[0]["resource"] == authority.played.url
 
 
-async def test_the_scope_of_the_challenge_precedes_all_supported(wire: WireServer, tmp_path: Path) -> None:
+async def test_configured_client_id_and_scope_of_the_challenge_are_used(wire: WireServer, tmp_path: Path) -> None:
     async with scripted_server() as played:
         authority = Authority(played)
         played.challenge += ', scope="read:one"'
-        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
-        assert authority.asked["scope"] == "read:one"
+        assert authority.asked["scope"] == "read:one", "it precedes all that are supported"
+        assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
+        assert "/register" not in [request.path for request in played.requests]
 
 
 async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path: Path) -> None:
@@ -221,63 +243,22 @@ async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path:
         assert await on.run_turn(("far__echo", {"text": "x"})) == "x"
 
 
-async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        authority.metadata_overrides = {"authorization_response_iss_parameter_supported": True}
-        with pytest.raises(ConnectionLost, match="does not name itself"):
-            await on.server("far").sign_in(authority.browse)
-
-        async def browse(invitation: SignInRequest) -> None:
-            await authority.browse(invitation, iss=authority.origin)
-
-        await on.server("far").sign_in(browse)
-        assert on.server("far").state is McpServerState.READY
-
-
 async def test_callback_address_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def paste(invitation: SignInRequest) -> None:
             wrong = authority.callback_url(invitation.address, state="guessed")
+            twice = f"{authority.callback_url(invitation.address, iss=authority.origin)}&iss=https://honest.example"
+            codes = f"{authority.callback_url(invitation.address)}&code=other"
             for nothing in ("", "code-1", "https://[", invitation.address, wrong, "http://127.0.0.1/?state=\xe9"):
                 assert not invitation.accept_pasted_address(nothing)
+            assert not invitation.accept_pasted_address(twice)
+            assert not invitation.accept_pasted_address(codes)
             assert invitation.accept_pasted_address(f"  {authority.callback_url(invitation.address)}\n")
 
         await on.server("far").sign_in(paste)
         assert on.server("far").state is McpServerState.READY
-
-
-async def test_a_network_failure_keeps_the_sign_in(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.dirs.tokens)
-        stored_token = tokens.get(authority.played.url)
-        assert stored_token is not None
-        ended = stored_token.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
-        tokens.save(authority.played.url, ended)
-        assert "the sign-in could not be renewed" in await on.run_turn(("far__echo", {"text": "two"}))
-        assert tokens.get(authority.played.url) == ended
-        tokens.save(authority.played.url, stored_token)
-        assert await on.run_turn(("far__echo", {"text": "three"})) == "three"
-
-
-async def test_missing_refresh_token_makes_no_token_request(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.dirs.tokens)
-        stored_token = tokens.get(authority.played.url)
-        assert stored_token is not None
-        tokens.save(authority.played.url, stored_token.model_copy(update={"expires": 1, "refresh_token": ""}))
-        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
-        assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
-
-
-def answering(document_body: object, status: int = 200) -> Answer:
-
-    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-        writer.write(document(json.dumps(document_body).encode(), status=status))
-
-    return send
+        assert len(authority.forms) == 1
 
 
 UNUSABLE = {
@@ -302,38 +283,30 @@ async def test_unusable_authority_response_becomes_an_error_line(wire: WireServe
             assert not on.host.runtime.dirs.tokens.exists()
 
 
-async def test_configured_client_id_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
-    async with scripted_server() as played:
-        authority = Authority(played)
-        async with open_server_session(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
-            await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
-            await on.server("far").sign_in(authority.browse)
-        assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
-        assert "/register" not in [request.path for request in played.requests]
-
-
-async def test_waiting_for_sign_in_ends(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth, "SIGN_IN_SECONDS", 0.05)
-
-    async def browse(invitation: SignInRequest) -> None:
-        """Look at the page and leave it."""
-
-    async with signed_out(wire, tmp_path) as (on, _):
-        with pytest.raises(ConnectionLost, match="nobody signed in within five minutes"):
-            await on.server("far").sign_in(browse)
-
-
-async def test_browser_is_not_opened_without_a_callback_port(
+async def test_a_sign_in_that_cannot_be_completed_stores_nothing(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def look_and_leave(invitation: SignInRequest) -> None:
+        pass
+
     async def full(*_: object, **__: object) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "none is left")
 
     async with signed_out(wire, tmp_path) as (on, authority):
-        monkeypatch.setattr(asyncio, "start_server", full)
-        with pytest.raises(ConnectionLost, match="no port of this machine could be opened: none is left"):
+        with monkeypatch.context() as patch:
+            patch.setattr(oauth, "SIGN_IN_SECONDS", 0.05)
+            with pytest.raises(ConnectionLost, match="nobody signed in within five minutes"):
+                await on.server("far").sign_in(look_and_leave)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "start_server", full)
+            with pytest.raises(ConnectionLost, match="no port of this machine could be opened: none is left"):
+                await on.server("far").sign_in(authority.browse)
+        assert authority.asked == {}, "the browser is not opened without a port for the callback"
+        file = on.host.runtime.dirs.tokens
+        file.mkdir()
+        with pytest.raises(ConnectionLost, match="the token cannot be kept: Is a directory"):
             await on.server("far").sign_in(authority.browse)
-        assert authority.asked == {}
+        assert not list(file.parent.glob(".tokens-*"))
 
 
 async def test_invalid_callback_request_is_disconnected(
@@ -350,32 +323,22 @@ async def test_invalid_callback_request_is_disconnected(
                 with contextlib.suppress(ConnectionError):
                     assert await reader.read() == b""
                 writer.close()
+            await authority.browse(invitation, state="guessed", code="stolen")
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
         assert on.server("far").state is McpServerState.READY
+        assert authority.forms[0]["code"] == "code-1", "a callback with a wrong state is ignored"
         # The log record would appear in the middle of the screen.
         assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
-async def test_a_token_that_cannot_be_stored_leaves_no_file(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        file = on.host.runtime.dirs.tokens
-        file.mkdir()
-        with pytest.raises(ConnectionLost, match="the token cannot be kept: Is a directory"):
-            await on.server("far").sign_in(authority.browse)
-        assert not list(file.parent.glob(".tokens-*"))
-
-
 async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.dirs.tokens)
-        stored_token = tokens.get(authority.played.url)
-        assert stored_token is not None
+        tokens, url, token = await signed_in(on, authority)
 
         async def late(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            tokens.save(authority.played.url, stored_token.model_copy(update={"access_token": "of the other window"}))
+            tokens.save(url, token.model_copy(update={"access_token": "of the other window"}))
             authority.played.token = "of the other window"
             del authority.played.overrides["tools/call"]
             writer.write(document(b"", status=401))
@@ -383,24 +346,17 @@ async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_p
         authority.played.overrides["tools/call"] = late
         assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
         assert len(authority.forms) == 1
-
-
-async def test_token_renewed_by_another_window_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.dirs.tokens)
-        stored_token = tokens.get(authority.played.url)
-        assert stored_token is not None
-        authority.played.token = "of the other window"
-        other = stored_token.model_copy(update={"access_token": "of the other window", "refresh_token": "2"})
+        # Here it is renewed while this window tries to.
+        authority.played.token = "of a third"
+        other = token.model_copy(update={"access_token": "of a third", "refresh_token": "2"})
 
         async def used(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
-            tokens.save(authority.played.url, other)
+            tokens.save(url, other)
             writer.write(document(b'{"error": "invalid_grant"}', status=400))
 
         authority.played.overrides["/token"] = used
         assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
-        assert tokens.get(authority.played.url) == other
+        assert tokens.get(url) == other
 
 
 def test_concurrent_windows_store_all_their_tokens(tmp_path: Path) -> None:
@@ -410,17 +366,6 @@ def test_concurrent_windows_store_all_their_tokens(tmp_path: Path) -> None:
         for number, each in enumerate(windows * 4):
             pool.submit(each.save, f"https://a.example/{number}", token)
     assert all(windows[0].get(f"https://a.example/{number}") for number in range(32))
-
-
-async def test_a_callback_with_a_wrong_state_is_ignored(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-
-        async def browse(invitation: SignInRequest) -> None:
-            await authority.browse(invitation, state="guessed", code="stolen")
-            await authority.browse(invitation)
-
-        await on.server("far").sign_in(browse)
-        assert authority.forms[0]["code"] == "code-1"
 
 
 @contextlib.asynccontextmanager
@@ -540,39 +485,11 @@ AMBIGUOUS = (
 )
 
 
-async def test_callback_with_two_issuers_is_rejected(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-
-        async def browse(invitation: SignInRequest) -> None:
-            twice = f"{authority.callback_url(invitation.address, iss=authority.origin)}&iss=https://honest.example"
-            assert not invitation.accept_pasted_address(twice)
-            assert not invitation.accept_pasted_address(f"{authority.callback_url(invitation.address)}&code=other")
-            await authority.browse(invitation)
-
-        await on.server("far").sign_in(browse)
-        assert len(authority.forms) == 1
-
-
-async def test_key_on_the_servers_screen_starts_the_sign_in(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with scripted_server() as played:
-        authority = Authority(played)
-        async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
-            opened: list[str] = []
-            monkeypatch.setenv("DISPLAY", ":0")
-            monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
-            await run.command("mcp")
-            await run.screen("McpServersScreen")
-            await run.see("you have to sign in")
-            await run.pilot.press("ctrl+s")
-            await run.screen("SignInWaitScreen")
-            await run.until(lambda: bool(opened), "the browser")
-            await run.see("Your browser was opened at", "paste it here")
-            async with httpx2.AsyncClient() as client:
-                await client.get(authority.callback_url(opened[0]))
-            await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
-            await run.see("1 of 1 ready")
+async def ask_to_sign_in(run: Running) -> None:
+    await run.command("mcp")
+    await run.screen("McpServersScreen")
+    await run.see("you have to sign in")
+    await run.pilot.press("ctrl+s")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
@@ -587,10 +504,7 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             opened: list[str] = []
             monkeypatch.setenv("DISPLAY", ":0")
             monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
-            await run.command("mcp")
-            await run.screen("McpServersScreen")
-            await run.see("you have to sign in")
-            await run.pilot.press("ctrl+s")
+            await ask_to_sign_in(run)
             await run.screen("ConfirmScreen")
             await run.see(f"sign-in page: {authority.origin}", f"go to: {other.url.removesuffix('/mcp')}")
             await run.pilot.press("enter")
@@ -603,10 +517,13 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             await run.screen("ConfirmScreen")
             await run.see("sign-in page")
             await run.pilot.press("y")
+            await run.screen("SignInWaitScreen")
             await run.until(lambda: bool(opened), "the browser")
+            await run.see("Your browser was opened at", "paste it here")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.callback_url(opened[0]))
             await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
+            await run.see("1 of 1 ready")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
@@ -623,10 +540,7 @@ async def test_address_is_pasted_in_an_ssh_session(
         async with running(tmp_path, wire, size=size, mcp={"far": {"url": played.url}}) as run:
             copied: list[str] = []
             monkeypatch.setattr(run.app, "copy_to_clipboard", copied.append)
-            await run.command("mcp")
-            await run.screen("McpServersScreen")
-            await run.see("you have to sign in")
-            await run.pilot.press("ctrl+s")
+            await ask_to_sign_in(run)
             await run.screen("SignInWaitScreen")
             await run.pilot.press("ctrl+y")
             ended = authority.callback_url(copied[0])

@@ -1,17 +1,18 @@
 """A whole session over the tests' server: the real loop, client, tools, service and store, and no screen."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from app.agent.session import Session
-from app.agent.updates import Update
+from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import Event, TurnEnded
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.tools.base.contract import PermissionAnswer
 from tests.oracles.reading import VIOLATIONS
 from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.endpoints import CLOSING_SILENT
@@ -66,6 +67,21 @@ class Bench:
         if steps or last:
             self.server.say(last or "Done.")
         await self.settled(self.session.send(text))
+
+    def at(self, kind: type[Any], act: Callable[[Any], object]) -> None:
+        """Act at each update of this class, and as each event of this class is recorded."""
+
+        def take(update: Update) -> None:
+            for one in (update, getattr(update, "event", None)):
+                if isinstance(one, kind):
+                    act(one)
+
+        self.session.subscribe(take)
+
+    def allow_everything(self) -> None:
+        """Answer each permission request with yes."""
+        allowed = PermissionAnswer(allowed=True)
+        self.at(PermissionRequested, lambda asked: self.session.answer_permission_request(asked.key, allowed))
 
     async def settled(self, action: Awaitable[object]) -> None:
         """Let the user do something and wait until control is back."""

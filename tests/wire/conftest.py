@@ -9,8 +9,10 @@ from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
 from tests.forking import Forking
 from tests.wire.bench import FILE, Bench, bench
+from tests.wire.driving import FAST
 from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE, VENDORS
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,15 @@ def server() -> Iterator[WireServer]:
 async def on(server: WireServer, tmp_path: Path) -> AsyncIterator[Bench]:
     """A session in a workspace with one file; all requests of the test have a valid history."""
     async with bench(server, tmp_path) as opened:
+        yield opened
+        opened.check()
+
+
+@pytest.fixture(params=["chat", *VENDORS])
+async def on_wire(server: WireServer, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """A session on each wire; nothing else is spoken there, and nothing that it sent was refused."""
+    server.wires = {name: None if name == request.param else NOT_THERE for name in server.wires}
+    async with bench(server, tmp_path, wire=request.param, retry=FAST) as opened:
         yield opened
         opened.check()
 

@@ -1,7 +1,7 @@
 """What the user says to a call: allowed once, for the session or the project; denied, with words or without."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,8 @@ from app.conversation.payload.projection import CachedProjection
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.oracles.reading import misplaced
-from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit
-from tests.wire.driving import FAST
 from tests.wire.server import Request, WireServer
-from tests.wire.vendors import NOT_THERE
 
 ECHO = CommandForm(("echo",), open=True)
 
@@ -41,21 +38,24 @@ class User:
 
 async def run(on: Bench, *commands: str) -> None:
     for command in commands:
-        on.server.turn(calls=[("run_command", {"command": command})])
-        on.server.say("Done.")
-        await on.say(f"Run {command}")
+        await on.say(f"Run {command}", ("run_command", {"command": command}))
 
 
 def summaries(on: Bench) -> list[str]:
     return [event.summary for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_without_a_form_only_the_identical_command_is_allowed(on: Bench) -> None:
+async def test_without_a_form_only_the_identical_command_is_allowed_and_no_denial_is_kept(on: Bench) -> None:
     user = User(
-        on, PermissionAnswer(allowed=True), PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION)
+        on,
+        PermissionAnswer(False, duration=PermissionDuration.SESSION),
+        PermissionAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
+        PermissionAnswer(allowed=True),
+        PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION),
     )
-    await run(on, "echo a", "echo a", "echo a", "echo b")
-    assert user.asked == ["echo a", "echo a", "echo b"]
+    await run(on, *["echo a"] * 5, "echo b")
+    assert user.asked == [*["echo a"] * 4, "echo b"]
+    assert on.runtime.allowed_commands.forms() == []
 
 
 async def test_an_allowed_command_does_not_allow_a_secret_file_of_that_name(server: WireServer, on: Bench) -> None:
@@ -79,17 +79,6 @@ async def test_the_first_answer_to_a_permission_request_counts(on: Bench) -> Non
     User(on, PermissionAnswer(False))
     await run(on, "echo a")
     assert summaries(on)[-1].startswith("exit 0")
-
-
-async def test_a_denial_is_never_remembered_as_permission(on: Bench) -> None:
-    same, form = (
-        PermissionAnswer(False, duration=PermissionDuration.SESSION),
-        PermissionAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
-    )
-    user = User(on, same, form, PermissionAnswer(False))
-    await run(on, "echo a", "echo a", "echo a")
-    assert user.asked == ["echo a"] * 3
-    assert on.runtime.allowed_commands.forms() == []
 
 
 async def test_a_permission_form_covers_only_commands_of_that_form(server: WireServer, tmp_path: Path) -> None:
@@ -158,15 +147,12 @@ CALLS: dict[str, tuple[tuple[str, dict[str, Any]], str]] = {
 """What is denied by the question's kind, and what the note on it says."""
 
 
-@pytest.fixture(params=["chat", "anthropic", "responses"])
-async def on(server: WireServer, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """A session on one of the wires; each of its requests was taken, and its notes are true of where words stand."""
-    server.wires = {name: None if name == request.param else NOT_THERE for name in ("anthropic", "responses", "chat")}
-    async with bench(server, tmp_path, wire=request.param, retry=FAST) as opened:
-        (opened.root / ".env").write_text("KEY=hunter2\n")
-        yield opened
-        opened.check()
-        assert [misplaced(one.body) for one in server.requests if misplaced(one.body)] == []
+@pytest.fixture
+def wired(server: WireServer, on_wire: Bench) -> Iterator[Bench]:
+    """A session on each wire, whose notes are true of where words stand."""
+    (on_wire.root / ".env").write_text("KEY=hunter2\n")
+    yield on_wire
+    assert [misplaced(one.body) for one in server.requests if misplaced(one.body)] == []
 
 
 def deny(on: Bench, kind: str, *words: str) -> None:
@@ -188,13 +174,13 @@ def heard(request: Request, words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", CALLS)
-async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer, on: Bench, kind: str) -> None:
+async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer, wired: Bench, kind: str) -> None:
     call, fact = CALLS[kind]
-    deny(on, kind, WORDS)
+    deny(wired, kind, WORDS)
     server.turn(calls=[call, ("read_file", {"path": "greet.py"})])
     server.turn("Looking again.", calls=[("list_files", {})])
-    await on.say("Go", last="I will use make.")
-    assert on.stopped == "answer"
+    await wired.say("Go", last="I will use make.")
+    assert wired.stopped == "answer"
     following = server.requests[1].said
     assert heard(server.requests[1], WORDS.strip()) == ["user"]
     place = next(at for at, (_, text) in enumerate(following) if WORDS.strip() in text)
@@ -203,72 +189,62 @@ async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer,
     assert "own words" in note
     # It stays where it is, and is not said again.
     assert heard(server.last, WORDS.strip()) == ["user"]
-    [event] = [one for one in on.events if isinstance(one, CallDenied)]
+    [event] = [one for one in wired.events if isinstance(one, CallDenied)]
     assert (event.source, event.feedback) == ("user", WORDS)
-    assert WORDS.strip() not in "".join(one.text for one in on.events if isinstance(one, ToolResult))
+    assert WORDS.strip() not in "".join(one.text for one in wired.events if isinstance(one, ToolResult))
 
 
-async def test_feedback_on_several_calls_stays_separate_and_in_order(server: WireServer, on: Bench) -> None:
-    deny(on, "command", "first word", "second word")
-    server.turn(calls=[("run_command", {"command": f"touch {name}"}) for name in "ab"])
-    await on.say("Go", last="I see.")
+async def test_feedback_on_several_calls_stays_separate_and_in_order(server: WireServer, wired: Bench) -> None:
+    deny(wired, "command", " \n", "first word", "second word")
+    await wired.say("Go", CALLS["command"][0])
+    assert [text for role, text in server.last.said if role == "user"] == ["Go"], "without words there is no message"
+    assert not any("own words" in text for _, text in server.last.said)
+    assert [one.outcome for one in wired.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
+    await wired.say("Again", [("run_command", {"command": f"touch {name}"}) for name in "ab"])
     spoken = [text for role, text in server.last.said if role == "user"]
     assert spoken[-2:] == ["first word", "second word"]
     told = "".join(text for role, text in server.last.said if role == "system")
     assert told.index("`touch a`") < told.index("`touch b`")
 
 
-async def test_a_denial_without_feedback_adds_no_user_message(server: WireServer, on: Bench) -> None:
-    deny(on, "command", " \n")
-    await on.say("Go", CALLS["command"][0])
-    assert [text for role, text in server.last.said if role == "user"] == ["Go"]
-    assert not any("own words" in text for _, text in server.last.said)
-    assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
-
-
-async def test_the_closing_request_contains_the_feedback_of_a_denied_call(server: WireServer, on: Bench) -> None:
-    deny(on, "command", WORDS)
-    await on.say("Go", [edit(), CALLS["command"][0]])
-    assert on.stopped == "staged" and len(server.requests) == 2
+async def test_the_closing_request_contains_the_feedback_of_a_denied_call(server: WireServer, wired: Bench) -> None:
+    deny(wired, "command", WORDS)
+    await wired.say("Go", [edit(), CALLS["command"][0]])
+    assert wired.stopped == "staged" and len(server.requests) == 2
     assert server.last.closing and heard(server.last, WORDS.strip()) == ["user"]
     role, instruction = server.last.said[-1]
     assert role == "system" and "P1" in instruction and "Do not call tools" in instruction
 
 
-async def test_feedback_survives_pruning_and_a_summary(server: WireServer, on: Bench) -> None:
-    deny(on, "command", WORDS)
-    await on.say("Go", CALLS["command"][0])
-    results = tuple(one.id for one in on.events if isinstance(one, ToolResult))
-    await on.session.log.append(ContentPruned(results=results))
-    await on.say("And?", last="Pruned.")
+async def test_feedback_survives_pruning_and_a_summary(server: WireServer, wired: Bench) -> None:
+    deny(wired, "command", WORDS)
+    await wired.say("Go", CALLS["command"][0])
+    results = tuple(one.id for one in wired.events if isinstance(one, ToolResult))
+    await wired.session.log.append(ContentPruned(results=results))
+    await wired.say("And?", last="Pruned.")
     assert heard(server.last, WORDS.strip()) == ["user"]
-    summary = HistoryCompacted(upto=on.events[-1].id, summary="Something was denied.", method="summary")
-    await on.session.log.append(summary)
-    await on.say("And now?", last="Summed up.")
+    summary = HistoryCompacted(upto=wired.events[-1].id, summary="Something was denied.", method="summary")
+    await wired.session.log.append(summary)
+    await wired.say("And now?", last="Summed up.")
     assert heard(server.last, WORDS.strip()) == ["user"]
     assert not any("run_command" in str(message.get("tool_calls", "")) for message in server.last.messages)
 
 
 async def test_feedback_is_kept_when_escape_follows_at_once(server: WireServer, on: Bench) -> None:
-    asked = asyncio.Event()
-
     def answer(update: Update) -> None:
         if isinstance(update, PermissionRequested):
             on.session.answer_permission_request(update.key, PermissionAnswer(allowed=False, feedback=WORDS))
             on.session.interrupt()
-            asked.set()
 
     on.session.subscribe(answer)
     server.turn(calls=[CALLS["command"][0]])
-    await on.session.send("Go")
-    await until(asked.is_set, "the question")
-    await on.session.wait_until_idle()
+    await on.say("Go")
     assert on.stopped == "aborted"
     await on.say("Go on", last="I see.")
     assert heard(server.last, WORDS.strip()) == ["user"]
 
 
-async def test_feedback_is_stored_before_the_tool_continues(server: WireServer, on: Bench) -> None:
+async def test_feedback_is_stored_before_the_tool_continues(on: Bench) -> None:
     deny(on, "ignored", WORDS)
     await on.session.permission_requests.ask("c1.0", PermissionRequest("ignored", "Write?", "$ make\nbuild/", "."))
     (kept,) = on.runtime.sessions.events(on.session.id)
@@ -276,21 +252,21 @@ async def test_feedback_is_stored_before_the_tool_continues(server: WireServer, 
     assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)
 
 
-async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: WireServer, on: Bench) -> None:
+async def test_an_old_log_with_feedback_in_the_result_sends_it_once(server: WireServer, wired: Bench) -> None:
     """There the words are in the result: they are sent once, as it was then."""
-    deny(on, "command", "")
-    await on.say("Go", CALLS["command"][0])
+    deny(wired, "command", "")
+    await wired.say("Go", CALLS["command"][0])
 
     def as_before(event: Event) -> Event:
         if not isinstance(event, ToolResult):
             return event
         return event.model_copy(update={"text": f"{event.text}\nThe user says:\n{WORDS}"})
 
-    kept: tuple[list[Any], list[Any]] = (on.session.log._events, on.session.log._with_audience)
+    kept: tuple[list[Any], list[Any]] = (wired.session.log._events, wired.session.log._with_audience)
     for events in kept:
         events[:] = [as_before(event) for event in events]
     # As after a start: nothing of an earlier request is kept.
-    on.session.context.project = CachedProjection().project
-    await on.say("And?", last="And?")
+    wired.session.context.project = CachedProjection().project
+    await wired.say("And?", last="And?")
     assert heard(server.last, WORDS.strip()) == ["tool"]
     assert not any("own words" in text for _, text in server.last.said)

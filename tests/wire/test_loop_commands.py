@@ -1,6 +1,5 @@
 """A command of the model over the whole session: live output, Escape, and what its environment does not hold."""
 
-import asyncio
 import random
 import subprocess
 from dataclasses import replace
@@ -8,45 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import CommandOutput, PermissionRequested, Update
+from app.agent.updates import CommandOutput, PermissionRequested
 from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import describe_file_facts
-from app.tools.base.contract import PermissionAnswer, PermissionRequest
+from app.tools.base.contract import PermissionRequest
 from tests.unit.tools.processes import running
-from tests.waiting import MAX_WAIT_SECONDS
+from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
 
-def allow_everything(on: Bench) -> None:
-    def answer(update: Update) -> None:
-        if isinstance(update, PermissionRequested):
-            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=True))
-
-    on.session.subscribe(answer)
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 async def test_escape_ends_everything_that_a_command_started(server: WireServer, on: Bench) -> None:
-    allow_everything(on)
+    on.allow_everything()
     shown: list[str] = []
-    both = asyncio.Event()
-
-    def watch(update: Update) -> None:
-        if isinstance(update, CommandOutput):
-            shown.append(update.text)
-            if "".join(shown).count("\n") >= 2:
-                both.set()
-
-    on.session.subscribe(watch)
+    on.at(CommandOutput, lambda update: shown.append(update.text))
     mark = f"{random.randrange(10**6, 10**7)}.5"
     command = f"setsid sh -c 'trap \"\" TERM; echo 1; sleep {mark} & wait' & echo 2; sleep {mark}"
     server.turn(calls=[("run_command", {"command": command})])
     await on.session.send("Run it")
-    async with asyncio.timeout(MAX_WAIT_SECONDS):
-        await both.wait()
+    await until(lambda: "".join(shown).count("\n") >= 2, "both lines")
     assert running(mark)
     on.session.interrupt()
     await on.session.wait_until_idle()
@@ -61,7 +43,7 @@ async def test_commands_get_no_api_key(server: WireServer, tmp_path: Path, monke
     monkeypatch.setenv("DEPLOY_TOKEN", "tok-very-secret")
     monkeypatch.setenv("LC_HARMLESS", "is-passed-on")
     async with bench(server, tmp_path) as on:
-        allow_everything(on)
+        on.allow_everything()
         await on.say("Show the environment", ("run_command", {"command": "env"}))
         told = of_role(server.last, "tool")[-1]
         assert "is-passed-on" in told and "very-secret" not in told
@@ -69,7 +51,7 @@ async def test_commands_get_no_api_key(server: WireServer, tmp_path: Path, monke
 
 @pytest.mark.layer
 async def test_changes_of_a_command_are_staged_and_close_the_gate(server: WireServer, on: Bench) -> None:
-    allow_everything(on)
+    on.allow_everything()
     command = "sed -i s/Hello/Hi/ greet.py && printf '\\0\\1' > data.bin && echo done"
     server.turn(calls=[edit("(name)", "(person)"), ("run_command", {"command": command})])
     server.always(Turn("Look at it."))
@@ -88,7 +70,7 @@ async def test_changes_of_a_command_are_staged_and_close_the_gate(server: WireSe
 
 
 async def test_a_command_sees_pending_edits_and_builds_on_them(server: WireServer, on: Bench) -> None:
-    allow_everything(on)
+    on.allow_everything()
     await on.say("Be less formal", edit())
     server.turn(calls=[("run_command", {"command": "cat greet.py; echo '# end' >> greet.py"})])
     await on.say("Show it, and add a line", last="Staged too.")
@@ -101,7 +83,7 @@ async def test_a_command_sees_pending_edits_and_builds_on_them(server: WireServe
 @pytest.mark.layer
 async def test_plan_mode_offers_the_same_tools_and_changes_no_file(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, plan=True) as on:
-        allow_everything(on)
+        on.allow_everything()
         (on.root / ".gitignore").write_text("*.log\n")
         command = "echo x > new.txt; echo y > out.log; sed -i s/Hello/Hi/ greet.py; cat greet.py"
         await on.say("How would you do it?", [edit(), ("run_command", {"command": command})])
@@ -117,24 +99,15 @@ async def test_plan_mode_offers_the_same_tools_and_changes_no_file(server: WireS
         on.check()
 
 
-@pytest.mark.parametrize("kept", [True, False])
-async def test_very_many_changes_are_staged_only_if_the_user_agrees(
-    server: WireServer, on: Bench, kept: bool
-) -> None:
+async def test_very_many_changes_are_staged_if_the_user_agrees(on: Bench) -> None:
+    """What a denial does is a test of the allowances."""
     asked: list[str] = []
-
-    def answer(update: Update) -> None:
-        if isinstance(update, PermissionRequested):
-            asked.append(update.permission_request.title)
-            allowed = update.permission_request.kind == "command" or kept
-            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=allowed))
-
-    on.session.subscribe(answer)
+    on.at(PermissionRequested, lambda update: asked.append(update.permission_request.title))
+    on.allow_everything()
     await on.say("Make many", ("run_command", {"command": "for i in $(seq 501); do echo $i > f$i; done"}))
     assert len(asked) == 2 and "501 changed files" in asked[1]
-    assert [len(each.files) for each in on.runtime.service.pending()] == ([501] if kept else [])
-    assert on.stopped == ("staged" if kept else "answer")
-    assert ("thrown away" in of_role(server.last, "tool")[-1]) is not kept
+    assert [len(each.files) for each in on.runtime.service.pending()] == [501]
+    assert on.stopped == "staged"
     assert [each.name for each in on.root.iterdir()] == ["greet.py"]
 
 
@@ -142,13 +115,8 @@ async def test_a_large_file_changed_by_a_command_is_staged_and_undone(server: Wi
     size = MAX_BYTES + 1
     (on.root / "large.txt").write_bytes(b"x\n" * (size // 2 + 1))
     asked: list[PermissionRequest] = []
-
-    def answer(update: Update) -> None:
-        if isinstance(update, PermissionRequested):
-            asked.append(update.permission_request)
-            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=True))
-
-    on.session.subscribe(answer)
+    on.at(PermissionRequested, lambda update: asked.append(update.permission_request))
+    on.allow_everything()
     before = (on.root / "large.txt").read_bytes()
     command = f"printf 'two\\n' >> large.txt; head -c {size} /dev/zero > new.bin; rm greet.py"
     await on.say("Make it large", ("run_command", {"command": command}))
@@ -169,9 +137,9 @@ async def test_a_large_file_changed_by_a_command_is_staged_and_undone(server: Wi
 
 @pytest.mark.layer
 async def test_a_file_moved_by_a_command_is_one_rename(server: WireServer, on: Bench) -> None:
-    allow_everything(on)
-    server.turn(calls=[("run_command", {"command": "mkdir d; mv greet.py d/hello.py; echo '# end' >> d/hello.py"})])
-    await on.say("Move it", last="Moved.")
+    on.allow_everything()
+    command = "mkdir d; mv greet.py d/hello.py; echo '# end' >> d/hello.py"
+    await on.say("Move it", ("run_command", {"command": command}))
     (result,) = [one for one in on.events if isinstance(one, ToolResult)]
     (proposal,) = on.runtime.service.pending()
     (change,) = proposal.files
@@ -183,7 +151,7 @@ async def test_a_file_moved_by_a_command_is_one_rename(server: WireServer, on: B
 
 @pytest.mark.layer
 async def test_a_command_can_read_but_not_write_the_git_repository(server: WireServer, on: Bench) -> None:
-    allow_everything(on)
+    on.allow_everything()
     git = ["git", "-C", str(on.root), "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)

@@ -6,7 +6,6 @@ from app.agent.updates import SessionFailed
 from app.conversation.events import ContentPruned, HistoryCompacted, Intervention, InterventionKind
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
-from tests.wire.endpoints import OBEYS
 from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import WireServer
 
@@ -21,7 +20,6 @@ async def talk(on: Bench, server: WireServer) -> None:
 
 
 async def test_room_is_made_before_a_request_would_overflow(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
     async with bench(server, tmp_path, context_window=20_000) as on:
         (on.root / "long.txt").write_text(LONG)
         for number in range(6):

@@ -3,12 +3,12 @@
 import asyncio
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.agent.updates import EventRecorded, PermissionRequested, PhaseChanged, TextStreamed, Update
+from app.agent.updates import PermissionRequested, TextStreamed
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -28,9 +28,8 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
 from app.storage.record_store import RecordStore
 from app.tools.base.contract import PermissionAnswer
-from tests.waiting import MAX_WAIT_SECONDS
+from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
-from tests.wire.endpoints import OBEYS
 from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
 from tests.wire.server import Request, WireServer
 
@@ -38,9 +37,7 @@ FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes
 
 
 async def staged(on: Bench) -> str:
-    on.server.turn(calls=[edit()])
-    on.server.say("Have a look.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", edit(), last="Have a look.")
     return on.runtime.service.pending()[-1].id
 
 
@@ -63,43 +60,43 @@ async def test_feedback_of_a_denial_is_in_the_very_next_request(server: WireServ
     assert on.file == FILE
 
 
-async def test_a_reopened_denial_is_reported_and_keeps_its_feedback(server: WireServer, on: Bench) -> None:
+def commented(text: str) -> LineComment:
+    return LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text=text)
+
+
+async def test_a_reopened_denial_is_reported_and_keeps_its_words(server: WireServer, on: Bench) -> None:
     proposal = await staged(on)
     server.say("I see.")
-    await on.settled(on.session.deny(proposal, feedback=FEEDBACK))
+    await on.settled(on.session.deny(proposal, feedback=FEEDBACK, comments=[commented("Too casual.")]))
+    said = of_role(server.requests[2], "user")[-1]
+    assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
     before = len(server.requests)
     result = await on.session.undo(proposal)
     assert result.proposal.state is ProposalState.PENDING
     assert len(server.requests) == before, "a fact starts no turn"
     await on.say("Go on")
-    said = of_role(server.last, "user")
-    assert sum(FEEDBACK in text for text in said) == 1
+    assert sum(FEEDBACK in text for text in of_role(server.last, "user")) == 1
     assert any(f"took back the denial of proposal {proposal}" in text for text in of_role(server.last, "system"))
     assert sum(f"{proposal}: " in text for text in of_role(server.last, "system")) == 1, "it is named as pending"
 
 
-async def test_a_denial_without_feedback_starts_no_turn(server: WireServer, on: Bench) -> None:
+async def test_denials_without_feedback_start_no_turn_and_are_counted(server: WireServer, on: Bench) -> None:
     proposal = await staged(on)
     await on.settled(on.session.deny(proposal))
     assert len(server.requests) == 2
     await on.say("Leave it", last="All right.")
     assert any(proposal in text and "denied" in text for text in of_role(server.last, "system"))
-
-
-async def test_line_comments_are_sent_as_user_text(server: WireServer, on: Bench) -> None:
-    proposal = await staged(on)
-    server.say("I see.")
-    comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Too casual.")
-    await on.settled(on.session.deny(proposal, comments=[comment]))
-    said = of_role(server.requests[2], "user")[-1]
-    assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
+    for _ in range(2):
+        await on.session.deny(await staged(on))
+    await on.say("Again", last="What would you like?")
+    assert any("3 proposals in a row" in text for text in of_role(server.last, "system"))
 
 
 async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer, on: Bench) -> None:
     server.turn(calls=[edit()])
     server.script([stream(chunk("Have a lo"), STALL)])
     await on.session.send("Be less formal")
-    await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+    await until(lambda: any(isinstance(update, TextStreamed) for update in on.updates))
     server.say("I will.")
     await on.session.deny("P1", feedback=FEEDBACK)
     on.session.interrupt()
@@ -109,11 +106,13 @@ async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer
 
 
 async def test_comments_with_an_approval_start_a_turn_as_user_text(server: WireServer, on: Bench) -> None:
-    comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Then test it.")
     proposal = await staged(on)
     server.say("I will.")
-    await on.settled(on.session.approve(proposal, feedback=FEEDBACK, comments=[comment]))
+    comments = [commented("Then test it.")]
+    await on.settled(on.session.approve(proposal, ["1"], feedback=FEEDBACK, comments=comments))
     assert on.file != FILE
+    (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]
+    assert (decided.decision, decided.hunks, decided.still_pending) == (DecisionKind.APPROVED, (), False)
     said = of_role(server.last, "user")
     assert said[-1].startswith(FEEDBACK) and said[-1].endswith("Then test it.")
     assert sum(FEEDBACK in text for text in said) == 1
@@ -123,39 +122,30 @@ async def test_comments_with_an_approval_start_a_turn_as_user_text(server: WireS
     assert on.runtime.service.pending()[-1].supersedes == "", "an approval is answered by no new version"
 
 
-async def test_a_partial_approval_tells_the_model_which_hunks_were_written(
-    server: WireServer, tmp_path: Path
-) -> None:
-    server.behave(OBEYS)
-    root = tmp_path / "workspace"
-    root.mkdir()
-    lines = [f"line {number}" for number in range(1, 31)]
-    (root / "long.txt").write_text("\n".join(lines) + "\n")
-    async with bench(server, tmp_path) as on:
-        edits = [{"old": "line 3\n", "new": "line three\n"}, {"old": "line 25\n", "new": "line twenty-five\n"}]
-        await on.say("Spell numbers out", ("edit_file", {"path": "long.txt", "edits": edits}))
-        (proposal,) = on.runtime.service.pending()
-        await on.session.approve(proposal.id, [proposal.hunks[0].id])
-        text = (root / "long.txt").read_text()
-        assert "line three" in text and "line 25\n" in text
-        await on.say("Go on", last="Fine.")
-        facts = "\n".join(of_role(server.last, "system")[1:])
-        assert "landed" in facts and "line three" in facts
-        on.check()
+async def test_a_partial_approval_tells_the_model_which_hunks_were_written(server: WireServer, on: Bench) -> None:
+    path = on.root / "long.txt"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 31)))
+    edits = [{"old": "line 3\n", "new": "line three\n"}, {"old": "line 25\n", "new": "line twenty-five\n"}]
+    await on.say("Spell numbers out", ("edit_file", {"path": "long.txt", "edits": edits}))
+    (proposal,) = on.runtime.service.pending()
+    await on.session.approve(proposal.id, [proposal.hunks[0].id])
+    assert "line three" in path.read_text() and "line 25\n" in path.read_text()
+    await on.say("Go on", last="Fine.")
+    facts = "\n".join(of_role(server.last, "system")[1:])
+    assert "landed" in facts and "line three" in facts
 
 
 async def test_an_approval_is_committed_if_the_setting_asks_for_it(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "greet.py").write_text(FILE)
-    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@example.org"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    for key, value in (("user.name", "A"), ("user.email", "a@example.org")):
-        subprocess.run([*git, "config", key, value], check=True)
-    (root / "other.txt").write_text("not part of it\n")
-    subprocess.run([*git, "add", "other.txt"], check=True)
     async with bench(server, tmp_path, commit=True) as on:
+        (on.root / "other.txt").write_text("not part of it\n")
+        git = ["git", "-C", str(on.root)]
+        for words in (
+            ["init", "-q"],
+            ["config", "user.name", "A"],
+            ["config", "user.email", "a@b"],
+            ["add", "other.txt"],
+        ):
+            subprocess.run([*git, *words], check=True)
         await on.session.approve(await staged(on))
         shown = subprocess.run([*git, "show", "--stat", "HEAD"], capture_output=True, text=True, check=True).stdout
         assert "greet.py" in shown and "other.txt" not in shown
@@ -172,20 +162,6 @@ async def test_the_number_of_denials_in_a_row_is_the_same_for_model_and_user(ser
             [f"The user has denied {number} proposals"] if number >= 3 else []
         )
         assert on.session.pending.denials_in_row == number
-
-
-async def test_approving_the_only_hunk_approves_the_proposal(on: Bench) -> None:
-    await on.session.approve(await staged(on), ["1"])
-    decided = on.events[-1]
-    assert isinstance(decided, ProposalDecided)
-    assert (decided.decision, decided.hunks, decided.still_pending) == (DecisionKind.APPROVED, (), False)
-
-
-async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, on: Bench) -> None:
-    for _ in range(3):
-        await on.session.deny(await staged(on))
-    await on.say("Again", last="What would you like?")
-    assert any("3 proposals in a row" in text for text in of_role(server.last, "system"))
 
 
 async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: WireServer, on: Bench) -> None:
@@ -215,37 +191,31 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
 
 @pytest.mark.parametrize("instant", ["request open", "text streams", "tool runs", "edit asks"])
 async def test_an_interrupt_at_any_moment_leaves_a_valid_history(server: WireServer, on: Bench, instant: str) -> None:
-    match instant:
-        case "request open":
-            server.script([stream(STALL)])
-        case "text streams":
-            server.script([stream(chunk("I was about to"), STALL)])
-        case "tool runs":
-            server.turn(calls=[("run_command", {"command": "sleep 60"}), ("read_file", {"path": "greet.py"})])
-        case "edit asks":
-            (on.root / ".env").write_text("KEY=1\n")
-            edits = [{"old": "KEY=1", "new": "KEY=2"}]
-            server.turn(calls=[("edit_file", {"path": ".env", "edits": edits})])
+    (on.root / ".env").write_text("KEY=1\n")
+    secret = ("edit_file", {"path": ".env", "edits": [{"old": "KEY=1", "new": "KEY=2"}]})
+    replies: dict[str, Any] = {
+        "request open": stream(STALL),
+        "text streams": stream(chunk("I was about to"), STALL),
+        "tool runs": Turn(calls=(Call("run_command", {"command": "sleep 60"}), Call("list_files", {}))),
+        "edit asks": Turn(calls=(Call(*secret),)),
+    }
+    server.script([replies[instant]])
     await on.session.send("Do something long")
-    match instant:
-        case "request open":
-            assert await server.arrived(1)
-        case "text streams":
-            await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
-        case "tool runs":
-            await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
-            key = next(update.key for update in on.updates if isinstance(update, PermissionRequested))
-            on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
-            await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
-        case "edit asks":
-            await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
+    assert await server.arrived(1)
+    if instant == "text streams":
+        await until(lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+    if instant in ("tool runs", "edit asks"):
+        await until(lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
+    if instant == "tool runs":
+        key = next(update.key for update in on.updates if isinstance(update, PermissionRequested))
+        on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
+        await until(lambda: any(isinstance(event, ToolStarted) for event in on.events))
     on.session.interrupt()
     await on.session.wait_until_idle()
     assert on.stopped == "aborted"
     if instant in ("request open", "text streams"):
         assert await server.last.left(), "the stream is closed, so the server stops"
     await on.say("Never mind", last="Sorry.")
-    on.check()
     said = "\n".join(of_role(server.last, "assistant"))
     if instant == "text streams":
         assert said == "I was about to", "nothing that the model never said"
@@ -258,7 +228,7 @@ async def test_an_interrupt_at_any_moment_leaves_a_valid_history(server: WireSer
 async def test_messages_sent_during_a_turn_wait_for_its_end(server: WireServer, on: Bench) -> None:
     server.script([stream(chunk("Well"), STALL)])
     await on.session.send("One")
-    await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
+    await until(lambda: any(isinstance(update, TextStreamed) for update in on.updates))
     await on.session.send("Two")
     assert on.session.queue == ("Two",)
     assert on.session.interrupt() == ("Two",)
@@ -279,15 +249,13 @@ async def test_a_failed_request_is_reported_in_one_line_and_keeps_the_message(se
 
 
 async def test_a_session_continues_after_a_restart(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on)
         session_id = on.session.id
-    server.say("Still waiting for you.")
     async with bench(server, tmp_path) as on:
         assert on.session.id == session_id
         assert on.session.gate.is_closed
-        await on.say("Where were we?")
+        await on.say("Where were we?", last="Still waiting for you.")
         assert any("P1" in text and "await" in text for text in of_role(server.last, "system"))
         on.check()
 
@@ -299,20 +267,6 @@ async def test_a_turn_of_empty_responses_ends(server: WireServer, on: Bench) -> 
     assert len(server.requests) == 2
     ended = [event for event in on.events if isinstance(event, TurnEnded)]
     assert len(ended) == 1 and ended[0].message
-
-
-async def seen(on: Bench, condition: Callable[[], bool]) -> None:
-    happened = asyncio.Event()
-
-    def check(_: object) -> None:
-        if condition():
-            happened.set()
-
-    unsubscribe = on.session.subscribe(check)
-    check(None)
-    async with asyncio.timeout(MAX_WAIT_SECONDS):
-        await happened.wait()
-    unsubscribe()
 
 
 async def test_opaque_reasoning_is_returned_to_a_dated_model(server: WireServer, tmp_path: Path) -> None:
@@ -374,7 +328,6 @@ def held_at_the_closing_request(server: WireServer) -> threading.Event:
             return Turn("Have a look.")
         return Turn(calls=(Call(*edit()),)) if request.number == 0 else Turn("I will do it differently.")
 
-    server.behave(OBEYS)
     server.model(model)
     return answer_now
 
@@ -437,12 +390,7 @@ async def test_a_message_to_an_open_question_is_its_answer(server: WireServer, o
 async def test_an_open_question_survives_an_interruption(server: WireServer, on: Bench) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"}), ("read_file", {"path": "greet.py"})])
     server.say("All right.")
-
-    def interrupt(update: Update) -> None:
-        if isinstance(update, EventRecorded) and isinstance(update.event, Question):
-            on.session.interrupt()
-
-    on.session.subscribe(interrupt)
+    on.at(Question, lambda _: on.session.interrupt())
     await on.say("Do it")
     assert on.stopped == "aborted" and on.session.question is not None
     await on.settled(on.session.answer("the second one"))
@@ -454,12 +402,7 @@ async def test_an_open_question_survives_an_interruption(server: WireServer, on:
 
 async def test_an_interruption_before_the_tools_run_aborts_all_calls(server: WireServer, on: Bench) -> None:
     server.turn(calls=[edit(), ("read_file", {"path": "greet.py"})])
-
-    def interrupt(update: Update) -> None:
-        if isinstance(update, EventRecorded) and isinstance(update.event, AssistantMessage):
-            on.session.interrupt()
-
-    on.session.subscribe(interrupt)
+    on.at(AssistantMessage, lambda _: on.session.interrupt())
     await on.say("Do it")
     assert on.stopped == "aborted"
     assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED] * 2

@@ -9,7 +9,7 @@ import pytest
 from app.agent.executor import CallEventWriter, Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.limits import SessionLimits, TurnBudget, UsageMeter
-from app.agent.updates import CommandOutput, EventRecorded, PermissionRequested
+from app.agent.updates import CommandOutput, PermissionRequested
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -81,20 +81,24 @@ def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> Assistant
     )
 
 
+async def run(on: Bench, message: AssistantMessage, *tools: Tool, gate: Gate | None = None, **options: Any) -> None:
+    await executor(on, *tools, **options).run_calls(message, Interrupter(), gate or Gate(GatePolicy()), UNLIMITED)
+
+
 def outcomes(on: Bench) -> list[CallOutcome]:
     return [event.outcome for event in on.events if isinstance(event, ToolResult)]
 
 
 async def test_with_a_closed_gate_the_executor_runs_no_call(on: Bench) -> None:
     message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
-    await executor(on).run_calls(message, Interrupter(), closed_gate(), UNLIMITED)
+    await run(on, message, gate=closed_gate())
     assert outcomes(on) == [CallOutcome.REFUSED] * 3
     assert not any(isinstance(event, ToolStarted) for event in on.events)
     assert on.runtime.service.all() == [] and on.file == FILE
 
 
 async def test_an_invalid_call_does_not_run(on: Bench) -> None:
-    await executor(on).run_calls(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, response(edit(), invalid="cut off"))
     assert outcomes(on) == [CallOutcome.INVALID]
     assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
     assert on.runtime.service.all() == []
@@ -112,12 +116,7 @@ async def test_an_edit_staged_before_an_interruption_is_kept(server: WireServer,
     server.turn(
         calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
     )
-
-    def interrupt(update: object) -> None:
-        if isinstance(update, PermissionRequested):
-            on.session.interrupt()
-
-    on.session.subscribe(interrupt)
+    on.at(PermissionRequested, lambda _: on.session.interrupt())
     await on.say("Do three things")
     assert sorted(outcomes(on)) == [CallOutcome.ABORTED, CallOutcome.ABORTED, CallOutcome.STAGED]
     (proposal,) = on.runtime.service.pending()
@@ -128,12 +127,7 @@ async def test_an_edit_staged_before_an_interruption_is_kept(server: WireServer,
 
 async def test_an_edit_that_was_started_is_staged_despite_an_interruption(server: WireServer, on: Bench) -> None:
     server.turn(calls=[edit()])
-
-    def interrupt(update: object) -> None:
-        if isinstance(update, EventRecorded) and isinstance(update.event, ToolStarted):
-            on.session.interrupt()
-
-    on.session.subscribe(interrupt)
+    on.at(ToolStarted, lambda _: on.session.interrupt())
     await on.say("Do it")
     assert (outcomes(on), on.stopped) == ([CallOutcome.STAGED], "aborted")
     assert len(on.runtime.service.pending()) == 1
@@ -141,7 +135,7 @@ async def test_an_edit_that_was_started_is_staged_despite_an_interruption(server
 
 async def test_edits_that_cancel_out_stage_nothing_and_each_result_says_so(on: Bench) -> None:
     message = response(edit(), edit(old="'Hi '", new="'Hello '"))
-    await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, message)
     assert outcomes(on) == [CallOutcome.ERROR] * 2 and on.runtime.service.all() == []
     texts = [event.text for event in on.events if isinstance(event, ToolResult)]
     assert all("Nothing was staged: The edits cancel out" in text for text in texts)
@@ -161,7 +155,7 @@ class Defective(Tool):
 
 async def test_an_exception_in_a_tool_ends_no_turn(on: Bench) -> None:
     message = response(("defective", {}), edit())
-    await executor(on, Defective()).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, message, Defective())
     assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.pending()
     failed = next(event for event in on.events if isinstance(event, ToolResult))
     assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
@@ -177,7 +171,7 @@ async def test_a_tool_error_is_a_result(on: Bench, monkeypatch: pytest.MonkeyPat
         edit(),
         ("read_file", {"file": "greet.py"}),
     )
-    await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, message)
     (on.root / "greet.py").chmod(0o644)
     found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
     assert len(found) == 5
@@ -202,7 +196,7 @@ class HalfWay(Tool):
 
 
 async def test_an_edit_that_fails_halfway_stages_nothing(on: Bench) -> None:
-    await executor(on, HalfWay()).run_calls(response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, response(("half_way", {})), HalfWay())
     assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
 
 
@@ -210,7 +204,7 @@ async def test_an_edit_is_staged_although_its_check_cannot_run(on: Bench) -> Non
     async def broken(draft: Draft) -> str:
         raise OSError("no process can be started")
 
-    await executor(on, checked=broken).run_calls(response(edit()), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, response(edit()), checked=broken)
     assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.pending()
 
 
@@ -228,7 +222,7 @@ async def test_no_check_runs_on_a_step_that_stages_nothing(
         checked.append(draft)
         return ""
 
-    await executor(on, checked=check).run_calls(response(*calls), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, response(*calls), checked=check)
     assert checked == []
 
 
@@ -286,7 +280,7 @@ async def test_quick_calls_are_written_together_and_in_order(on: Bench, kind: st
     calls = [("read_file", {"path": name}) if kind == "reads" else edit(path=name) for name in names]
     message, sink = response(*calls), CountingSink()
     log = EventLog(sink)
-    await executor(on, log=log).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+    await run(on, message, log=log)
     results = [event.call for event in log.events if isinstance(event, ToolResult)]
     assert results == [call.uid for call in message.calls]
     assert [event.call for event in log.events if isinstance(event, ToolStarted)] == results

@@ -8,7 +8,6 @@ import pytest
 from app.agent.interventions import FILES_NAMED
 from app.conversation.events import Intervention, InterventionKind
 from tests.wire.bench import Bench, bench, of_role
-from tests.wire.endpoints import OBEYS
 from tests.wire.server import WireServer
 
 PATH = "lines.txt"
@@ -177,7 +176,6 @@ async def test_a_file_created_by_the_model_counts_as_read(server: WireServer, on
 
 
 async def test_the_known_file_versions_are_restored_with_the_session(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
         write(on, line_2="mine\n")

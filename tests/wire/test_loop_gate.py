@@ -1,6 +1,8 @@
 """The gate, from recorded requests and files: after a staged edit the model is stopped on every kind of endpoint."""
 
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,28 +12,33 @@ from app.agent.updates import GateChanged
 from app.conversation.events import CallOutcome, ProposalStaged, RequestFailed, ToolResult, UserNotice
 from tests.wire import templates
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
-from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
+from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, Behaviour
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
 
 
-def eager(server: WireServer, limit: int = 10) -> None:
-    """A model that calls an edit tool whenever it is asked, each time another edit."""
-    names = iter(f"'Hello {number} '" for number in range(limit))
+def eager(server: WireServer, closing: Callable[[Request], Turn | None] = lambda request: None) -> None:
+    """A model that calls an edit tool whenever it is asked, each time another edit, but where it says this."""
+    numbers = itertools.count()
     current = ["'Hello '"]
 
-    def model(_: object) -> Turn:
-        old, current[0] = current[0], next(names)
+    def model(request: Request) -> Turn:
+        if (turn := closing(request)) is not None:
+            return turn
+        old, current[0] = current[0], f"'Hello {next(numbers)} '"
         return Turn("Editing.", calls=(Call(*edit(old, current[0])),))
 
     server.model(model)
 
 
+def refused(on: Bench) -> list[ToolResult]:
+    return [event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED]
+
+
 async def test_the_closing_request_has_tool_choice_none_and_a_decision_opens_the_gate(
     server: WireServer, on: Bench
 ) -> None:
-    eager(server)
-    await on.say("Be less formal")
+    await on.say("Be less formal", edit())
     first, closing = server.requests
     assert closing.body["tool_choice"] == "none"
     assert "tool_choice" not in first.body
@@ -41,10 +48,12 @@ async def test_the_closing_request_has_tool_choice_none_and_a_decision_opens_the
     assert "P1" in instruction and "Do not call tools" in instruction
     result = of_role(closing, "tool")[-1]
     assert "staged" in result and "P1" in result and '"applied": false' in result.replace('":false', '": false')
-    assert on.stopped == "staged"
-    assert on.file == FILE
-    on.check()
-    assert on.session.gate.is_closed
+    assert (on.stopped, on.file, on.session.gate.is_closed) == ("staged", FILE, True)
+    await on.say("Thanks", last="You are welcome.")
+    assert "tool_choice" not in server.last.body
+    told = of_role(server.last, "system")[1:]
+    assert not any("Do not call tools" in text for text in told), "the instruction is in one request only"
+    assert sum("P1" in text and "await" in text for text in told) == 1
     await on.session.approve("P1")
     assert not on.session.gate.is_closed
     assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
@@ -72,10 +81,7 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, on: Bench
     server.behave(IGNORES_TOOL_CHOICE)
     eager(server)
     await on.say("Be less formal")
-    assert len(server.requests) == 2
-    refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED]
-    assert len(refused) == 1
-    assert on.stopped == "refused"
+    assert (len(server.requests), len(refused(on)), on.stopped) == (2, 1, "refused")
     assert [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
 
 
@@ -95,51 +101,30 @@ async def test_the_result_of_a_call_after_the_step_limit_mentions_no_edit(server
     server.always(Turn(calls=(Call("read_file", {"path": "greet.py"}),)))
     async with bench(server, tmp_path, max_steps=1) as on:
         await on.say("Look around")
-        refused = [
-            event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED
-        ]
-        assert len(refused) == 1 and "staged" not in refused[0].text
-        server.say("Right.")
+        (result,) = refused(on)
+        assert "staged" not in result.text
         server.always(Turn("Right."))
-        await on.say("Go on")
-        assert of_role(server.last, "tool")[-1] == refused[0].text
+        await on.say("Go on", last="Right.")
+        assert of_role(server.last, "tool")[-1] == result.text
         assert not any("staged" in text for text in of_role(server.last, "system")[1:])
 
 
-async def test_the_closing_instruction_is_in_one_request_only(server: WireServer, on: Bench) -> None:
-    server.turn(calls=[edit()])
-    server.say("Done, have a look.")
-    server.say("You are welcome.")
-    await on.say("Be less formal")
-    await on.say("Thanks")
-    after = server.requests[-1]
-    assert "tool_choice" not in after.body
-    assert not any("Do not call tools" in text for text in of_role(after, "system")[1:])
-    assert sum("P1" in text and "await" in text for text in of_role(after, "system")) == 1
-
-
-async def test_the_chain_policy_closes_the_gate_after_its_steps(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    eager(server)
-    async with bench(server, tmp_path, gate="chain", chain_steps=3) as on:
-        await on.say("Be less formal")
-        assert [request.closing for request in server.requests] == [False, False, False, True]
-        assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
-        assert "P1, P2, P3" in str(server.last.messages[-1]["content"])
-        assert on.file == FILE
-
-
-async def test_a_changed_gate_policy_is_in_prompt_and_results(server: WireServer, on: Bench) -> None:
+async def test_a_gate_policy_is_in_prompt_and_results_and_closes_the_gate_after_its_steps(
+    server: WireServer, on: Bench
+) -> None:
     await on.say("Hello", last="Hello.")
     assert "Once an edit is staged, stop" in of_role(server.last, "system")[0]
-    on.session.set_gate_policy(GatePolicy("chain", 2))
+    on.session.set_gate_policy(GatePolicy("chain", 3))
     eager(server)
     await on.say("Be less formal")
-    assert "up to 2 steps" in of_role(server.last, "system")[0]
-    said = [json.loads(text)["next"] for text in of_role(server.last, "tool")]
-    assert len(said) == 2
-    assert "one more step" in said[0] and "hand control back" in said[0]
-    assert said[1] == "awaiting approval; do not call tools; hand control back"
+    assert [request.closing for request in server.requests] == [False, False, False, False, True]
+    assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
+    assert "P1, P2, P3" in str(server.last.messages[-1]["content"])
+    assert on.file == FILE
+    assert "up to 3 steps" in of_role(server.last, "system")[0]
+    *_, second, last = [json.loads(text)["next"] for text in of_role(server.last, "tool")]
+    assert "one more step" in second and "hand control back" in second
+    assert last == "awaiting approval; do not call tools; hand control back"
 
 
 async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, on: Bench) -> None:
@@ -162,6 +147,7 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, on
 
 
 GATE = "awaiting approval by the user"
+READ = Turn(calls=(Call("read_file", {"path": "greet.py"}),))
 
 
 @pytest.mark.parametrize("status", [400, 500])
@@ -172,18 +158,11 @@ async def test_the_closing_instruction_reaches_the_model_through_every_template(
     """A model that hands back once it reads that it should, and calls on where it does not: soon it reads it."""
     server.behave(IGNORES_TOOL_CHOICE)
     server.insist(templates.refusal(template, status))
-    names = iter(f"'Hello {number} '" for number in range(20))
-    current = ["'Hello '"]
 
-    def model(request: Request) -> Turn:
-        if GATE in template(request.messages):
-            return Turn("Have a look.")
-        if request.closing:
-            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
-        old, current[0] = current[0], next(names)
-        return Turn(calls=(Call(*edit(old, current[0])),))
+    def closing(request: Request) -> Turn | None:
+        return Turn("Have a look.") if GATE in template(request.messages) else READ if request.closing else None
 
-    server.model(model)
+    eager(server, closing)
     ends = []
     for _ in range(3):
         await on.say("Be less formal")
@@ -197,20 +176,10 @@ async def test_a_model_that_ignores_the_gate_is_not_instructed_in_the_users_name
 ) -> None:
     """For a month, all that the program said went out in the user's name, the system prompt too."""
     server.behave(IGNORES_TOOL_CHOICE)
-    names = iter(f"'Hello {number} '" for number in range(20))
-    current = ["'Hello '"]
-
-    def model(request: Request) -> Turn:
-        if request.closing:
-            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
-        old, current[0] = current[0], next(names)
-        return Turn(calls=(Call(*edit(old, current[0])),))
-
-    server.model(model)
+    eager(server, lambda request: READ if request.closing else None)
     for _ in range(6):
         await on.say("Be less formal")
         assert on.stopped == "refused"
-    on.check()
     told = [request for request in server.requests if request.closing]
     places = ["user" if any(GATE in text for text in of_role(one, "user")) else "system" for one in told]
     assert places == ["system", "system", "user", "system", "system", "system"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from app.storage.pruning import prune_workspace
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints
 from tests.unit.images.pictures import gif, jpeg, png, webp
-from tests.wire.bench import Bench, bench, edit, of_role
+from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
@@ -35,24 +35,32 @@ PICTURE = png(300, 200)
 def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any) -> Any:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     (folder / "workspace").mkdir(exist_ok=True)
-    (folder / "workspace/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
+    (folder / "workspace/greet.py").write_text(FILE)
     (folder / "workspace/shot.png").write_bytes(PICTURE)
     return bench(server, folder, wire=wire, retry=FAST, **settings)
 
 
-async def show(on: Bench, text: str) -> None:
+@pytest.fixture
+async def on(server: WireServer, tmp_path: Path) -> AsyncIterator[Bench]:
+    """A session whose model sees whatever it is shown."""
+    server.always(Turn("I see."))
+    async with opened(server, tmp_path) as started:
+        yield started
+        started.check()
 
-    async def meant(_: object) -> bool:
-        return True
 
-    found = await load_and_store_images(
+async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
+    return await load_and_store_images(
         on.runtime.workspace,
         on.runtime.proposals.put_blobs,
         find_mentions(text),
         on.session.ports.model.profile.wire,
-        meant,
+        lambda _: asyncio.sleep(0, True),
     )
-    await on.settled(on.session.send(text, images=found))
+
+
+async def show(on: Bench, text: str) -> None:
+    await on.settled(on.session.send(text, images=await found_in(on, text)))
     on.check()
 
 
@@ -83,23 +91,18 @@ async def test_an_image_is_sent_in_its_message(server: WireServer, tmp_path: Pat
 
 
 @each_wire
-async def test_every_image_format_is_sent_with_its_media_type(server: WireServer, tmp_path: Path, wire: str) -> None:
-    server.always(Turn("I see."))
+async def test_every_image_format_is_sent_and_the_closing_request_keeps_it(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.turn("Editing.", calls=[edit()])
+    server.say("Have a look.")
     async with opened(server, tmp_path, wire) as on:
         pictures = {"a.jpg": jpeg(), "b.gif": gif(), "c.webp": webp(), "misnamed.jpg": png(9, 9)}
         for name, data in pictures.items():
             (on.root / name).write_bytes(data)
         await show(on, " ".join(f"@{name}" for name in pictures))
     kinds = ["image/jpeg", "image/gif", "image/webp", "image/png"]
-    assert images(server.last.body) == list(zip(kinds, pictures.values(), strict=True))
-
-
-@each_wire
-async def test_the_closing_request_keeps_the_images(server: WireServer, tmp_path: Path, wire: str) -> None:
-    server.turn("Editing.", calls=[edit()])
-    server.say("Have a look.")
-    async with opened(server, tmp_path, wire) as on:
-        await show(on, "As in @shot.png")
+    assert images(server.requests[0].body) == list(zip(kinds, pictures.values(), strict=True))
     staging, closing = (conversation(without_breakpoints(request.body)) for request in server.requests)
     assert server.last.closing and closing[: len(staging)] == staging
 
@@ -167,16 +170,14 @@ async def test_no_image_is_sent_if_the_model_is_known_to_take_none(server: WireS
     ],
 )
 async def test_an_image_makes_the_client_read_the_model_list(
-    server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int
+    server: WireServer, on: Bench, entry: dict[str, Any], sent: int
 ) -> None:
     server.route("/v1/models", document({"data": [{"id": "test-model", **entry}]}))
-    server.always(Turn("I see."))
-    async with opened(server, tmp_path) as on:
-        await on.say("Hello")
-        assert "/v1/models" not in [visit.path for visit in server.visits]
-        await show(on, "What is in @shot.png?")
-        assert len(images(server.last.body)) == sent and len(server.requests) == 2
-        assert len([text for text in notices(on) if "accepts no images" in text]) == 1 - sent
+    await on.say("Hello")
+    assert "/v1/models" not in [visit.path for visit in server.visits]
+    await show(on, "What is in @shot.png?")
+    assert len(images(server.last.body)) == sent and len(server.requests) == 2
+    assert len([text for text in notices(on) if "accepts no images" in text]) == 1 - sent
 
 
 async def test_profile_setting_overrides_the_model_list(server: WireServer, tmp_path: Path) -> None:
@@ -190,72 +191,51 @@ async def test_profile_setting_overrides_the_model_list(server: WireServer, tmp_
     assert len(images(server.last.body)) == 1
 
 
-async def test_only_the_refused_image_is_left_out(server: WireServer, tmp_path: Path) -> None:
+async def test_only_the_refused_image_is_left_out(server: WireServer, on: Bench) -> None:
     bad = gif(9, 9)
     refusal = error(400, "messages.2: Could not process image")
     server.insist(lambda body: refusal if any(data == bad for _, data in images(body)) else None)
-    server.always(Turn("I see."))
-    async with opened(server, tmp_path) as on:
-        (on.root / "bad.gif").write_bytes(bad)
-        await show(on, "What is in @shot.png?")
-        await show(on, "And in @bad.gif?")
-        await on.say("Go on")
-        assert [data for _, data in images(server.last.body)] == [PICTURE]
-        assert any('"bad.gif"' in text and "server refused it" in text for text in of_role(server.last, "system"))
-        assert len(server.requests) == 4 and on.stopped == "answer"
+    (on.root / "bad.gif").write_bytes(bad)
+    await show(on, "What is in @shot.png?")
+    await show(on, "And in @bad.gif?")
+    await on.say("Go on")
+    assert [data for _, data in images(server.last.body)] == [PICTURE]
+    assert any('"bad.gif"' in text and "server refused it" in text for text in of_role(server.last, "system"))
+    assert len(server.requests) == 4 and on.stopped == "answer"
 
 
-async def test_another_refusal_does_not_mark_images_as_unsupported(server: WireServer, tmp_path: Path) -> None:
+async def test_another_refusal_does_not_mark_images_as_unsupported(server: WireServer, on: Bench) -> None:
     server.always(error(400, "The sky is too blue."))
-    async with opened(server, tmp_path) as on:
-        await show(on, "What is in @shot.png?")
-        assert [len(images(request.body)) for request in server.requests] == [1, 0]
-        assert on.stopped == "failed"
-        server.always(Turn("I see."))
-        await on.say("Again")
-        assert len(images(server.last.body)) == 1
-
-
-async def test_images_that_were_seen_are_left_out_first_in_a_full_context(server: WireServer, tmp_path: Path) -> None:
+    await show(on, "What is in @shot.png?")
+    assert [len(images(request.body)) for request in server.requests] == [1, 0]
+    assert on.stopped == "failed"
     server.always(Turn("I see."))
-    async with opened(server, tmp_path) as on:
-        await show(on, "What is in @shot.png?")
-        await on.settled(on.session.compact())
-        assert [event.images for event in on.events if isinstance(event, ContentPruned)] != []
-        await on.say("And now?")
-        assert images(server.last.body) == []
-        assert any("to make room in the context" in text for text in of_role(server.last, "system"))
-        assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
-        on.check()
+    await on.say("Again")
+    assert len(images(server.last.body)) == 1
 
 
-async def test_an_image_in_a_queued_message_is_sent_with_it(server: WireServer, tmp_path: Path) -> None:
-    server.always(Turn("I see."))
-    async with opened(server, tmp_path) as on:
-        found = await load_and_store_images(
-            on.runtime.workspace,
-            on.runtime.proposals.put_blobs,
-            find_mentions("@shot.png"),
-            "chat",
-            lambda _: asyncio.sleep(0, True),
-        )
-        await on.session.send("Hello")
-        await on.settled(on.session.send("And @shot.png?", images=found))
-        said = [event for event in on.events if isinstance(event, UserMessage)]
-        assert [len(one.images) for one in said] == [0, 1]
-        assert sum(isinstance(event, AssistantMessage) for event in on.events) == 2
-        assert images(server.last.body) == [("image/png", PICTURE)]
-        on.check()
+async def test_images_that_were_seen_are_left_out_first_in_a_full_context(server: WireServer, on: Bench) -> None:
+    await show(on, "What is in @shot.png?")
+    await on.settled(on.session.compact())
+    assert [event.images for event in on.events if isinstance(event, ContentPruned)] != []
+    await assert_image_was_left_out(server, on)
 
 
-async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await load_and_store_images(
-        on.runtime.workspace,
-        on.runtime.proposals.put_blobs,
-        find_mentions(text),
-        "chat",
-        lambda _: asyncio.sleep(0, True),
-    )
+async def assert_image_was_left_out(server: WireServer, on: Bench) -> None:
+    await on.say("And now?")
+    assert images(server.last.body) == []
+    assert any("to make room in the context" in text for text in of_role(server.last, "system"))
+    assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
+
+
+async def test_an_image_in_a_queued_message_is_sent_with_it(server: WireServer, on: Bench) -> None:
+    found = await found_in(on, "@shot.png")
+    await on.session.send("Hello")
+    await on.settled(on.session.send("And @shot.png?", images=found))
+    said = [event for event in on.events if isinstance(event, UserMessage)]
+    assert [len(one.images) for one in said] == [0, 1]
+    assert sum(isinstance(event, AssistantMessage) for event in on.events) == 2
+    assert images(server.last.body) == [("image/png", PICTURE)]
 
 
 @each_wire
@@ -280,48 +260,39 @@ async def test_an_image_in_feedback_is_sent_with_its_text(server: WireServer, tm
     assert before[1][: len(before[0])] == before[0]
 
 
-async def test_a_refused_image_in_feedback_is_reported_to_model_and_user(server: WireServer, tmp_path: Path) -> None:
-    server.turn("Editing.", calls=[edit()])
-    server.always(Turn("I cannot see it."))
+async def test_a_refused_image_in_feedback_or_an_answer_is_reported_to_model_and_user(
+    server: WireServer, tmp_path: Path
+) -> None:
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
-        await on.say("Change it")
-        await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png")))
+        await on.say("Change it", edit())
+        server.turn("", calls=[("ask_user", {"question": "Which one?"})])
+        server.always(Turn("I cannot see it."))
+        image = await found_in(on, "@shot.png")
+        await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=image))
         assert images(server.last.body) == []
         assert any('"shot.png"' in text and "accepts no images" in text for text in of_role(server.last, "system"))
         (line,) = [text for text in notices(on) if "accepts no images" in text]
-        assert "shot.png" in line
+        assert "shot.png" in line and on.stopped == "question"
+        await on.settled(on.session.answer("This: @shot.png", images=image))
+        assert len([text for text in notices(on) if "accepts no images" in text]) == 2
         on.check()
 
 
-async def test_an_image_in_an_answer_is_reported_if_the_model_takes_none(server: WireServer, tmp_path: Path) -> None:
-    server.turn("", calls=[("ask_user", {"question": "Which one?"})])
-    server.always(Turn("I cannot see it."))
-    async with opened(server, tmp_path, profile={"images_supported": False}) as on:
-        await on.say("Change it")
-        await on.settled(on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png")))
-        assert len([text for text in notices(on) if "accepts no images" in text]) == 1
-
-
-async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:
+async def test_an_image_in_feedback_is_left_out_first_and_not_pruned(server: WireServer, on: Bench) -> None:
     server.turn("Editing.", calls=[edit()])
-    server.always(Turn("I see."))
-    async with opened(server, tmp_path) as on:
-        await on.say("Change it")
-        (image,) = await found_in(on, "@shot.png")
-        fork = on.runtime.sessions.fork(on.session.id).id
-        await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=(image,)))
-        told = [one for one in on.runtime.sessions.events(fork) if isinstance(one, ProposalDecided)]
-        assert [(one.feedback, one.images) for one in told] == [("", ())], "the words are for the one model"
-        with on.runtime.database.transaction() as connection:
-            connection.execute("UPDATE blobs SET added = 0")
-            connection.execute("DELETE FROM proposals")
-        prune_workspace(on.runtime.database, on.runtime.sessions.workspace, 0)
-        assert on.runtime.proposals.read_blob(image.sha256) == PICTURE
-        await on.settled(on.session.compact())
-        await on.say("And now?")
-        assert images(server.last.body) == []
-        assert any("to make room in the context" in text for text in of_role(server.last, "system"))
-        assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
+    await on.say("Change it")
+    (image,) = await found_in(on, "@shot.png")
+    fork = on.runtime.sessions.fork(on.session.id).id
+    await on.settled(on.session.deny("P1", feedback="As in @shot.png", images=(image,)))
+    told = [one for one in on.runtime.sessions.events(fork) if isinstance(one, ProposalDecided)]
+    assert [(one.feedback, one.images) for one in told] == [("", ())], "the words are for the one model"
+    with on.runtime.database.transaction() as connection:
+        connection.execute("UPDATE blobs SET added = 0")
+        connection.execute("DELETE FROM proposals")
+    prune_workspace(on.runtime.database, on.runtime.sessions.workspace, 0)
+    assert on.runtime.proposals.read_blob(image.sha256) == PICTURE
+    await on.settled(on.session.compact())
+    await assert_image_was_left_out(server, on)
 
 
 async def test_a_decision_recorded_after_a_crash_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
@@ -356,11 +327,12 @@ class TestCommandLine:
         assert self.run(server, "Compare @shot.png", "--image", "../elsewhere.png", "--image", "shot.png") == 0
         assert [data for _, data in images(server.last.body)] == [jpeg(9, 9), PICTURE]
 
-    def test_a_prompt_attaches_no_image_outside_the_workspace(
+    def test_a_prompt_attaches_no_missing_image_and_none_outside_the_workspace(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert self.run(server, f"See @{tmp_path}/elsewhere.png") == 0
-        assert images(server.last.body) == [] and "--image" in capsys.readouterr().err
+        for name, why in (("new.png", "There is no new.png."), (f"{tmp_path}/elsewhere.png", "--image")):
+            assert self.run(server, f"Make @{name}") == 0
+            assert images(server.last.body) == [] and why in capsys.readouterr().err
 
     @pytest.mark.parametrize("name", ["missing.png", "text.txt"])
     def test_the_image_option_with_another_file_is_wrong_usage(
@@ -371,16 +343,10 @@ class TestCommandLine:
         err = capsys.readouterr().err
         assert name in err and "Traceback" not in err and server.requests == []
 
-    def test_a_missing_image_in_the_prompt_is_reported(
-        self, server: WireServer, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert self.run(server, "Make @new.png") == 0
-        assert "There is no new.png." in capsys.readouterr().err
-
     def test_feedback_of_a_denial_can_name_an_image(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        (tmp_path / "here/greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
+        (tmp_path / "here/greet.py").write_text(FILE)
         server.turn("Editing.", calls=[edit()])
         assert self.run(server, "Change it") == 0
         assert main(["deny", "P1", "-m", f"As in @shot.png, not @new.png nor @{tmp_path}/elsewhere.png"]) == 0

@@ -235,14 +235,7 @@ async def test_the_time_limit_stops_a_command(server: WireServer, tmp_path: Path
     server.turn(calls=[("run_command", {"command": "sleep 600"}), READ])
     server.say("That far.")
     async with bench(server, tmp_path, max_time=1.0) as on:
-
-        def allow(update: Any) -> None:
-            if (key := getattr(update, "key", None)) and hasattr(update, "permission_request"):
-                from app.tools.base.contract import PermissionAnswer
-
-                on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
-
-        on.session.subscribe(allow)
+        on.allow_everything()
         await on.say("Wait")
         first, second = [event for event in on.events if isinstance(event, ToolResult)]
         assert "time limit" in first.text and "user" not in first.text
@@ -364,41 +357,25 @@ def test_a_headless_run_names_the_limit_that_ended_it(
     assert len(server.requests) == sent and said.err.count("cost limit of $0.15") == 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "line"),
-    [
-        (("--max-cost", "0"), "US dollars"),
-        (("--max-cost", "nan"), "US dollars"),
-        (("--max-cost", "two"), "US dollars"),
-        (("--max-time", "10"), "1h30m"),
-        (("--max-time", "0s"), "1h30m"),
-        (("--max-time", "5 minutes"), "1h30m"),
-    ],
-)
-def test_an_invalid_limit_is_wrong_usage(
-    flags: tuple[str, str], line: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "Hi", *flags]) == 2
-    assert line in capsys.readouterr().err
+def test_an_invalid_limit_is_wrong_usage(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, values, line in (
+        ("--max-cost", ("0", "nan", "two"), "US dollars"),
+        ("--max-time", ("10", "0s", "5 minutes"), "1h30m"),
+    ):
+        for value in values:
+            assert main(["run", "Hi", flag, value]) == 2
+            assert line in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5_400), ("1h", 3_600), (45, 45)])
-def test_a_time_limit_accepts_common_notations(text: Any, seconds: float) -> None:
-    assert validate_setting("max_time", text) == seconds
-
-
-@pytest.mark.parametrize("value", ["", "10", "m", "1m30h", "-5s", 0, -1, "٣m"])
-def test_an_invalid_time_is_an_error_that_names_the_setting(value: Any) -> None:
-    with pytest.raises(ConfigError, match="max_time"):
-        validate_setting("max_time", value)
+def test_a_time_limit_has_a_common_notation_or_is_an_error_that_names_the_setting() -> None:
+    for text, seconds in (("90s", 90), ("10m", 600), ("1h30m", 5_400), ("1h", 3_600), (45, 45)):
+        assert validate_setting("max_time", text) == seconds
+    for value in ("", "10", "m", "1m30h", "-5s", 0, -1, "٣m"):
+        with pytest.raises(ConfigError, match="max_time"):
+            validate_setting("max_time", value)
 
 
 def test_a_workspace_cannot_set_limits(tmp_path: Path) -> None:
-    found = load_configuration(
-        user_file=tmp_path / "none",
-        project=b"max_cost = 100\nmax_time = '9h'\n",
-        flags={},
-        environment={},
-        trusted=True,
-    )
+    limits = b"max_cost = 100\nmax_time = '9h'\n"
+    found = load_configuration(user_file=tmp_path / "none", project=limits, flags={}, environment={}, trusted=True)
     assert found.ignored == ("max_cost", "max_time") and found.settings.max_cost is None == Settings().max_time

@@ -1,7 +1,7 @@
 """What a server's own renderings show of its chat template is learned before the first closing request."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,16 @@ FOUND = {
 }
 
 
-def stage_and_hand_back(server: WireServer) -> None:
-    """A model that stages an edit in each turn, and has a word for the user at its end."""
+HANDS_BACK = Turn("Have a look.")
+
+
+def stage_and_hand_back(server: WireServer, last: Turn = HANDS_BACK) -> None:
+    """A model that stages an edit in each turn, and says this at its end."""
     current = ["'Hello '"]
 
     def model(request: Request) -> Turn:
         if request.closing:
-            return Turn("Have a look.")
+            return last
         old, current[0] = current[0], f"'Hello {len(server.requests)} '"
         return Turn(calls=(Call(*edit(old, current[0])),))
 
@@ -97,86 +100,78 @@ def placement(on: Bench) -> str:
     return on.session.ports.model.profile.mid_system
 
 
+def restarted(server: WireServer, folder: Path, **settings: Any) -> Any:
+    return bench(server, folder, template_checked=True, **settings)
+
+
+@pytest.fixture
+async def on(server: WireServer, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with restarted(server, tmp_path) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("kind", PLAYED)
 @pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
 async def test_the_first_closing_instruction_is_placed_where_the_template_renders_it(
-    server: WireServer, tmp_path: Path, template: templates.Template, kind: str
+    server: WireServer, on: Bench, template: templates.Template, kind: str
 ) -> None:
     server.insist(templates.refusal(template, 500))
     PLAYED[kind](server, template)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        await on.say("Be less formal")
-        assert on.stopped == "staged" and placement(on) == FOUND[template.__name__]
-        sent = [request for request in server.requests if "_debug_render_only" not in request.body]
-        (closing,) = [request for request in sent if request.closing]
-        assert template(closing.messages).count(GATE) == 1
-        if template is not templates.knows_no_system:
-            assert not [event for event in on.events if isinstance(event, UserNotice)], "nothing was refused"
+    await on.say("Be less formal")
+    assert on.stopped == "staged" and placement(on) == FOUND[template.__name__]
+    sent = [request for request in server.requests if "_debug_render_only" not in request.body]
+    (closing,) = [request for request in sent if request.closing]
+    assert template(closing.messages).count(GATE) == 1
+    if template is not templates.knows_no_system:
+        assert not [event for event in on.events if isinstance(event, UserNotice)], "nothing was refused"
 
 
-async def test_the_first_closing_request_waits_for_the_rendering(server: WireServer, tmp_path: Path) -> None:
+async def test_the_first_closing_request_waits_for_the_rendering(server: WireServer, on: Bench) -> None:
     as_llama_cpp(server, templates.drops_later_system, delay=0.1)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        await on.say("Be less formal")
-        assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
+    await on.say("Be less formal")
+    assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
 
 
 async def test_a_template_is_probed_again_in_each_run(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
+    async with restarted(server, tmp_path) as on:
         await on.say("Be less formal")
         asked = len(rendered(server))
         assert asked and placement(on) == "fold_first"
         await on.say("Even less")
         assert len(rendered(server)) == asked, "once is enough"
         # What a refusal teaches later counts as long as the template is the same.
-        on.session.ports.model._learned_profile.learn(mid_system="fold_user")  # type: ignore[attr-defined]
-    async with bench(server, tmp_path, template_checked=True) as on:
+        on.session.ports.model._learned_profile.learn(mid_system="fold_user")
+    async with restarted(server, tmp_path) as on:
         await on.say("Even less")
         assert len(rendered(server)) == 2 * asked and placement(on) == "fold_user"
+    server.route("/apply-template", document({}, status=404), "POST")
+    async with restarted(server, tmp_path) as on:
+        await on.say("Even less")
+        assert GATE in templates.drops_later_system(server.last.messages), "it uses earlier findings"
     as_llama_cpp(server, templates.takes_all)
-    async with bench(server, tmp_path, template_checked=True) as on:
+    async with restarted(server, tmp_path) as on:
         await on.say("Even less")
         assert placement(on) == "inline"
         assert server.last.messages[-1]["role"] == "system" and GATE in server.last.messages[-1]["content"]
 
 
-async def test_the_first_closing_request_uses_earlier_findings(server: WireServer, tmp_path: Path) -> None:
-    as_llama_cpp(server, templates.drops_later_system)
-    stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        await on.say("Be less formal")
-    server.route("/apply-template", document({}, status=404), "POST")
-    async with bench(server, tmp_path, template_checked=True) as on:
-        await on.say("Even less")
-        assert GATE in templates.drops_later_system(server.last.messages)
-
-
-async def test_a_probed_placement_is_kept_if_the_model_ignores_it(server: WireServer, tmp_path: Path) -> None:
+async def test_a_probed_placement_is_kept_if_the_model_ignores_it(server: WireServer, on: Bench) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     server.behave(IGNORES_TOOL_CHOICE)
-    current = ["'Hello '"]
-
-    def model(request: Request) -> Turn:
-        if request.closing:
-            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
-        old, current[0] = current[0], f"'Hello {len(server.requests)} '"
-        return Turn(calls=(Call(*edit(old, current[0])),))
-
-    server.model(model)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        for _ in range(3):
-            await on.say("Be less formal")
-            assert on.stopped == "refused" and placement(on) == "fold_first"
+    stage_and_hand_back(server, Turn(calls=(Call("read_file", {"path": "greet.py"}),)))
+    for _ in range(3):
+        await on.say("Be less formal")
+        assert on.stopped == "refused" and placement(on) == "fold_first"
 
 
 async def test_placement_set_by_the_user_is_not_probed(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True, profile={"mid_system": "inline"}) as on:
+    async with restarted(server, tmp_path, profile={"mid_system": "inline"}) as on:
         await on.say("Be less formal")
         assert on.stopped == "staged" and server.visits == [] and placement(on) == "inline"
 
@@ -188,7 +183,7 @@ async def test_remote_hosts_get_no_probe(server: WireServer, tmp_path: Path, mon
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, server.url)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True, base_url="http://llm.example.com/v1") as on:
+    async with restarted(server, tmp_path, base_url="http://llm.example.com/v1") as on:
         await on.say("Be less formal")
         assert on.stopped == "staged" and len(server.requests) == 2
         assert server.requests[0].headers["host"] == "llm.example.com" and server.visits == []
@@ -202,7 +197,7 @@ async def test_a_redirect_of_a_probe_gets_no_key(server: WireServer, tmp_path: P
         for path in ("/apply-template", "/tokenize"):
             server.route(path, moved, "POST")
         server.route("/api/version", moved)
-        async with bench(server, tmp_path, template_checked=True) as on:
+        async with restarted(server, tmp_path) as on:
             await on.say("Be less formal")
             assert on.stopped == "staged" and placement(on) == "inline"
         assert other.visits == [] and other.requests == []
@@ -211,7 +206,6 @@ async def test_a_redirect_of_a_probe_gets_no_key(server: WireServer, tmp_path: P
 
 ALL = " ".join((render_trials.PROMPT, render_trials.EARLIER, render_trials.BETWEEN, render_trials.WORDS))
 """What every placement has besides the gate's words."""
-ENDLESS = document({"prompt": f"{ALL} {render_trials.GATE} {'x' * 2**21}"})
 
 
 def refuse_tools(request: Request) -> Reply:
@@ -221,34 +215,31 @@ def refuse_tools(request: Request) -> Reply:
     return document({"prompt": f"{ALL} {render_trials.GATE}"})
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param(Reply((STALL,)), id="says nothing"),
-        pytest.param(Reply((b'{"prompt": "', STALL)), id="stalls"),
-        pytest.param(ENDLESS, id="two megabytes"),
-        pytest.param(document("<html>Hello</html>", content_type="text/html"), id="a page"),
-        pytest.param(document("[" * 100_000), id="deep"),
-        pytest.param(document({"prompt": ["x"]}), id="no text"),
-        pytest.param(document({"prompt": ALL}), id="other words"),
-        pytest.param(document({"error": "Out of luck"}, status=500), id="fails"),
-        pytest.param(refuse_tools, id="no tools"),
-        pytest.param(document({"error": "Who are you?"}, status=401), id="wants another key"),
-    ],
-)
-async def test_a_server_without_a_rendering_route_changes_nothing(
-    server: WireServer, tmp_path: Path, reply: Any
-) -> None:
+NO_RENDERING: dict[str, Any] = {
+    "says nothing": Reply((STALL,)),
+    "stalls": Reply((b'{"prompt": "', STALL)),
+    "two megabytes": document({"prompt": f"{ALL} {render_trials.GATE} {'x' * 2**21}"}),
+    "a page": document("<html>Hello</html>", content_type="text/html"),
+    "deep": document("[" * 100_000),
+    "no text": document({"prompt": ["x"]}),
+    "other words": document({"prompt": ALL}),
+    "fails": document({"error": "Out of luck"}, status=500),
+    "no tools": refuse_tools,
+    "wants another key": document({"error": "Who are you?"}, status=401),
+}
+
+
+@pytest.mark.parametrize("reply", NO_RENDERING.values(), ids=list(NO_RENDERING))
+async def test_a_server_without_a_rendering_route_changes_nothing(server: WireServer, on: Bench, reply: Any) -> None:
     for path in ("/apply-template", "/tokenize", "/detokenize"):
         server.route(path, reply, "POST")
     server.route("/api/version", reply)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        known = on.session.ports.model.profile
-        await on.say("Be less formal")
-        assert on.stopped == "staged" and on.session.ports.model.profile == known
-        assert not [event for event in on.events if isinstance(event, UserNotice)]
-        assert GATE in server.last.messages[-1]["content"] and len(server.requests) == 2
+    known = on.session.ports.model.profile
+    await on.say("Be less formal")
+    assert on.stopped == "staged" and on.session.ports.model.profile == known
+    assert not [event for event in on.events if isinstance(event, UserNotice)]
+    assert GATE in server.last.messages[-1]["content"] and len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -261,20 +252,19 @@ async def test_no_probe_that_would_run_a_model_is_sent(
     """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True, model=model) as on:
+    async with restarted(server, tmp_path, model=model) as on:
         await on.say("Be less formal")
         assert not [request for request in server.requests if "_debug_render_only" in request.body]
 
 
-async def test_the_debug_file_contains_the_result_of_the_probe(server: WireServer, tmp_path: Path) -> None:
+async def test_the_debug_file_contains_the_result_of_the_probe(server: WireServer, on: Bench, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, template_checked=True) as on:
-        debug = TraceFileWriter(tmp_path / "debug.jsonl")
-        on.session.subscribe(debug)
-        await on.say("Be less formal")
-        await on.say("Even less")
-        debug.close()
+    debug = TraceFileWriter(tmp_path / "debug.jsonl")
+    on.session.subscribe(debug)
+    for words in ("Be less formal", "Even less"):
+        await on.say(words)
+    debug.close()
     lines = [json.loads(line) for line in (tmp_path / "debug.jsonl").read_text().splitlines()]
     (found,) = [line for line in lines if line["type"] == "template"]
     assert (found["server"], found["mid_system"]) == ("llama.cpp", "fold_first")

@@ -17,7 +17,6 @@ from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.replies import Call, Turn, error
 from tests.wire.server import WireServer
-from tests.wire.vendors import NOT_THERE
 
 READ = ("read_file", {"path": "greet.py"})
 
@@ -82,17 +81,6 @@ async def test_the_trace_causes_no_write_and_no_request(
     assert len(made) == len(server.requests) == 2
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_no_request_contains_the_trace(server: WireServer, tmp_path: Path, wire: str) -> None:
-    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
-    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
-        await on.say("What does it do?", READ)
-        await on.say("Sure?", last="Yes.")
-        assert moves(on)
-        body = json.dumps(server.last.body)
-        assert "ladder" not in body and "last response" not in body and "run calls" not in body
-
-
 async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, retry=FAST) as on:
         debug = TraceFileWriter(tmp_path / "debug.jsonl")
@@ -118,34 +106,26 @@ async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_pat
         assert all(line["time"] > 1_000_000_000 for line in lines)
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_a_repeated_call_is_reported_with_its_count(server: WireServer, tmp_path: Path, wire: str) -> None:
-    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
-    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
-        server.turn(calls=[("list_files", {})])
-        for _ in range(5):
-            server.turn(calls=[READ])
-        await on.say("Look", last="I am stuck.")
-        (nudge,) = [text for text in of_role(server.requests[4], "system") if "makes no progress" in text]
-        assert "Step 4 of 50." in nudge
-        assert 'Called 3 times in this turn: read_file {"path": "greet.py"}.' in nudge
-        assert "was step 2: read_file" in nudge
-        assert server.last.closing
-        closing = server.last.said[-1][1]
-        assert "Step 6 of 50." in closing and "Called 5 times" in closing
-        on.check()
-
-
-@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_at_the_step_limit_the_model_is_told_its_last_new_step(
-    server: WireServer, tmp_path: Path, wire: str
+async def test_a_repeated_call_is_reported_with_its_count_and_the_trace_is_not(
+    server: WireServer, on_wire: Bench
 ) -> None:
-    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
-    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
-        on.session.settings = replace(on.session.settings, max_steps=3)
-        await on.say("Look", READ, ("read_file", {"path": "none.py"}), ("read_file", {"path": "nothing.py"}))
-        closing = server.last.said[-1][1]
-        assert server.last.closing and "step limit" in closing and "Step 3 of 3." in closing
-        assert 'The last step that brought anything new was step 1: read_file {"path": "greet.py"}.' in closing
-        assert "No call of the last 2 steps succeeded." in closing
-        on.check()
+    await on_wire.say("Look", ("list_files", {}), *[READ] * 5, last="I am stuck.")
+    (nudge,) = [text for text in of_role(server.requests[4], "system") if "makes no progress" in text]
+    assert "Step 4 of 50." in nudge
+    assert 'Called 3 times in this turn: read_file {"path": "greet.py"}.' in nudge
+    assert "was step 2: read_file" in nudge
+    assert server.last.closing
+    closing = server.last.said[-1][1]
+    assert "Step 6 of 50." in closing and "Called 5 times" in closing
+    assert moves(on_wire)
+    body = json.dumps(server.last.body)
+    assert "ladder" not in body and "last response" not in body and "run calls" not in body
+
+
+async def test_at_the_step_limit_the_model_is_told_its_last_new_step(server: WireServer, on_wire: Bench) -> None:
+    on_wire.session.settings = replace(on_wire.session.settings, max_steps=3)
+    await on_wire.say("Look", READ, ("read_file", {"path": "none.py"}), ("read_file", {"path": "nothing.py"}))
+    closing = server.last.said[-1][1]
+    assert server.last.closing and "step limit" in closing and "Step 3 of 3." in closing
+    assert 'The last step that brought anything new was step 1: read_file {"path": "greet.py"}.' in closing
+    assert "No call of the last 2 steps succeeded." in closing

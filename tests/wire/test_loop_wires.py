@@ -28,7 +28,7 @@ async def on(server: WireServer, tmp_path: Path, vendor: Vendor) -> AsyncIterato
         opened.check()
 
 
-async def test_the_gate_uses_system_text_and_tool_choice(server: WireServer, on: Bench) -> None:
+async def test_the_gate_uses_system_text_and_feedback_the_users(server: WireServer, on: Bench) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"}), ("list_files", {})])
     server.turn("Editing.", calls=[edit()])
     await on.say("Be less formal", last="Have a look.")
@@ -46,6 +46,15 @@ async def test_the_gate_uses_system_text_and_tool_choice(server: WireServer, on:
     answered = [event for event in on.events if isinstance(event, AssistantMessage)]
     assert [message.text for message in answered] == ["Looking.", "Editing.", "Have a look."]
     assert all(message.usage and message.usage.cached_tokens == 4 for message in answered)
+    server.say("I see.")
+    feedback = "No: two things.\n\n1. Say it in French\n2. <b>keep</b> the name"
+    await on.settled(on.session.deny("P1", feedback=feedback))
+    said = server.last.said
+    assert [role for role, text in said if feedback in text] == ["user"]
+    assert sum(text.count("Say it in French") for _, text in said) == 1
+    assert any(role == "system" and "P1" in text and "denied" in text for role, text in said)
+    assert misplaced(server.last.body) == []
+    assert not server.last.closing
 
 
 async def test_calls_despite_a_closed_gate_never_run(server: WireServer, on: Bench) -> None:
@@ -58,19 +67,6 @@ async def test_calls_despite_a_closed_gate_never_run(server: WireServer, on: Ben
     server.behave(IGNORES_TOOL_CHOICE)
     server.always(Turn("Fine."))
     await on.say("Go on")
-
-
-async def test_feedback_is_sent_complete_and_once_as_user_text(server: WireServer, on: Bench) -> None:
-    await on.say("Be less formal", edit())
-    server.say("I see.")
-    feedback = "No: two things.\n\n1. Say it in French\n2. <b>keep</b> the name"
-    await on.settled(on.session.deny("P1", feedback=feedback))
-    said = server.last.said
-    assert [role for role, text in said if feedback in text] == ["user"]
-    assert sum(text.count("Say it in French") for _, text in said) == 1
-    assert any(role == "system" and "P1" in text and "denied" in text for role, text in said)
-    assert misplaced(server.last.body) == []
-    assert not server.last.closing
 
 
 async def test_a_refused_system_message_is_moved_and_the_placement_learned(server: WireServer, on: Bench) -> None:
@@ -95,9 +91,7 @@ async def test_a_question_is_answered_by_the_result_of_its_call(server: WireServ
     assert next(text for role, text in server.last.said if role == "tool") == "French"
 
 
-async def test_reasoning_is_returned_only_to_its_model(
-    server: WireServer, on: Bench, tmp_path: Path, vendor: Vendor
-) -> None:
+async def test_reasoning_is_returned_only_to_its_model(server: WireServer, on: Bench, vendor: Vendor) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"})], reasoning="hm, greet")
     server.say("It greets.", reasoning="so it greets")
     await on.say("What does it do?")

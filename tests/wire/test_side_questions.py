@@ -22,6 +22,7 @@ from app.conversation.markdown_export import export_markdown
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from tests.waiting import until
+from tests.wire import strict
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS
@@ -54,9 +55,7 @@ async def opened(
 
 
 async def stage(on: Bench) -> Proposal:
-    on.server.turn(calls=[EDIT])
-    on.server.say("Have a look.")
-    await on.say("Be less formal")
+    await on.say("Be less formal", EDIT, last="Have a look.")
     return on.runtime.service.pending()[-1]
 
 
@@ -79,53 +78,50 @@ def whole(requests: list[Request]) -> list[str]:
     return [json.dumps(request.body) for request in requests if not asked_aside(request)]
 
 
-async def test_a_side_question_sends_tools_and_history_but_runs_no_calls(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
-        proposal = await stage(on)
-        before, spent = server.last, on.session.token_totals.total
-        server.say("Nothing *calls* it.", prompt_tokens=900, completion_tokens=30)
-        answer = await ask(on, proposal, "what calls this?", "+    return 'Hi ' + name")
-        sent = server.last
-        assert sent.closing and sent.body["tools"] == before.body["tools"]
-        assert sent.body.get("system") == before.body.get("system")
-        notes = [text for role, text in sent.said if role == "system" and text.startswith("Side question.")]
-        (note,) = notes
-        assert "P1" in note and "Do not call tools" in note and "awaits the user's decision" in note
-        assert "-    return 'Hello ' + name\n+    return 'Hi ' + name" in note and "1  def greet(name):" in note
-        assert of_role(sent, "user")[-1] == "what calls this?"
-        assert [role for role, _ in sent.said[-2:]] in (["system", "user"], ["user", "system"])
-        assert [text for role, text in sent.said if role == "assistant"] == ["Have a look."]
-        assert (answer.text, answer.state, answer.note) == ("Nothing *calls* it.", "complete", "")
-        assert answer.usage is not None and answer.usage.prompt_tokens >= 900
-        assert on.session.token_totals.total == spent.add(answer.usage)
-        assert on.session.gate.is_closed and on.file == FILE
-        assert (
-            on.session.requests.last_sent is not None and on.session.requests.last_sent.payload.tool_choice == "none"
-        )
+async def test_a_side_question_sends_tools_and_history_but_runs_no_calls(server: WireServer, on_wire: Bench) -> None:
+    proposal = await stage(on_wire)
+    before, spent = server.last, on_wire.session.token_totals.total
+    server.say("Nothing *calls* it.", prompt_tokens=900, completion_tokens=30)
+    answer = await ask(on_wire, proposal, "what calls this?", "+    return 'Hi ' + name")
+    sent = server.last
+    assert sent.closing and sent.body["tools"] == before.body["tools"]
+    assert sent.body.get("system") == before.body.get("system")
+    notes = [text for role, text in sent.said if role == "system" and text.startswith("Side question.")]
+    (note,) = notes
+    assert "P1" in note and "Do not call tools" in note and "awaits the user's decision" in note
+    assert "-    return 'Hello ' + name\n+    return 'Hi ' + name" in note and "1  def greet(name):" in note
+    assert of_role(sent, "user")[-1] == "what calls this?"
+    assert [role for role, _ in sent.said[-2:]] in (["system", "user"], ["user", "system"])
+    assert [text for role, text in sent.said if role == "assistant"] == ["Have a look."]
+    assert (answer.text, answer.state, answer.note) == ("Nothing *calls* it.", "complete", "")
+    assert answer.usage is not None and answer.usage.prompt_tokens >= 900
+    assert on_wire.session.token_totals.total == spent.add(answer.usage)
+    assert on_wire.session.gate.is_closed and on_wire.file == FILE
+    assert (
+        on_wire.session.requests.last_sent is not None
+        and on_wire.session.requests.last_sent.payload.tool_choice == "none"
+    )
 
 
 async def test_a_side_question_does_not_change_the_next_requests(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
-    async def story(folder: str, *reply: Turn | Reply) -> list[str]:
+    async def story(folder: str, *replies: Turn | Reply) -> list[str]:
         server.requests.clear()
         async with opened(server, tmp_path / folder, monkeypatch, wire) as on:
             server.behave(IGNORES_TOOL_CHOICE)
             proposal = await stage(on)
             profile = on.session.ports.model.profile
-            for question in ("why?", "and what calls it?") if reply else ():
-                server.script([*reply])
-                await ask(on, proposal, question)
+            for number, reply in enumerate(replies):
+                server.script([reply])
+                await ask(on, proposal, f"why {number}?")
             assert on.session.ports.model.profile == profile and on.session.gate.is_closed
             server.say("I see.")
             await on.settled(on.session.deny(proposal.id, feedback="Keep the old word."))
             await on.say("Go on", last="Fine.")
-            assert sum(map(asked_aside, server.requests)) == (2 if reply else 0), "each went out once"
+            assert sum(map(asked_aside, server.requests)) == len(replies), "each went out once"
             return whole(server.requests)
 
-    without = await story("without")
     replies: tuple[Turn | Reply, ...] = (
         Turn("Because it is friendlier."),
         Turn("Let me look.", calls=(Call("read_file", {"path": "greet.py"}),)),
@@ -133,8 +129,7 @@ async def test_a_side_question_does_not_change_the_next_requests(
         error(429, "Slow down", headers={"retry-after": "1"}),
         Turn(""),
     )
-    for number, reply in enumerate(replies):
-        assert await story(f"with {number}", reply) == without
+    assert await story("with", *replies) == await story("without")
 
 
 async def test_a_follow_up_contains_the_earlier_questions_on_that_hunk(
@@ -176,60 +171,55 @@ async def test_a_follow_up_contains_the_earlier_questions_on_that_hunk(
     ids=["text-and-call", "call", "429", "500", "400", "empty", "cut"],
 )
 async def test_a_failed_side_question_is_reported_in_one_line_and_not_retried(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Turn | Reply, state: str, said: str
+    server: WireServer, on: Bench, reply: Turn | Reply, state: str, said: str
 ) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        server.behave(IGNORES_TOOL_CHOICE)
-        before = len(server.requests)
-        server.script([reply])
-        answer = await ask(on, proposal, "why?")
-        assert (answer.state, len(server.requests) - before) == (state, 1)
-        assert said in answer.note and "\n" not in answer.note
-        assert on.file == FILE and on.session.gate.is_closed and not on.session.is_busy
-        assert [one.id for one in on.runtime.service.all()] == ["P1"]
-        server.say("Because.")
-        assert (await ask(on, proposal, "why?")).text == "Because."
-        assert of_role(server.last, "user")[-1] == "why?"
+    proposal = await stage(on)
+    server.behave(IGNORES_TOOL_CHOICE)
+    before = len(server.requests)
+    server.script([reply])
+    answer = await ask(on, proposal, "why?")
+    assert (answer.state, len(server.requests) - before) == (state, 1)
+    assert said in answer.note and "\n" not in answer.note
+    assert on.file == FILE and on.session.gate.is_closed and not on.session.is_busy
+    assert [one.id for one in on.runtime.service.all()] == ["P1"]
+    server.say("Because.")
+    assert (await ask(on, proposal, "why?")).text == "Because."
+    assert of_role(server.last, "user")[-1] == "why?"
 
 
-async def test_a_side_question_answered_by_a_call_fails_on_a_strict_server(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        server.behave(FAILS_CALLS)
-        server.turn(calls=[EDIT])
-        answer = await ask(on, proposal, "why?")
-        assert answer.state == "failed" and "called a tool instead" in answer.note
+async def test_a_call_in_a_side_answer_is_refused_or_removed_as_text(server: WireServer, on: Bench) -> None:
+    proposal = await stage(on)
+    server.behave(FAILS_CALLS)
+    server.turn(calls=[EDIT])
+    answer = await ask(on, proposal, "why?")
+    assert answer.state == "failed" and "called a tool instead" in answer.note
+    server.behave(LEAKS_CALLS)
+    server.turn("Let me see. ", calls=[EDIT])
+    answer = await ask(on, proposal, "why?")
+    assert answer.text.strip() == "Let me see." and "tool_call" not in answer.text
+    assert [one.id for one in on.runtime.service.all()] == ["P1"]
 
 
 async def test_a_refusal_of_a_side_question_does_not_change_the_sessions_profile(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
+    server: WireServer, on_wire: Bench
 ) -> None:
     """Also before the conversation has begun, on a patch that no model of ours has made."""
     patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n" + (
         "-    return 'Hello ' + name\n+    return 'Hi ' + name\n"
     )
     server.mid_system = False
-    async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
-        proposal = on.runtime.service.stage_patch(patch)
-        profile, learned = on.session.ports.model.profile, on.runtime.sessions.setting
-        server.always(Turn("It greets."))
-        if wire == "chat":
-            server.insist(lambda body: _system_first(body))
-        answer = await ask(on, proposal, "what is it?")
-        assert (answer.text, answer.state) == ("It greets.", "complete"), answer.note
-        assert any("Side question." in text for role, text in server.last.said if role == "system")
-        assert on.session.ports.model.profile == profile
-        url = on.session.ports.model.endpoint.base_url
-        assert learned(f"profile:{url}|test-model", shared=True) is None
-        server.requests.clear()
-
-
-def _system_first(body: dict[str, Any]) -> Reply | None:
-    late = any(message["role"] == "system" for message in body["messages"][1:])
-    return error(400, "System message must be at the beginning.") if late else None
+    proposal = on_wire.runtime.service.stage_patch(patch)
+    profile, learned = on_wire.session.ports.model.profile, on_wire.runtime.sessions.setting
+    server.always(Turn("It greets."))
+    if profile.wire == "chat":
+        server.insist(strict.qwen)
+    answer = await ask(on_wire, proposal, "what is it?")
+    assert (answer.text, answer.state) == ("It greets.", "complete"), answer.note
+    assert any("Side question." in text for role, text in server.last.said if role == "system")
+    assert on_wire.session.ports.model.profile == profile
+    url = on_wire.session.ports.model.endpoint.base_url
+    assert learned(f"profile:{url}|test-model", shared=True) is None
+    server.requests.clear()
 
 
 async def test_the_context_of_a_side_question_is_cut_before_its_history(
@@ -256,23 +246,20 @@ async def test_the_context_of_a_side_question_is_cut_before_its_history(
         assert all(len(str(request.body)) < 12_000 * 4 for request in server.requests)
 
 
-async def test_an_overflow_repeats_a_side_question_with_less_context(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        for number in range(8):
-            await on.say(f"Question {number}?", last=f"Answer {number}. " + "Words. " * 300)
-        proposal = await stage(on)
-        before = len(server.requests)
-        server.script([FULL, Turn("Because.")])
-        answer = await ask(on, proposal, "why?")
-        assert answer.text == "Because." and len(server.requests) == before + 2
-        first, second = server.requests[-2:]
-        assert len(str(second.body)) < 0.8 * len(str(first.body))
-        assert not [event for event in on.events if isinstance(event, ContentPruned | HistoryCompacted)]
-        server.script([FULL, FULL])
-        answer = await ask(on, proposal, "and now?")
-        assert answer.state == "failed" and answer.note and len(server.requests) == before + 4
+async def test_an_overflow_repeats_a_side_question_with_less_context(server: WireServer, on: Bench) -> None:
+    for number in range(8):
+        await on.say(f"Question {number}?", last=f"Answer {number}. " + "Words. " * 300)
+    proposal = await stage(on)
+    before = len(server.requests)
+    server.script([FULL, Turn("Because.")])
+    answer = await ask(on, proposal, "why?")
+    assert answer.text == "Because." and len(server.requests) == before + 2
+    first, second = server.requests[-2:]
+    assert len(str(second.body)) < 0.8 * len(str(first.body))
+    assert not [event for event in on.events if isinstance(event, ContentPruned | HistoryCompacted)]
+    server.script([FULL, FULL])
+    answer = await ask(on, proposal, "and now?")
+    assert answer.state == "failed" and answer.note and len(server.requests) == before + 4
 
 
 async def test_a_side_question_does_not_change_compaction(
@@ -284,10 +271,10 @@ async def test_a_side_question_does_not_change_compaction(
         async with opened(server, tmp_path / folder, monkeypatch, wire, context_window=9_000) as on:
             await on.say("Be less formal")
             proposal = on.runtime.service.pending()[-1]
-            for number in range(10):
+            for number in range(6):
                 if aside:
                     await ask(on, proposal, f"why {number}?")
-                await on.say(f"Say more {number}. " + "Words. " * 300)
+                await on.say(f"Say more {number}. " + "Words. " * 600)
             assert any(isinstance(event, HistoryCompacted) for event in on.events)
             return whole(server.requests)
 
@@ -304,132 +291,97 @@ def _teller(request: Request) -> Turn:
     return Turn("More. " + "Answer. " * 200, prompt_tokens=size)
 
 
-async def test_a_side_question_runs_during_a_turn(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        server.model(lambda request: stream(chunk("So far"), STALL))
-        turn = asyncio.create_task(on.say("Tell me a story"))
-        await until(lambda: any(isinstance(one, TextStreamed) and one.text == "So far" for one in on.updates))
-        uid = await on.session.side_questions.ask(place_of(proposal), "why?")
-        await until(lambda: any(isinstance(one, SideAnswerStreamed) for one in on.updates))
-        with pytest.raises(ProposalError, match="still being written"):
-            await on.session.side_questions.ask(place_of(proposal), "again?")
-        assert on.session.side_questions.stop(uid)
-        await on.session.side_questions.wait_until_idle()
-        assert on.session.is_busy, "the turn goes on"
-        answer = next(event for event in on.events if isinstance(event, SideAnswer))
-        assert (answer.state, answer.text) == ("interrupted", "So far")
-        await on.session.side_questions.ask(place_of(proposal), "why then?")
-        await until(lambda: sum(isinstance(one, SideAnswerStreamed) for one in on.updates) == 2)
-        on.session.interrupt()
-        await turn
-        assert on.stopped == "aborted" and on.session.side_questions.is_answer_awaited(place_of(proposal))
-        await on.session.close()
-        assert not on.session.side_questions.is_answer_awaited(place_of(proposal)), (
-            "what is out ends with the session, and is recorded"
-        )
-        assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
+async def test_a_side_question_runs_during_a_turn(server: WireServer, on: Bench) -> None:
+    proposal = await stage(on)
+    server.model(lambda request: stream(chunk("So far"), STALL))
+    turn = asyncio.create_task(on.say("Tell me a story"))
+    await until(lambda: any(isinstance(one, TextStreamed) and one.text == "So far" for one in on.updates))
+    uid = await on.session.side_questions.ask(place_of(proposal), "why?")
+    await until(lambda: any(isinstance(one, SideAnswerStreamed) for one in on.updates))
+    with pytest.raises(ProposalError, match="still being written"):
+        await on.session.side_questions.ask(place_of(proposal), "again?")
+    assert on.session.side_questions.stop(uid)
+    await on.session.side_questions.wait_until_idle()
+    assert on.session.is_busy, "the turn goes on"
+    answer = next(event for event in on.events if isinstance(event, SideAnswer))
+    assert (answer.state, answer.text) == ("interrupted", "So far")
+    await on.session.side_questions.ask(place_of(proposal), "why then?")
+    await until(lambda: sum(isinstance(one, SideAnswerStreamed) for one in on.updates) == 2)
+    on.session.interrupt()
+    await turn
+    assert on.stopped == "aborted" and on.session.side_questions.is_answer_awaited(place_of(proposal))
+    await on.session.close()
+    assert not on.session.side_questions.is_answer_awaited(place_of(proposal)), (
+        "what is out ends with the session, and is recorded"
+    )
+    assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
 
 
-async def test_a_side_question_leaves_running_calls_alone(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
-        turn = asyncio.create_task(on.say("Run it"))
-        await until(lambda: bool(on.session.permission_requests.open_requests))
-        server.say("Because.")
-        await ask(on, proposal, "why?")
-        assert "Running." not in str(server.last.body) and "program ended" not in str(server.last.body)
-        assert on.session.permission_requests.open_requests, "it still asks"
-        on.session.interrupt()
-        await turn
+async def test_a_side_question_leaves_running_calls_alone(server: WireServer, on: Bench) -> None:
+    proposal = await stage(on)
+    server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
+    turn = asyncio.create_task(on.say("Run it"))
+    await until(lambda: bool(on.session.permission_requests.open_requests))
+    server.say("Because.")
+    await ask(on, proposal, "why?")
+    assert "Running." not in str(server.last.body) and "program ended" not in str(server.last.body)
+    assert on.session.permission_requests.open_requests, "it still asks"
+    on.session.interrupt()
+    await turn
 
 
-async def test_a_side_question_sends_no_secrets(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_side_question_sends_no_secrets(server: WireServer, on: Bench) -> None:
     patch = "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n KEEP=hunter2\n-MODE=a\n+MODE=b\n"
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
-        proposal = on.runtime.service.stage_patch(patch)
-        with pytest.raises(ProposalError, match="looks like a secret"):
-            await on.session.side_questions.ask(place_of(proposal), "what is it?")
-        assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
-        assert not on.session.side_questions.is_answer_awaited(place_of(proposal))
+    (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
+    proposal = on.runtime.service.stage_patch(patch)
+    with pytest.raises(ProposalError, match="looks like a secret"):
+        await on.session.side_questions.ask(place_of(proposal), "what is it?")
+    assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
+    assert not on.session.side_questions.is_answer_awaited(place_of(proposal))
 
 
-async def test_a_link_out_of_the_workspace_is_not_read_for_a_side_question(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_side_question_about_a_file_or_a_missing_hunk_or_a_link(
+    server: WireServer, on: Bench, tmp_path: Path
 ) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = on.runtime.service.stage_patch("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+a = 1\n")
-        (on.root / "new.py").symlink_to(tmp_path / "elsewhere.py")
-        server.say("Because.")
-        assert (await ask(on, proposal, "why?")).text == "Because."
-
-
-async def test_a_side_question_about_a_file_or_a_missing_hunk(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        place = place_of(await stage(on))
-        server.always(Turn("Because."))
-        for hunk, words in (("", "is about greet.py as a whole (edit)"), ("gone", "it is no more as it was")):
-            await on.session.side_questions.ask(place._replace(hunk=hunk), "why?")
-            await on.session.side_questions.wait_until_idle()
-            assert words in str(server.last.said)
-        with pytest.raises(ProposalError, match=r"other\.py is not in P1 any more"):
-            await on.session.side_questions.ask(place._replace(path="other.py"), "why?")
-        assert not on.session.side_questions.stop("no question")
-
-
-async def test_an_answer_that_cannot_be_stored_is_discarded(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        place = place_of(await stage(on))
-
-        def lose(request: Request) -> Turn:
-            with on.runtime.database.transaction() as connection:
-                connection.execute("ALTER TABLE events RENAME TO lost")
-            return Turn("Because.")
-
-        server.model(lose)
-        uid = await on.session.side_questions.ask(place, "why?")
+    place = place_of(await stage(on))
+    server.always(Turn("Because."))
+    for hunk, words in (("", "is about greet.py as a whole (edit)"), ("gone", "it is no more as it was")):
+        await on.session.side_questions.ask(place._replace(hunk=hunk), "why?")
         await on.session.side_questions.wait_until_idle()
-        assert SideAnswerDiscarded(uid, over=True) in on.updates
-        (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
-        assert "could not be kept" in failed and not on.session.side_questions.is_answer_awaited(place)
+        assert words in str(server.last.said)
+    with pytest.raises(ProposalError, match=r"other\.py is not in P1 any more"):
+        await on.session.side_questions.ask(place._replace(path="other.py"), "why?")
+    assert not on.session.side_questions.stop("no question")
+    (tmp_path / "elsewhere.py").write_text("outside of the workspace\n")
+    proposal = on.runtime.service.stage_patch("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+a = 1\n")
+    (on.root / "new.py").symlink_to(tmp_path / "elsewhere.py")
+    assert (await ask(on, proposal, "why?")).text == "Because."
+    assert "outside of the workspace" not in str(server.last.body)
 
 
-async def test_a_call_written_as_text_in_a_side_answer_is_removed(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        server.behave(LEAKS_CALLS)
-        server.turn("Let me see. ", calls=[EDIT])
-        answer = await ask(on, proposal, "why?")
-        assert answer.text.strip() == "Let me see." and "tool_call" not in answer.text
-        assert [one.id for one in on.runtime.service.all()] == ["P1"]
+async def test_an_answer_that_cannot_be_stored_is_discarded(server: WireServer, on: Bench) -> None:
+    place = place_of(await stage(on))
+
+    def lose(request: Request) -> Turn:
+        with on.runtime.database.transaction() as connection:
+            connection.execute("ALTER TABLE events RENAME TO lost")
+        return Turn("Because.")
+
+    server.model(lose)
+    uid = await on.session.side_questions.ask(place, "why?")
+    await on.session.side_questions.wait_until_idle()
+    assert SideAnswerDiscarded(uid, over=True) in on.updates
+    (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
+    assert "could not be kept" in failed and not on.session.side_questions.is_answer_awaited(place)
 
 
-async def test_a_following_window_can_ask_a_side_question(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(server, tmp_path / "a", monkeypatch) as on:
-        proposal = await stage(on)
-        async with bench(server, tmp_path / "a", retry=FAST) as other:
-            assert other.session.is_follower
-            server.say("Because.")
-            assert (await ask(other, proposal, "why?")).text == "Because."
-            assert len(server.last.said) == len(server.requests[-2].said) + 2, (
-                "the same conversation, and the question"
-            )
-        await on.session.load_external_events()
-        assert [one.answer_text for one in collect_side_exchanges(on.events)] == ["Because."]
-        assert on.session.gate.is_closed and not on.session.is_busy
+async def test_a_following_window_can_ask_a_side_question(server: WireServer, tmp_path: Path, on: Bench) -> None:
+    proposal = await stage(on)
+    async with bench(server, tmp_path, retry=FAST) as other:
+        assert other.session.is_follower
+        server.say("Because.")
+        assert (await ask(other, proposal, "why?")).text == "Because."
+        assert len(server.last.said) == len(server.requests[-2].said) + 2, "the same conversation, and the question"
+    await on.session.load_external_events()
+    assert [one.answer_text for one in collect_side_exchanges(on.events)] == ["Because."]
+    assert on.session.gate.is_closed and not on.session.is_busy
