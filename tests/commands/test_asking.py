@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_commands import PATCH, Run, signoff, workspace
+from tests.commands.test_commands import PATCH, Run
 from tests.wire.replies import Call, error
 from tests.wire.server import WireServer
 from tests.wire.test_side_questions import asked_aside
-
-__all__ = ["signoff", "workspace"]
 
 
 @pytest.fixture

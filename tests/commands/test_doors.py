@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands.test_commands import Run, document, refused, signoff, workspace
+from tests.commands.test_commands import Run, document, refused
 
-__all__ = ["signoff", "workspace"]
 AGENT = """#!{python}
 import json, os, subprocess, sys, urllib.request
 if sys.argv[1:] == ["--version"]:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_commands import Run, document, signoff, workspace
+from tests.commands.test_commands import Run, document
 from tests.wire.server import WireServer
 
-__all__ = ["signoff", "workspace"]
 pytestmark = pytest.mark.layer
 UPPER = "for f in a b c; do tr a-z A-Z < $f.txt > $f.new && mv $f.new $f.txt; done"
 FOLDER = {"a.txt": "one\n", "b.txt": "two\n", "c.txt": "three\n"}

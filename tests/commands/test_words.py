@@ -21,12 +21,11 @@ from app.cli.app_arguments import COMMANDS, settings_from_flags
 from app.cli.argument_parser import make_app_parser, make_command_parser
 from app.cli.command_output import _EscapingStream
 from app.cli.main import main
-from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
+from tests.commands.test_commands import PATCH, Run, document, refused
 from tests.hygiene.test_imports import modules_after
 from tests.terminal.terminal import signoff_command
 from tests.wire.server import WireServer
 
-__all__ = ["signoff", "workspace"]
 EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
 
 
