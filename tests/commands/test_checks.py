@@ -46,15 +46,27 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_workspace(root, {}, {})
-    trust.store_trust(trust.read_workspace_configuration(opened.workspace), opened.sessions)
-    opened.reload()
+    configure(opened, TABLES)
     opened.service.stage_patch(PATCH)
     yield opened
     opened.close()
 
 
-def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(id="P1", hunks=None, only=list(only), json=as_json)
+def asked(*, only: tuple[str, ...] = (), as_json: bool = False, hunks: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(id="P1", hunks=hunks, only=list(only), json=as_json)
+
+
+def configure(runtime: OpenWorkspace, tables: str, *, trusted: bool = True) -> None:
+    """Write the checks of the workspace, which the user trusts or not."""
+    (runtime.workspace.root / ".signoff.toml").write_text(tables)
+    if trusted:
+        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    runtime.reload()
+
+
+def check_table(name: str, run: str) -> str:
+    """A check that runs before an approval."""
+    return f"""[[check]]\nname = "{name}"\nrun = "{run}"\nwhen = "approve"\n"""
 
 
 @pytest.mark.layer
@@ -72,26 +84,40 @@ def test_check_reports_failures_in_exit_code_and_output(
 
 
 @pytest.mark.layer
-def test_a_single_check_can_be_run(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_check_can_be_run_also_on_some_hunks(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_checks(runtime, asked(only=("one",))) == ExitCode.DONE
     assert capsys.readouterr().out.startswith("one ✓ ")
+    assert run_checks(runtime, asked(only=("one",), as_json=True, hunks="1")) == ExitCode.DONE
+    (line,) = json.loads(capsys.readouterr().out)["checks"]
+    assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
     with pytest.raises(CommandError, match="no check three") as raised:
         run_checks(runtime, asked(only=("three",)))
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_a_decided_proposal_is_not_checked(runtime: OpenWorkspace) -> None:
-    runtime.service.deny("P1")
-    with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
-        run_checks(runtime, asked())
+def test_what_is_decided_untrusted_or_cannot_run_is_not_checked(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def obstacle(_: CheckRunner) -> str:
+        return "the system has no room"
 
-
-def test_an_untrusted_or_changed_configuration_runs_no_check(runtime: OpenWorkspace, root: Path) -> None:
-    (root / ".signoff.toml").write_text(TABLES + "# another\n")
-    runtime.reload()
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckRunner, "unavailable_reason", obstacle)
+        with pytest.raises(CommandError, match="Not checked: the system has no room"):
+            run_checks(runtime, asked())
+    configure(runtime, TABLES + "# another\n", trusted=False)
     with pytest.raises(CommandError, match="/trust") as raised:
         run_checks(runtime, asked())
     assert raised.value.code == ExitCode.REFUSED
+    configure(runtime, check_table("never", "false"))
+    runtime.service.deny("P1")
+    with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
+        run_checks(runtime, asked())
+    with pytest.raises(NotPending, match="P1 is denied"):
+        approve_proposals(runtime, approving())
+    assert "never" not in capsys.readouterr().out
 
 
 def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,78 +132,44 @@ def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: 
     assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
     with pytest.raises(CommandError, match="Nothing was found"):
         propose_check_tables(runtime, arguments)
-
-
-def approving(*, unchecked: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(ids=["P1"], hunks=None, force=False, unchecked=unchecked, json=False)
-
-
-@pytest.mark.layer
-@pytest.mark.parametrize(("says", "code"), [("two", ExitCode.REFUSED), ("one", ExitCode.DONE)])
-def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace, says: str, code: ExitCode) -> None:
-    (root / ".signoff.toml").write_text(
-        f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
-    )
-    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
-    runtime.reload()
-    if code is ExitCode.DONE:
-        assert approve_proposals(runtime, approving()) == code
-    else:
-        with pytest.raises(CommandError, match=f"not written: no {says}.*--unchecked") as refused:
-            approve_proposals(runtime, approving())
-        assert refused.value.code == code
-        assert (root / "a.txt").read_text() == "one\n"
-        assert approve_proposals(runtime, approving(unchecked=True)) == ExitCode.DONE
-    assert (root / "a.txt").read_text() == "two\n"
-
-
-def test_without_trust_no_check_blocks_an_approval(root: Path, runtime: OpenWorkspace) -> None:
-    (root / ".signoff.toml").write_text(
-        """[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n"""
-    )
-    runtime.reload()
-    assert approve_proposals(runtime, approving()) == ExitCode.DONE
-
-
-@pytest.mark.layer
-def test_an_untrusted_workspace_disables_no_check_of_the_user(root: Path, runtime: OpenWorkspace) -> None:
-    own = runtime.dirs.config_file
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text("""[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n""")
-    (root / ".signoff.toml").write_text(TABLES + "# another\n")
-    runtime.reload()
-    with pytest.raises(CommandError, match="not written: no two"):
-        approve_proposals(runtime, approving())
-    assert (root / "a.txt").read_text() == "one\n"
-
-
-@pytest.mark.layer
-def test_approving_a_decided_proposal_runs_no_check(
-    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
-    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
-    runtime.reload()
-    runtime.service.deny("P1")
-    with pytest.raises(NotPending, match="P1 is denied"):
-        approve_proposals(runtime, approving())
-    assert "never" not in capsys.readouterr().out
-
-
-def test_suggestions_do_not_change_an_unreadable_configuration(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:
-        propose_check_tables(runtime, argparse.Namespace(what="suggest", json=False))
+        propose_check_tables(runtime, arguments)
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_checks_that_cannot_run_name_the_reason(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def obstacle(_: CheckRunner) -> str:
-        return "the system has no room"
+def approving(name: str = "P1", *, hunks: str | None = None, unchecked: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(ids=[name], hunks=hunks, force=False, unchecked=unchecked, json=False)
 
-    monkeypatch.setattr(CheckRunner, "unavailable_reason", obstacle)
-    with pytest.raises(CommandError, match="Not checked: the system has no room"):
-        run_checks(runtime, asked())
+
+@pytest.mark.layer
+def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace) -> None:
+    configure(runtime, check_table("no two", "! grep two a.txt"))
+    with pytest.raises(CommandError, match=r"not written: no two.*--unchecked") as refused:
+        approve_proposals(runtime, approving())
+    assert refused.value.code == ExitCode.REFUSED
+    assert (root / "a.txt").read_text() == "one\n"
+    assert approve_proposals(runtime, approving(unchecked=True)) == ExitCode.DONE
+    assert (root / "a.txt").read_text() == "two\n"
+    runtime.service.undo("P1")
+    runtime.service.stage_patch(PATCH)
+    configure(runtime, check_table("no one", "! grep one a.txt"))
+    assert approve_proposals(runtime, approving("P2")) == ExitCode.DONE
+    assert (root / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.layer
+def test_without_trust_only_checks_of_the_user_block_an_approval(root: Path, runtime: OpenWorkspace) -> None:
+    own = runtime.dirs.config_file
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(check_table("no two", "! grep two a.txt"))
+    configure(runtime, TABLES + "# another\n", trusted=False)
+    with pytest.raises(CommandError, match="not written: no two"):
+        approve_proposals(runtime, approving())
+    assert (root / "a.txt").read_text() == "one\n"
+    own.unlink()
+    configure(runtime, check_table("no two", "! grep two a.txt"), trusted=False)
+    assert approve_proposals(runtime, approving()) == ExitCode.DONE
 
 
 def test_an_unexpected_exception_in_approve_is_raised(
@@ -196,60 +188,36 @@ TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
 
 @pytest.mark.layer
 def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, runtime: OpenWorkspace) -> None:
-    (root / ".signoff.toml").write_text(
-        """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
-    )
     (root / "b.txt").write_text(TWO_HUNKS)
-    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
-    runtime.reload()
+    configure(runtime, check_table("both", "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"))
     draft = runtime.service.new_draft("")
     draft.write("b.txt", TWO_HUNKS.replace("line 2\n", "Hi 2\n").replace("line 15\n", "Hi 15\n"))
     proposal = runtime.service.stage(draft, "Edit")
-
-    def named(hunks: str | None) -> argparse.Namespace:
-        return argparse.Namespace(ids=[proposal.id], hunks=hunks, force=False, unchecked=False, json=False)
-
     record_proposal_as_seen(runtime, proposal.id)
     with pytest.raises(CommandError, match="not written: both exit 1"):
-        approve_proposals(runtime, named("1"))
+        approve_proposals(runtime, approving(proposal.id, hunks="1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
     tree = asyncio.run(runtime.checks.read_trees(runtime.service.versions_to_check(proposal.id))).after.id
-    assert approve_proposals(runtime, named(None)) == ExitCode.DONE
+    assert approve_proposals(runtime, approving(proposal.id)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks
     assert (fact.name, fact.state, fact.tree, fact.stale) == ("both", "passed", tree, "")
 
 
-@pytest.mark.layer
-def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = asked(only=("one",), as_json=True)
-    chosen.hunks = "1"
-    assert run_checks(runtime, chosen) == ExitCode.DONE
-    (line,) = json.loads(capsys.readouterr().out)["checks"]
-    assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
-
-
 def test_coverage_of_the_changed_lines_is_in_the_document(
-    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = "printf 'SF:a.txt\\nDA:1,0\\n' > lcov.info"
-    (root / ".signoff.toml").write_text(f'[[check]]\nname = "tests"\nrun = "{run}"\n')
-    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
-    runtime.reload()
+    run = "printf 'SF:a.txt\\\\nDA:1,0\\\\n' > lcov.info"
+    configure(runtime, f'[[check]]\nname = "tests"\nrun = "{run}"\n')
     assert run_checks(runtime, asked(as_json=True)) is ExitCode.DONE
     (said,) = json.loads(capsys.readouterr().out)["checks"]
-    assert said["coverage"] == {
-        "report": "lcov.info",
-        "ran": 0,
-        "missed": [{"path": "a.txt", "line": 1}],
-        "problem": "",
-    }
+    missed = [{"path": "a.txt", "line": 1}]
+    assert said["coverage"] == {"report": "lcov.info", "ran": 0, "missed": missed, "problem": ""}
     assert said["words"].endswith("0 of 1 changed line run")
 
 
-def evidence_of(**more: object) -> argparse.Namespace:
-    values = {"id": "P2", "hunks": None, "only": None, "seconds": None, "json": True, **more}
-    return argparse.Namespace(**values)
+def evidence_of(*, as_json: bool = True) -> argparse.Namespace:
+    return argparse.Namespace(id="P2", hunks=None, only=None, seconds=None, json=as_json)
 
 
 @pytest.fixture
@@ -263,40 +231,33 @@ def code(runtime: OpenWorkspace) -> OpenWorkspace:
 def test_evidence_names_the_check_that_holds_each_hunk(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code.workspace.root / ".signoff.toml").write_text(
-        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nevidence = true\n'
-    )
+    tables = '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nevidence = true\n'
+    configure(code, tables, trusted=False)
     with pytest.raises(CommandError, match="once you trust it") as raised:
-        code.reload()
         collect_hunk_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.REFUSED
-    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
-    code.reload()
+    configure(code, tables)
     assert collect_hunk_evidence(code, evidence_of()) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["check"], said["unheld"], said["complete"]) == ("P2", "tests", [], True)
     [hunk] = said["hunks"]
     assert (hunk["path"], hunk["hunk"], hunk["verdict"]) == ("a.py", 1, "held")
     assert hunk["words"] == "held by the check"
-    assert collect_hunk_evidence(code, evidence_of(json=False)) == ExitCode.DONE
+    assert collect_hunk_evidence(code, evidence_of(as_json=False)) == ExitCode.DONE
     assert capsys.readouterr().out.splitlines()[1] == "a.py  hunk 1   held by the check"
 
 
 @pytest.mark.layer
 @pytest.mark.parametrize(("moved", "verdicts"), [(False, ["held"]), (True, [])])
 def test_an_approval_records_evidence_only_of_the_same_files(
-    code: OpenWorkspace, capsys: pytest.CaptureFixture[str], moved: bool, verdicts: list[str]
+    code: OpenWorkspace, moved: bool, verdicts: list[str]
 ) -> None:
-    (code.workspace.root / ".signoff.toml").write_text(
-        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nwhen = "asked"\nevidence = true\n'
-    )
-    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
-    code.reload()
+    configure(code, '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nwhen = "asked"\nevidence = true\n')
     assert collect_hunk_evidence(code, evidence_of()) == ExitCode.DONE
     if moved:
         (code.workspace.root / "other.txt").write_text("new\n")
     record_proposal_as_seen(code, "P2")
-    assert approve_proposals(code, argparse.Namespace(**{**vars(approving()), "ids": ["P2"]})) == ExitCode.DONE
+    assert approve_proposals(code, approving("P2")) == ExitCode.DONE
     *_, entry = RecordStore(code.database, code.name).entries()
     fact = entry.circumstances.evidence
     assert [one.verdict for one in (fact.hunks if fact else ())] == verdicts
@@ -309,9 +270,7 @@ def test_evidence_without_tests_or_of_a_decided_proposal_is_refused(
     with pytest.raises(CommandError, match="No check seems to run tests") as raised:
         collect_hunk_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.USAGE
-    (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
-    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
-    code.reload()
+    configure(code, '[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
     assert collect_hunk_evidence(code, evidence_of()) == ExitCode.FAILED
     assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"
     code.service.deny("P2")

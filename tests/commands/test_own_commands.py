@@ -1,9 +1,7 @@
 """What users bring along, on the command line: `signoff run "/name …"`, hooks, and what the doctor says of them."""
 
+import functools
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,21 +9,15 @@ import pytest
 from app.prompts.custom_commands import find_workspace_commands
 from app.runtime.open_workspace import open_workspace
 from app.workspace import trust
-from tests.command_line import run_command
-from tests.forking import Forking
+from tests.commands.test_commands import Run
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    """A running test server, with a friendly model."""
-    with WireServer() as running:
-        running.always(Turn("Hello."))
-        yield running
+@pytest.fixture(autouse=True)
+def friendly(server: WireServer) -> None:
+    server.always(Turn("Hello."))
 
 
 @pytest.fixture
@@ -40,16 +32,10 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def signoff(tmp_path: Path, workspace: Path, processes: Forking, server: WireServer) -> Run:
-    """Runs the command in the workspace."""
-
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
-        own = {"SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "OPENAI_API_KEY": "key"}
-        own |= {"OPENAI_BASE_URL": server.base_url, "SIGNOFF_MODEL": "test-model"}
-        return run_command(processes, arguments, folder=workspace, environment={**clean, **own})
-
-    return run
+def signoff(tmp_path: Path, signoff: Run, server: WireServer) -> Run:
+    """Runs the command in the workspace, with a model."""
+    own = {"HOME": str(tmp_path), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.base_url}
+    return functools.partial(signoff, **own, SIGNOFF_MODEL="test-model")
 
 
 def test_a_custom_command_is_expanded_and_sent_to_its_model(signoff: Run, server: WireServer, tmp_path: Path) -> None:
@@ -99,9 +85,7 @@ def test_hooks_of_a_decision_run_before_the_command_ends(signoff: Run, workspace
     config = tmp_path / "home/config/config.toml"
     config.write_text(f"[[hook]]\non = 'decided'\nrun = 'sleep 0.2; cat >>{out}; exit 4'\n")
     (workspace / "a.txt").write_text("one\n")
-    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
-    (tmp_path / "patch").write_text(patch)
-    assert signoff("stage", str(tmp_path / "patch")).returncode == 0
+    assert signoff("stage", stdin="--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n").returncode == 0
     done = signoff("approve", "P1", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["state"] == "applied"
     assert "The hook on decided" in done.stderr and "exit 4" in done.stderr

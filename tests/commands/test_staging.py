@@ -1,22 +1,12 @@
 """What is on disk, and what is in git, staged and decided from the command line."""
 
-import argparse
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from app.cli.proposal_list import print_or_watch_proposals
-from app.cli.stage_show_push import print_proposal_and_record_as_seen
-from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from tests.command_line import run_command
-from tests.forking import Forking
+from tests.commands.test_commands import Run
 from tests.unit.proposals.repositories import git
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -28,17 +18,6 @@ def workspace(tmp_path: Path) -> Path:
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "First")
     return folder
-
-
-@pytest.fixture
-def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
-    """Runs the command in the workspace, with a home of its own."""
-
-    def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        own = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
-        return run_command(processes, arguments, folder=workspace, environment=own, stdin=stdin)
-
-    return run
 
 
 def change(workspace: Path, encoding: str = "utf-8") -> None:
@@ -81,7 +60,7 @@ def test_a_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspac
     assert git(workspace, "status", "--porcelain") == b""
 
 
-def test_staging_ones_own_git_diff_works(signoff: Run, workspace: Path) -> None:
+def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> None:
     change(workspace)
     diff = git(workspace, "diff").decode()
     assert "It is on disk already" in signoff("stage", "-", stdin=diff).stdout
@@ -89,31 +68,25 @@ def test_staging_ones_own_git_diff_works(signoff: Run, workspace: Path) -> None:
     assert again.returncode == 3 and "P1 is already pending" in again.stderr
     signoff("deny", "P1")
     assert git(workspace, "diff") == b""
-    assert "It is on disk" not in signoff("stage", stdin=diff).stdout
-
-
-def test_approved_hunks_are_not_staged_again(signoff: Run, workspace: Path) -> None:
-    change(workspace)
-    diff = git(workspace, "diff").decode()
-    git(workspace, "checkout", "--quiet", "--", "notes.txt")
-    assert "It is on disk" not in signoff("stage", "-", stdin=diff).stdout
-    assert signoff("approve", "P1").returncode == 0
+    anew = signoff("stage", "-", stdin=diff).stdout
+    assert anew.startswith("Staged P3 ") and "It is on disk" not in anew
+    assert signoff("approve", "P3").returncode == 0
     for words, stdin in ((("stage", "--worktree"), ""), (("stage", "-"), diff)):
         done = signoff(*words, stdin=stdin)
         assert done.returncode == 3
-        assert done.stderr == "signoff: Nothing to stage: all 2 hunks were signed in P1; --all stages them.\n"
+        assert done.stderr == "signoff: Nothing to stage: all 2 hunks were signed in P3; --all stages them.\n"
     text = (workspace / "notes.txt").read_text()
     (workspace / "notes.txt").write_text(text.replace("\n28\n", "\nmine\n"))
     staged = signoff("stage", "--worktree")
-    assert staged.stdout.startswith("Staged P2  pending   +1 -1") and len(staged.stdout.splitlines()) == 3
-    assert "2 hunks left out: signed in P1; --all stages them too." in staged.stdout
-    assert "twenty" not in signoff("show", "P2").stdout.replace(" twenty", "")
+    assert staged.stdout.startswith("Staged P4  pending   +1 -1") and len(staged.stdout.splitlines()) == 3
+    assert "2 hunks left out: signed in P3; --all stages them too." in staged.stdout
+    assert "twenty" not in signoff("show", "P4").stdout.replace(" twenty", "")
     document = json.loads(signoff("stage", "--worktree", "--all", "--json").stdout)
-    assert (document["id"], document["left_out"], document["files"][0]["added"]) == ("P3", [], 3)
-    assert signoff("undo", "P1").returncode == 0
+    assert (document["id"], document["left_out"], document["files"][0]["added"]) == ("P5", [], 3)
+    assert signoff("undo", "P3").returncode == 0
     assert "3\n" in git(workspace, "show", ":notes.txt").decode()
     [line] = json.loads(signoff("proposals", "--json").stdout)
-    assert line["id"] == "P3"
+    assert line["id"] == "P5"
 
 
 def test_staging_a_commit_leaves_out_approved_hunks(signoff: Run, workspace: Path) -> None:
@@ -172,9 +145,8 @@ def test_hunks_of_a_file_that_is_not_utf8_are_decided(signoff: Run, workspace: P
     (workspace / "notes.txt").write_bytes(text)
     git(workspace, "commit", "--quiet", "--all", "--message", "Latin-1")
     change(workspace, "latin-1")
-    patch = git(workspace, "diff")
+    (workspace / "latin.patch").write_bytes(git(workspace, "diff"))
     git(workspace, "checkout", "--quiet", ".")
-    (workspace / "latin.patch").write_bytes(patch)
     assert signoff("stage", "latin.patch").returncode == 0
     decided = signoff(command, "P1", "--hunks", "1")
     assert (decided.returncode, decided.stderr) == (0, "")
@@ -183,34 +155,12 @@ def test_hunks_of_a_file_that_is_not_utf8_are_decided(signoff: Run, workspace: P
     assert signoff("log", "--verify").stdout.startswith("1 decision, ")
 
 
-PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n+four\n*** End Patch\n"
-DOUBT = "Line 4 is in doubt: at the end of the file, as the hunk shows no place."
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    (tmp_path / "ws").mkdir()
-    (tmp_path / "ws/a.txt").write_text("one\ntwo\nthree\n")
-    opened = open_workspace(tmp_path / "ws", {}, {})
-    opened.service.stage_patch(PATCH)
-    yield opened
-    opened.close()
-
-
-@pytest.mark.parametrize(("hunks", "as_json"), [(False, False), (True, False), (False, True)])
-def test_show_prints_a_warning_with_its_reason(
-    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
-) -> None:
-    print_proposal_and_record_as_seen(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
-    shown = capsys.readouterr().out
-    assert DOUBT in (json.loads(shown)["files"][0]["warnings"] if as_json else shown)
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_proposal_list_prints_a_warning_with_its_reason(
-    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool
-) -> None:
-    print_or_watch_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
-    listed = capsys.readouterr().out
-    assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)
+def test_a_doubtful_place_is_in_all_lists(signoff: Run) -> None:
+    patch = "*** Begin Patch\n*** Update File: notes.txt\n@@\n+four\n*** End Patch\n"
+    assert signoff("stage", stdin=patch).returncode == 0
+    doubt = "Line 31 is in doubt: at the end of the file, as the hunk shows no place."
+    for words in (["show", "P1"], ["show", "P1", "--hunks"], ["proposals"]):
+        assert doubt in signoff(*words).stdout
+    [listed] = json.loads(signoff("proposals", "--json").stdout)
+    for shown in (listed, json.loads(signoff("show", "P1", "--json").stdout)):
+        assert doubt in shown["files"][0]["warnings"]

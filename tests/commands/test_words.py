@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from app.cli.app_arguments import COMMANDS, settings_from_flags
 from app.cli.argument_parser import make_app_parser, make_command_parser
 from app.cli.command_output import _EscapingStream
 from app.cli.main import main
-from tests.commands.test_commands import PATCH, Run, document, refused
+from tests.commands.test_commands import PATCH, Run, document, endpoint, refused
 from tests.hygiene.test_imports import modules_after
 from tests.terminal.terminal import signoff_command
 from tests.wire.server import WireServer
@@ -29,15 +29,12 @@ from tests.wire.server import WireServer
 EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
 
 
-def test_help_lists_every_command() -> None:
+def test_help_lists_every_command_and_each_has_its_function() -> None:
     listed = re.findall(r"^  ([a-z]\S+)", make_app_parser().format_help().partition("commands:")[2], re.MULTILINE)
     [commands] = [each for each in make_command_parser()._actions if each.dest == "command"]
     assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"hook"}))
-def test_every_command_names_a_function_that_exists(name: str) -> None:
-    assert callable(getattr(import_module(f"app.cli.{COMMANDS[name].module}"), COMMANDS[name].function))
+    for name in COMMANDS.keys() - {"hook"}:
+        assert callable(getattr(import_module(f"app.cli.{COMMANDS[name].module}"), COMMANDS[name].function))
 
 
 def test_wrong_arguments_are_reported_in_one_line(signoff: Run) -> None:
@@ -62,22 +59,18 @@ def test_the_gate_option_is_parsed_and_invalid_values_are_wrong_usage(signoff: R
     for gate in ("every-edit:2", "chain:0", "chain:51", "chain:x"):
         done = signoff("run", "hello", "--gate", gate)
         assert done.returncode == 2 and "give every-edit, chain, or chain:N" in done.stderr.splitlines()[-1]
-    for gate, policy, steps in (
-        ("every-edit", "every-edit", None),
-        ("chain", "chain", None),
-        ("chain:7", "chain", 7),
-    ):
+    for gate, steps in (("every-edit", None), ("chain", None), ("chain:7", 7)):
         found = settings_from_flags(Namespace(gate=gate))
-        assert (found["gate"], found.get("chain_steps")) == (policy, steps)
+        assert (found["gate"], found.get("chain_steps")) == (gate.partition(":")[0], steps)
         assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)
     assert settings_from_flags(Namespace(gate=None))["gate"] is None
 
 
-@pytest.mark.parametrize("rate", ["0", "-1", "nan"])
-def test_the_demo_server_refuses_a_speed_of_zero(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
-    assert "must be more than 0" in capsys.readouterr().err
+def test_the_demo_server_refuses_a_speed_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    for rate in ("0", "-1", "nan"):
+        with pytest.raises(SystemExit):
+            make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
+        assert "must be more than 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["lines", "document"])
@@ -91,28 +84,40 @@ def test_empty_proposal_list_does_not_load_the_engine(tmp_path: Path, more: list
     assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
 
 
-def test_a_file_without_a_hunk_can_be_asked_about(signoff: Run) -> None:
+def test_a_file_without_a_hunk_can_be_asked_about(signoff: Run, server: WireServer) -> None:
     assert signoff("stage", "-", stdin=EMPTY).returncode == 0
-    with WireServer() as server:
-        server.say("It is empty.")
-        done = signoff("ask", "P1", "why?", OPENAI_API_KEY="key", SIGNOFF_MODEL="m", OPENAI_BASE_URL=server.base_url)
+    server.say("It is empty.")
+    done = signoff("ask", "P1", "why?", *endpoint(server))
     assert (done.returncode, done.stdout) == (0, "It is empty.\n")
 
 
-def test_an_export_reports_images_that_cannot_be_written(signoff: Run) -> None:
-    with WireServer() as server:
-        server.say("Hello.")
-        model = {"OPENAI_API_KEY": "key", "SIGNOFF_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
-        assert signoff("run", "hi", "--quiet", **model).returncode == 0
+def test_an_export_reports_images_that_cannot_be_written(signoff: Run, server: WireServer) -> None:
+    server.say("Hello.")
+    assert signoff("run", "hi", "--quiet", *endpoint(server)).returncode == 0
     assert "notes.txt cannot be written: " in refused(signoff("export", "latest", "--images", "notes.txt"), 2)
 
 
-def test_an_empty_commit_is_not_staged_and_a_missing_one_not_noted(signoff: Run, workspace: Path) -> None:
+def commit(workspace: Path, *more: str) -> None:
+    """Commit all changes, in a new repository if there is none."""
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["commit", "-qm", "x", "--allow-empty"]):
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "a commit", *more]):
         subprocess.run([*git, *words], cwd=workspace, check=True)
+
+
+def test_notes_are_reported_as_json(signoff: Run, workspace: Path) -> None:
+    commit(workspace)
+    commit(workspace, "--allow-empty")
     assert "HEAD changes nothing here" in refused(signoff("stage", "--from", "HEAD"), 3)
     assert "There is no commit 'nope' here" in signoff("notes", "nope").stderr
+    signoff("stage", stdin=PATCH)
+    assert signoff("approve", "P1").returncode == 0
+    commit(workspace)
+    people = [f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")]
+    said = dict.fromkeys(people, "e@x")
+    noted = json.loads(signoff("notes", "--json", **said).stdout)
+    assert (noted["decisions"], noted["files"]) == (1, 1)
+    # Of a patch nobody knows a model that made it.
+    assert json.loads(signoff("notes", "--json", "--git-ai", **said).stdout)["lines"] == 0
 
 
 def test_a_terminal_stream_offers_no_raw_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,16 +133,15 @@ def test_keys_are_printed_as_json(signoff: Run) -> None:
     assert all({"id", "title", "keys", "scope", "help"} <= one.keys() for one in keys) and len(keys) > 50
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_verify_reports_a_written_path_that_is_no_file(
-    signoff: Run, workspace: Path, make: Callable[[Path], None]
-) -> None:
+def test_verify_reports_a_written_path_that_is_no_file(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     assert signoff("approve", "P1").returncode == 0
     (workspace / "notes.txt").unlink()
-    make(workspace / "notes.txt")
-    done = signoff("log", "--verify")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  notes.txt has changed since P1")
+    for make, remove in ((Path.mkdir, Path.rmdir), (os.mkfifo, Path.unlink)):
+        make(workspace / "notes.txt")
+        done = signoff("log", "--verify")
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  notes.txt has changed since P1")
+        remove(workspace / "notes.txt")
 
 
 def test_a_failed_commit_keeps_the_written_files(signoff: Run, workspace: Path, tmp_path: Path) -> None:
@@ -164,24 +168,6 @@ def test_an_occupied_port_is_reported_and_ctrl_c_ends_the_demo_server(signoff: R
         assert process.wait() == 0
 
 
-def test_notes_are_reported_as_json(signoff: Run, workspace: Path) -> None:
-    git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], cwd=workspace, check=True)
-    signoff("stage", stdin=PATCH)
-    assert signoff("approve", "P1").returncode == 0
-    subprocess.run([*git, "commit", "-qam", "second"], cwd=workspace, check=True)
-    said = {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "n"), ("EMAIL", "e@x"))
-    }
-    noted = json.loads(signoff("notes", "--json", **said).stdout)
-    assert (noted["decisions"], noted["files"]) == (1, 1)
-    # Of a patch nobody knows a model that made it.
-    assert json.loads(signoff("notes", "--json", "--git-ai", **said).stdout)["lines"] == 0
-
-
 @contextlib.contextmanager
 def terminal() -> Iterator[None]:
     """The standard streams are those of a terminal; what the app does to this process at its start is undone."""
@@ -204,9 +190,8 @@ def test_an_exception_at_startup_is_raised(tmp_path: Path, monkeypatch: pytest.M
         main([str(tmp_path)])
 
 
-@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
-def test_the_app_needs_all_streams_of_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    with terminal(), (tmp_path / "elsewhere").open("w+") as elsewhere:
-        monkeypatch.setattr(sys, name, elsewhere)
-        assert main([str(tmp_path)]) == 2
-        monkeypatch.undo()
+def test_the_app_needs_all_streams_of_a_terminal(tmp_path: Path) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        with terminal(), (tmp_path / "elsewhere").open("w+") as elsewhere, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, name, elsewhere)
+            assert main([str(tmp_path)]) == 2
