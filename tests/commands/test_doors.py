@@ -67,45 +67,36 @@ def test_a_door_is_shown_installed_and_removed(signoff: Run, workspace: Path) ->
     assert signoff("approve", "P2", "--force", **home).returncode == 0 and not settings.exists()
 
 
-@pytest.mark.parametrize("text", ["nonsense", "[]", "\udcff"])
-def test_unreadable_agent_settings_are_named_and_not_changed(signoff: Run, workspace: Path, text: str) -> None:
+def test_unreadable_agent_settings_are_named_and_not_changed(signoff: Run, workspace: Path) -> None:
     settings = workspace / ".claude/settings.json"
     settings.parent.mkdir()
-    settings.write_bytes(text.encode("utf-8", "surrogateescape"))
-    told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
-    assert ".claude/settings.json can't be changed: " in told
-    if text != "[]":
-        assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
+    for data in (b"nonsense", b"[]", b"\xff"):
+        settings.write_bytes(data)
+        told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
+        assert ".claude/settings.json can't be changed: " in told
+        if data != b"[]":
+            assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
 
 
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        (
-            ".claude/settings.local.json",
-            '{"disableAllHooks": true}',
-            "settings.local.json: disableAllHooks turns all",
-        ),
-        (".claude/settings.json", '{"disableAllHooks": false}', ""),
-        (".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false turns all hooks off"),
-        (".codex/config.toml", "[features]\ncodex_hooks = false\n", "features.hooks = false turns all hooks off"),
-        (".codex/config.toml", "[features\n", ""),
-        (".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig.enabled turns all hooks off"),
-        (
-            ".gemini/settings.json",
-            '{"hooksConfig": {"disabled": ["signoff hook gemini || exit 2"]}}',
-            "has signoff's",
-        ),
+        ("claude/settings.local.json", '{"disableAllHooks": true}', "settings.local.json: disableAllHooks turns all"),
+        ("claude/settings.json", '{"disableAllHooks": false}', ""),
+        ("codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false turns all hooks off"),
+        ("codex/config.toml", "[features]\ncodex_hooks = false\n", "features.hooks = false turns all hooks off"),
+        ("codex/config.toml", "[features\n", ""),
+        ("gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig.enabled turns all hooks off"),
+        ("gemini/settings.json", '{"hooksConfig": {"disabled": ["signoff hook gemini || exit 2"]}}', "has signoff's"),
     ],
 )
 def test_agent_settings_that_bypass_the_hook_are_reported(
     signoff: Run, workspace: Path, installed: Installed, name: str, text: str, told: str
 ) -> None:
-    path = workspace / name
+    path = workspace / f".{name}"
     path.parent.mkdir()
     path.write_text(text)
-    agent = path.parent.name.removeprefix(".")
-    found = opened(signoff, installed, agent)
+    found = opened(signoff, installed, name.partition("/")[0])
     assert len(found) == bool(told) and told in "".join(found)
 
 
@@ -138,8 +129,8 @@ def test_a_hook_time_limit_that_is_too_short_is_reported(signoff: Run, workspace
     assert "! open: .gemini/settings.json: the time limit of 20 s there is too short" in told
 
 
-def tried(signoff: Run, installed: Installed, *words: str) -> tuple[int, list[dict[str, Any]]]:
-    done = signoff("doors", *words, "--json", **installed.environment)
+def tried(signoff: Run, installed: Installed, *words: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
+    done = signoff("doors", *words, "--json", **installed.environment, **more)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return done.returncode, found
 
@@ -174,34 +165,23 @@ def test_a_door_that_the_agent_bypasses_is_reported(signoff: Run, workspace: Pat
 
 
 def test_a_door_that_cannot_be_tried_names_the_reason(signoff: Run, workspace: Path, installed: Installed) -> None:
-    code, (line,) = tried(signoff, installed, "--try", "gemini")
+    code, (line,) = tried(signoff, installed, "--try", "claude")
     assert (code, line["verdict"], line["why"], line["program"]) == (1, "not tried", "it is not installed", None)
-    installed.put("gemini", "#!/bin/sh\necho Please log in.\n")
-    code, (line,) = tried(signoff, installed, "--try", "gemini")
+    told = workspace.parent / "told"
+    installed.put("claude", f"#!/bin/sh\nenv > {told}\necho Please log in.\n")
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-own", "ANTHROPIC_AUTH_TOKEN": "own", "CLAUDE_CONFIG_DIR": "/own"}
+    code, (line,) = tried(signoff, installed, "--try", "claude", **keys)
     assert code == 1
     assert line["why"] == "the agent never called the scripted model; it exited with 0; its last line: Please log in."
-    installed.put("gemini", "#!/nowhere\n")
-    code, (line,) = tried(signoff, installed, "--try", "gemini")
-    assert code == 1 and "No such file" in line["why"]
-
-
-def test_a_trial_without_signoff_on_the_path_says_so(signoff: Run, workspace: Path, installed: Installed) -> None:
-    installed.put("claude", AGENT.format(python=sys.executable, obeys=True))
-    installed.environment["PATH"] = f"{workspace.parent / 'programs'}:/usr/bin:/bin"
-    code, (line,) = tried(signoff, installed, "--try", "claude")
-    assert (code, line["verdict"]) == (1, "not tried") and line["why"].startswith("signoff is not on the PATH")
-
-
-def test_a_tried_agent_gets_neither_keys_nor_the_users_home(
-    signoff: Run, workspace: Path, installed: Installed
-) -> None:
-    told = workspace.parent / "told"
-    installed.put("claude", f"#!/bin/sh\nenv > {told}\n")
-    keys = {"ANTHROPIC_API_KEY": "sk-ant-own", "ANTHROPIC_AUTH_TOKEN": "own", "CLAUDE_CONFIG_DIR": "/own"}
-    signoff("doors", "--try", "claude", **installed.environment, **keys)
     seen = dict(line.split("=", 1) for line in told.read_text().splitlines())
     assert "own" not in "".join(seen[name] for name in keys if name in seen)
     assert seen["HOME"] != installed.environment["HOME"] and seen["ANTHROPIC_BASE_URL"].startswith(
         "http://127.0.0.1:"
     )
     assert not Path(seen["HOME"]).exists(), "it is gone"
+    installed.put("claude", "#!/nowhere\n")
+    code, (line,) = tried(signoff, installed, "--try", "claude")
+    assert code == 1 and "No such file" in line["why"]
+    installed.environment["PATH"] = f"{workspace.parent / 'programs'}:/usr/bin:/bin"
+    code, (line,) = tried(signoff, installed, "--try", "claude")
+    assert (code, line["verdict"]) == (1, "not tried") and line["why"].startswith("signoff is not on the PATH")

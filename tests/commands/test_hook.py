@@ -7,9 +7,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -35,13 +33,27 @@ class Site:
         (self.workspace / "notes.txt").write_text(LINES)
         self.home = folder / "home"
         self._processes = processes
-
-    def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         clean = {
             key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_", "CLAUDE"))
         }
-        environment = {**clean, "SIGNOFF_HOME": str(self.home)}
-        return run_command(self._processes, arguments, folder=self.workspace, environment=environment, stdin=stdin)
+        self.environment = {**clean, "SIGNOFF_HOME": str(self.home)}
+
+    def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return run_command(
+            self._processes, arguments, folder=self.workspace, environment=self.environment, stdin=stdin
+        )
+
+    def run_program(self, payload: dict[str, Any], *options: str) -> "subprocess.CompletedProcess[str]":
+        """Call the hook in a process of its own."""
+        return subprocess.run(
+            signoff_command("hook", *options),
+            cwd=self.workspace,
+            env=self.environment,
+            input=json.dumps(payload),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def hook(self, agent: Agent, payload: dict[str, Any], *options: str) -> str:
         """What the hook answers; a denial has its own exit code."""
@@ -69,11 +81,6 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, processes: Forking) -> Site:
     return Site(tmp_path, processes)
-
-
-@pytest.fixture
-def agent_named(site: Site) -> Callable[[str], Agent]:
-    return lambda name: Agent(name, site.workspace)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -167,60 +174,34 @@ def test_the_last_message_after_a_decision_changes_nothing(name: str, site: Site
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_end_of_a_turn_is_never_denied(name: str, site: Site) -> None:
+def test_decisions_on_hunks_and_feedback_reach_the_agent_once_with_the_next_prompt(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
-    site.home.write_text("in the way")
-    done = site.run("hook", name, stdin=json.dumps(agent.ends_turn("Done.")))
-    assert (done.returncode, done.stdout) == (0, ""), "the agent would go on"
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_feedback_of_two_lines_arrives_complete_and_once_with_the_next_prompt(name: str, site: Site) -> None:
-    agent = Agent(name, site.workspace)
-    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    for payload in agent.responds(
+        agent.edits("notes.txt", "line 03", "three"), agent.edits("notes.txt", "line 20", "twenty")
+    ):
+        site.hook(agent, payload)
+    assert site.run("approve", "P1", "--hunks", "2").returncode == 0
+    assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
     site.run("deny", "P1", "-m", "Not so.\nWrite it <b>in German</b>.")
     told = context(site.hook(agent, agent.asks("well?")))
-    assert "P1 is denied; nothing of it was written" in told
+    assert "P1: hunk 2 written, 1 denied." in told
     assert "Not so.\nWrite it <b>in German</b>." in told
     assert site.hook(agent, agent.asks("and now?")) == ""
     assert site.denied(agent, agent.edits("notes.txt", "line 03", "drei")).startswith("P2 is staged")
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_approving_a_hunk_writes_only_that_and_tells_the_agent(name: str, site: Site) -> None:
-    agent = Agent(name, site.workspace)
-    first, second = agent.responds(
-        agent.edits("notes.txt", "line 03", "three"), agent.edits("notes.txt", "line 20", "twenty")
-    )
-    site.hook(agent, first)
-    site.hook(agent, second)
-    assert site.run("approve", "P1", "--hunks", "2").returncode == 0
-    assert (site.workspace / "notes.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
-    site.run("deny", "P1", "-m", "The third stays.")
-    told = context(site.hook(agent, agent.asks("go on")))
-    assert "P1: hunk 2 written, 1 denied." in told and "The third stays." in told
+    site.run("deny", "P2")
+    assert "P2 is denied; nothing of it was written" in context(site.hook(agent, agent.asks("and?")))
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_waiting_call_gets_the_decision_and_the_feedback(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
-    order = {"input": json.dumps(payload), "text": True, "capture_output": True}
-    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
-    command = ["signoff", "hook", name, "--wait", "120"]
-    answers: list[subprocess.CompletedProcess[str]] = []
-
-    def call() -> None:
-        done = subprocess.run(command, cwd=site.workspace, env=environment, check=False, **order)  # type: ignore[call-overload]
-        answers.append(done)
-
-    waiting = threading.Thread(target=call)
-    waiting.start()
-    while not site.proposals():
-        assert waiting.is_alive()
-    site.run("deny", "P1", "-m", "Two lines,\nplease.")
-    waiting.join(60)
-    (answer,) = answers
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(site.run_program, payload, name, "--wait", "120")
+        while not site.proposals():
+            assert not waiting.done()
+        site.run("deny", "P1", "-m", "Two lines,\nplease.")
+        answer = waiting.result(60)
     assert "Two lines,\nplease." in reason(agent, answer.stdout), answer.stderr
     assert not stops(answer.stdout), "it goes on with the user's words"
     agent.hears(payload, "denied")
@@ -235,36 +216,19 @@ def test_a_call_waits_until_the_user_has_room_to_read(site: Site) -> None:
     agent = Agent("claude", site.workspace, "second")
     refused = site.denied(agent, agent.writes("b.txt", "world\n"))
     assert "The reviewer has 30 lines to read; stop here, or wait." in refused
-    answers: list[str] = []
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
-    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
-
-    def call() -> None:
-        command = ["signoff", "hook", "claude", "--wait", "120"]
-        order = {"input": json.dumps(payload), "text": True, "capture_output": True}
-        done = subprocess.run(command, cwd=site.workspace, env=environment, check=False, **order)  # type: ignore[call-overload]
-        answers.append(done.stdout)
-
-    waiting = threading.Thread(target=call)
-    waiting.start()
-    assert [one["id"] for one in site.proposals()] == ["P1"] and waiting.is_alive()
-    site.run("deny", "P1")
-    while len(site.proposals("--all")) < 2:
-        assert waiting.is_alive()
-    site.run("approve", "P2")
-    waiting.join(60)
-    assert "P2 is approved" in reason(agent, answers[0])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(site.run_program, payload, "claude", "--wait", "120")
+        assert [one["id"] for one in site.proposals()] == ["P1"] and not waiting.done()
+        site.run("deny", "P1")
+        while len(site.proposals("--all")) < 2:
+            assert not waiting.done()
+        site.run("approve", "P2")
+        assert "P2 is approved" in reason(agent, waiting.result(60).stdout)
     (site.home / "config/config.toml").write_text("[reading]\nunseen_lines = 'many'\n")
     (payload,) = Agent("claude", site.workspace, "third").responds(agent.writes("c.txt", "world\n"))
     done = site.run("hook", "claude", stdin=json.dumps(payload))
     assert done.returncode == 2 and "write a whole number above 0" in done.stderr
-
-
-def test_a_call_is_denied_after_its_waiting_time(site: Site) -> None:
-    agent = Agent("claude", site.workspace)
-    (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
-    out = site.hook(agent, payload, "--wait", "1")
-    assert reason(agent, out).startswith("P1 is staged")
 
 
 def test_a_decision_during_a_turn_is_reported_with_the_next_call(site: Site) -> None:
@@ -308,22 +272,19 @@ def test_an_edit_outside_the_workspace_is_denied(name: str, site: Site) -> None:
 @pytest.mark.parametrize("name", AGENTS)
 def test_commands_are_allowed_denied_or_asked_by_option_except_decisions(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
-    call = ("run_shell_command" if name == "gemini" else "Bash", {"command": "rm -r ."})
-    (payload,) = agent.responds(call)
-    assert site.hook(agent, payload) == ""
-    assert "does not let this agent run commands" in reason(agent, site.hook(agent, payload, "--commands", "deny"))
-    asked = site.hook(agent, payload, "--commands", "ask")
+    shell = "run_shell_command" if name == "gemini" else "Bash"
+    commands = ("rm -r .", "cd . && signoff approve P1", "signoff proposals")
+    remove, approve, listing = agent.responds(*((shell, {"command": command}) for command in commands))
+    assert site.hook(agent, remove) == ""
+    assert "does not let this agent run commands" in reason(agent, site.hook(agent, remove, "--commands", "deny"))
+    asked = site.hook(agent, remove, "--commands", "ask")
     if name == "claude":
         assert json.loads(asked)["hookSpecificOutput"]["permissionDecision"] == "ask"
     else:
         assert reason(agent, asked), "it can't ask"
-    shell = "run_shell_command" if name == "gemini" else "Bash"
-    (payload,) = agent.responds((shell, {"command": "cd . && signoff approve P1"}))
-    told = reason(agent, site.hook(agent, payload))
-    assert "it decides in signoff" in told
-    assert site.hook(agent, payload, "--decisions", "allow") == "", "its own rules decide"
-    (payload,) = agent.responds((shell, {"command": "signoff proposals"}))
-    assert site.hook(agent, payload) == ""
+    assert "it decides in signoff" in reason(agent, site.hook(agent, approve))
+    assert site.hook(agent, approve, "--decisions", "allow") == "", "its own rules decide"
+    assert site.hook(agent, listing) == ""
 
 
 def test_codex_is_told_to_use_its_patch_tool_and_gets_reason_and_exit_code(site: Site) -> None:
@@ -335,21 +296,15 @@ def test_codex_is_told_to_use_its_patch_tool_and_gets_reason_and_exit_code(site:
     assert done.returncode == 2 and done.stderr == f"{reason(agent, done.stdout)}\n"
 
 
-def test_an_agent_that_names_no_folder_is_denied(site: Site) -> None:
-    agent = Agent("claude", site.workspace)
-    (payload,) = agent.responds(agent.reads("notes.txt"))
-    for folder in ("", ".", "workspace", 7):
-        done = site.run("hook", "claude", stdin=json.dumps({**payload, "cwd": folder}))
-        assert done.returncode == 2 and "where the agent works" in done.stderr
-
-
 @pytest.mark.parametrize("name", AGENTS)
 def test_calls_without_a_response_id_are_separate_proposals(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     calls = agent.responds(agent.writes("a.txt", "one\n"), agent.writes("b.txt", "two\n"))
-    # Gemini's prompts have a name in its transcript alone.
+    # Gemini's prompts have a name in its transcript alone, and a pipe must not block.
     prompt = {"prompt_id": agent.prompt} if name == "gemini" else {}
-    words = [reason(agent, site.hook(agent, {**call, **prompt, "transcript_path": ""})) for call in calls]
+    os.mkfifo(pipe := site.workspace.parent / "pipe")
+    paths = ({**prompt, "transcript_path": path} for path in (str(pipe), ""))
+    words = [reason(agent, site.hook(agent, call | path)) for call, path in zip(calls, paths, strict=True)]
     assert words[0].startswith("P1 is staged") and words[1].startswith("Refused")
     assert [file["path"] for file in site.proposals()[0]["files"]] == ["a.txt"]
 
@@ -371,15 +326,6 @@ def test_a_new_prompt_without_an_id_opens_the_gate(site: Site) -> None:
     assert site.hook(agent, unnamed(read)) == ""
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_transcript_that_is_a_pipe_does_not_block_the_hook(name: str, site: Site) -> None:
-    agent = Agent(name, site.workspace)
-    (call,) = agent.responds(agent.writes("a.txt", "one\n"))
-    pipe = site.workspace.parent / "pipe"
-    os.mkfifo(pipe)
-    assert "P1 is staged" in reason(agent, site.hook(agent, {**call, "transcript_path": str(pipe)}))
-
-
 def test_edit_arguments_of_the_wrong_type_stage_nothing(site: Site) -> None:
     calls: list[tuple[str, str, dict[str, Any]]] = [
         ("claude", "Write", {"file_path": None, "content": "x"}),
@@ -399,37 +345,36 @@ def test_edit_arguments_of_the_wrong_type_stage_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_unreadable_hook_call_is_denied(name: str, site: Site) -> None:
+def test_calls_that_cannot_be_read_or_stored_are_denied(name: str, site: Site) -> None:
     for stdin in ("", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}'):
         done = site.run("hook", name, stdin=stdin)
         assert done.returncode == 2, stdin
         assert done.stderr.startswith("Denied, and nothing was written:")
-
-
-def test_an_unusable_store_denies_the_call(site: Site) -> None:
-    agent = Agent("claude", site.workspace)
+    agent = Agent(name, site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    for folder in ("", ".", "workspace", 7):
+        done = site.run("hook", name, stdin=json.dumps({**payload, "cwd": folder}))
+        assert done.returncode == 2 and "where the agent works" in done.stderr
+    for words in (("vim",), (name, "--wait", "long")):
+        assert site.run("hook", *words, stdin="{}").returncode == 2
+    asked = site.run("hook", "--help")
+    assert asked.returncode == 0 and "--commands" in asked.stdout
     site.home.write_text("in the way")
-    done = site.run("hook", "claude", stdin=json.dumps(payload))
+    done = site.run("hook", name, stdin=json.dumps(payload))
     assert done.returncode == 2 and "SIGNOFF_HOME" in done.stderr
-    prompt = site.run("hook", "claude", stdin=json.dumps(agent.asks("well?")))
-    assert (prompt.returncode, prompt.stdout) == (0, ""), "the user's words are not taken away"
+    for payload in (agent.asks("well?"), agent.ends_turn("Done.")):
+        done = site.run("hook", name, stdin=json.dumps(payload))
+        assert (done.returncode, done.stdout) == (0, ""), "the user's words are not taken away, the agent ends"
 
 
 @pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full"])
 def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
-    stdin = json.dumps(payload) if streams == ">/dev/full" else "{}"
-    done = subprocess.run(
-        ["sh", "-c", f"{shlex.join(signoff_command('hook', 'claude'))} {streams}"],
-        env={**os.environ, "SIGNOFF_HOME": str(site.home)},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
+    line = f"{shlex.join(signoff_command('hook', 'claude'))} {streams}"
+    stdin = json.dumps(payload).encode() if streams == ">/dev/full" else b"{}"
+    done = subprocess.run(["sh", "-c", line], env=site.environment, input=stdin, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_the_hook_without_the_launcher_denies_by_exit_code(site: Site) -> None:
@@ -440,43 +385,37 @@ def test_the_hook_without_the_launcher_denies_by_exit_code(site: Site) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_locked_store_denies_in_time_and_stays_consistent(name: str, site: Site) -> None:
-    agent, before = Agent(name, site.workspace), site.tree()
+def test_a_locked_store_denies_in_time_and_stays_consistent(site: Site) -> None:
+    agent, before = Agent("claude", site.workspace), site.tree()
     assert site.proposals() == []
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
     (database,) = site.home.rglob("*.db")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        done = site.run("hook", name, "--limit", "1", stdin=json.dumps(payload))
+        done = site.run("hook", "claude", "--limit", "1", stdin=json.dumps(payload))
         assert (done.returncode, done.stdout) == (2, "")
         assert "no answer within 1 seconds" in done.stderr
-        prompt = site.run("hook", name, "--limit", "1", stdin=json.dumps(agent.asks("well?")))
+        prompt = site.run("hook", "claude", "--limit", "1", stdin=json.dumps(agent.asks("well?")))
         assert prompt.returncode == 0, "the user's words are not taken away"
     assert site.tree() == before and site.proposals() == []
-    assert site.denied(agent, agent.writes("b.txt", "world\n")).startswith("P1 is staged")
+    assert site.denied(agent, agent.writes("b.txt", "world\n"), "--wait", "1").startswith("P1 is staged")
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_an_oversized_call_is_denied_unread_but_not_a_prompt(name: str, site: Site) -> None:
-    agent = Agent(name, site.workspace)
-    (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES))
-    done = site.run("hook", name, stdin=json.dumps(payload))
-    assert (done.returncode, done.stdout) == (2, "") and "It is larger than 16 MiB, and was not read" in done.stderr
-    assert site.proposals() == []
-    done = site.run("hook", name, stdin=json.dumps(agent.asks("x" * MAX_CALL_BYTES)))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_the_hook_reads_an_oversized_call_to_its_end(site: Site) -> None:
+def test_an_oversized_call_is_denied_unread_but_not_a_prompt(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES * 3))
-    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
-    with subprocess.Popen(signoff_command("hook", "claude"), stdin=subprocess.PIPE, env=environment) as process:
-        assert process.stdin is not None
+    command, pipe = signoff_command("hook", "claude"), subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=site.environment) as process:
+        assert process.stdin and process.stdout and process.stderr
         # To whoever writes to a program that has ended this is an error, which may count as one of the hook.
         process.stdin.write(json.dumps(payload).encode())
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert b"It is larger than 16 MiB, and was not read" in process.stderr.read()
     assert process.returncode == 2
+    assert site.proposals() == []
+    done = site.run("hook", "claude", stdin=json.dumps(agent.asks("x" * MAX_CALL_BYTES)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_waiting_time_counts_from_the_start_of_the_process(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,34 +427,12 @@ def test_the_waiting_time_counts_from_the_start_of_the_process(site: Site, monke
     assert reason(agent, late.answers[0].decode()).startswith("P1 is staged")
 
 
-def test_wrong_arguments_of_the_hook_deny(site: Site) -> None:
-    assert site.run("hook", "vim", stdin="{}").returncode == 2
-    assert site.run("hook", "claude", "--wait", "long", stdin="{}").returncode == 2
-    asked = site.run("hook", "--help")
-    assert asked.returncode == 0 and "--commands" in asked.stdout
-
-
 def test_concurrent_calls_of_one_response_make_one_complete_proposal(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     calls = agent.responds(*(agent.edits("notes.txt", f"line {at:02}", f"L{at}") for at in range(5, 30, 4)))
     with ThreadPoolExecutor(len(calls)) as pool:
-        environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
-
-        def call(payload: dict[str, Any]) -> str:
-            order = json.dumps(payload)
-            done = subprocess.run(
-                ["signoff", "hook", "claude"],
-                cwd=site.workspace,
-                env=environment,
-                input=order,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 2
-            return reason(agent, done.stdout)
-
-        words = list(pool.map(call, calls))
-    assert all(each.startswith("P1 is staged") for each in words), words
+        answers = list(pool.map(lambda payload: site.run_program(payload, "claude"), calls))
+    words = [reason(agent, answer.stdout) for answer in answers if answer.returncode == 2]
+    assert len(words) == len(calls) and all(each.startswith("P1 is staged") for each in words), words
     (proposal,) = site.proposals()
     assert proposal["files"][0]["added"] == len(calls)

@@ -1,5 +1,6 @@
 """`signoff mcp` as a process: with the SDK's own client, and between pipes that break."""
 
+import contextlib
 import fcntl
 import json
 import random
@@ -9,9 +10,8 @@ import subprocess
 import sys
 import termios
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -56,7 +56,7 @@ def signoff(root: Path, environment: dict[str, str], processes: Forking) -> Call
 # The SDK's own client
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def connected(root: Path, environment: dict[str, str], mode: Any) -> AsyncIterator["Client"]:
     # It takes longer to import than anything else here.
     from mcp import Client, StdioServerParameters
@@ -123,14 +123,10 @@ class Pipes:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
 
-    @property
-    def _in(self) -> IO[bytes]:
-        assert self.process.stdin
-        return self.process.stdin
-
     def send(self, **message: Any) -> None:
-        self._in.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._in.flush()
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
 
     def read(self) -> Any:
         assert self.process.stdout
@@ -144,7 +140,8 @@ class Pipes:
         )
 
     def leave(self) -> None:
-        self._in.close()
+        assert self.process.stdin
+        self.process.stdin.close()
 
     def rest(self) -> list[Any]:
         """What it says until it ends; nothing but messages, and nothing for the user."""
@@ -155,7 +152,7 @@ class Pipes:
         return [json.loads(line) for line in lines]
 
 
-@contextmanager
+@contextlib.contextmanager
 def served(root: Path, environment: dict[str, str], *more: str) -> Iterator[Pipes]:
     with subprocess.Popen(
         signoff_command("mcp", *more),
@@ -175,28 +172,21 @@ def waiting(signoff: Callable[..., str]) -> list[str]:
     return [each["id"] for each in json.loads(signoff("proposals", "--json"))]
 
 
-def test_a_waiting_call_is_answered_when_the_host_leaves(
-    root: Path, environment: dict[str, str], signoff: Callable[..., str]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None])
+def test_a_waiting_call_is_answered_when_the_host_leaves_or_a_signal_comes(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str], number: int | None
 ) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
-        pipes.leave()
+        if number is None:
+            pipes.leave()
+        else:
+            assert pipes.read()["method"] == "notifications/progress"
+            pipes.process.send_signal(number)
         *_, answer = pipes.rest()
     assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
     assert waiting(signoff) == ["P1"]
     assert (root / "a.txt").read_text() == TEXT
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_the_server_like_a_host_that_leaves(
-    root: Path, environment: dict[str, str], number: int
-) -> None:
-    with served(root, environment) as pipes:
-        pipes.propose(1, wait=600)
-        assert pipes.read()["method"] == "notifications/progress"
-        pipes.process.send_signal(number)
-        *_, answer = pipes.rest()
-    assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
 
 
 def test_a_host_that_stops_reading_does_not_block_the_server(
@@ -272,40 +262,26 @@ def test_a_host_without_pipes_gets_an_error(root: Path, environment: dict[str, s
     assert ("needs standard input and output" in done.stderr) is (code == 2)
 
 
-@pytest.mark.parametrize("words", [("--wait", "-1"), ("--wait", "soon"), ("--wait", "99999999")])
-def test_a_wrong_limit_is_refused_at_once(root: Path, environment: dict[str, str], words: tuple[str, str]) -> None:
-    done = subprocess.run(
-        signoff_command("mcp", *words), cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2 and done.stdout == "" and "give whole seconds" in done.stderr
+def test_a_wrong_limit_is_refused_at_once(root: Path, environment: dict[str, str], processes: Forking) -> None:
+    for limit in ("-1", "soon", "99999999"):
+        done = processes.run(("mcp", "--wait", limit), folder=root, environment=environment)
+        assert done.returncode == 2 and done.stdout == "" and "give whole seconds" in done.stderr
 
 
-def killed_at(root: Path, environment: dict[str, str], seconds: float) -> None:
-    with served(root, environment) as pipes:
-        pipes.propose(1, wait=600)
-        try:
-            pipes.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pipes.process.kill()
-    assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
-
-
-def kills(root: Path, environment: dict[str, str], signoff: Callable[..., str], count: int) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.soak)])
+def test_kills_write_nothing(
+    root: Path, environment: dict[str, str], signoff: Callable[..., str], kills: int
+) -> None:
     dice = random.Random(16)
-    for _ in range(count):
-        killed_at(root, environment, dice.uniform(0.02, 1.5))
+    for _ in range(kills):
+        with served(root, environment) as pipes:
+            pipes.propose(1, wait=600)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                pipes.process.wait(dice.uniform(0.02, 1.5))
+        assert {path.name: path.read_text() for path in root.iterdir()} == {"a.txt": TEXT}
         # Whatever it left, the user can go on, and the next one finds its way.
         for name in waiting(signoff):
             signoff("deny", name)
-
-
-def test_a_kill_writes_nothing(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
-    kills(root, environment, signoff, 3)
-
-
-@pytest.mark.soak
-def test_50_kills_write_nothing(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
-    kills(root, environment, signoff, 50)
 
 
 def test_mcp_greeting_and_tool_list_import_little(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState, 
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import open_workspace
 from tests.command_line import run_command
+from tests.commands.test_commands import endpoint
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command, terminal_environment
 from tests.wire.server import WireServer
@@ -101,43 +102,20 @@ def watching(folder: Path) -> "Any":
     return started(folder, *signoff_command("proposals", "--json", "--watch"))
 
 
-def test_questions_and_their_answers_are_lines_of_the_session(folder: Path, run: Callable[..., None]) -> None:
-    with WireServer() as server, watching(folder) as watch:
-        to_model = ("--base-url", server.base_url, "--model", "m")
-        server.call("ask_user", {"question": "Which of them?", "options": ["a", "b"]})
-        run("run", "ask me", *to_model)
-        asked = watch.document()
-        assert (asked["change"], asked["text"], asked["options"]) == ("question", "Which of them?", ["a", "b"])
-        server.say("Then a.")
-        run("run", "a", "--session", asked["session"], *to_model)
-        answered = watch.document()
-        assert (answered["change"], answered["session"]) == ("answered", asked["session"])
-        watch.process.send_signal(signal.SIGINT)
-        assert watch.process.wait(PATIENCE) == 128 + signal.SIGINT
-
-
-def test_results_of_checks_are_a_line_of_their_proposal(
-    folder: Path, run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+def test_watch_prints_waiting_proposals_and_then_each_change(
+    folder: Path, run: Callable[..., None], server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("stage", stdin=PATCH)
     monkeypatch.setenv("SIGNOFF_HOME", environment(folder)["SIGNOFF_HOME"])
     workspace = open_workspace(folder, {}, {})
-    with watching(folder) as watch:
-        assert watch.document()["change"] == "waiting"
-        outcome = CheckOutcome(CheckState.FAILED, 1)
-        result = CheckResult("tests", CheckState.FAILED, "staged", outcome)
-        CheckResultStore(workspace.sessions, workspace.signal).save(ProposalChecks("P1", 1, (result,)))
-        line = watch.document()
-        assert (line["change"], line["id"]) == ("checks", "P1")
-        assert [(one["name"], one["state"]) for one in line["checks"]] == [("tests", "failed")]
-    workspace.close()
-
-
-def test_watch_prints_waiting_proposals_and_then_each_change(folder: Path, run: Callable[..., None]) -> None:
-    run("stage", stdin=PATCH)
-    with watching(folder) as watch:
+    with watching(folder) as watch, watching(folder) as terminated:
         first = watch.document()
         assert (first["change"], first["waiting"], first["proposal"]["id"]) == ("waiting", 1, "P1")
+        result = CheckResult("tests", CheckState.FAILED, "staged", CheckOutcome(CheckState.FAILED, 1))
+        CheckResultStore(workspace.sessions, workspace.signal).save(ProposalChecks("P1", 1, (result,)))
+        checked = watch.document()
+        assert (checked["change"], checked["id"]) == ("checks", "P1")
+        assert [(one["name"], one["state"]) for one in checked["checks"]] == [("tests", "failed")]
         run("stage", stdin=OTHER)
         second = watch.document()
         assert (second["change"], second["waiting"], second["proposal"]["files"][0]["path"]) == ("staged", 2, "b.txt")
@@ -148,46 +126,49 @@ def test_watch_prints_waiting_proposals_and_then_each_change(folder: Path, run: 
         assert (fourth := watch.document())["decision"] == "denied" and fourth["waiting"] == 0
         run("undo", "P2")
         assert watch.document()["decision"] == "reopened"
-        watch.process.send_signal(signal.SIGTERM)
-        assert watch.process.wait(PATIENCE) == 128 + signal.SIGTERM
+        server.call("ask_user", {"question": "Which of them?", "options": ["a", "b"]})
+        run("run", "ask me", *endpoint(server))
+        asked = watch.document()
+        assert (asked["change"], asked["text"], asked["options"]) == ("question", "Which of them?", ["a", "b"])
+        server.say("Then a.")
+        run("run", "a", "--session", asked["session"], *endpoint(server))
+        answered = watch.document()
+        assert (answered["change"], answered["session"]) == ("answered", asked["session"])
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.process.wait(PATIENCE) == 128 + signal.SIGINT
+        terminated.process.send_signal(signal.SIGTERM)
+        assert terminated.process.wait(PATIENCE) == 128 + signal.SIGTERM
+    workspace.close()
 
 
 def test_watch_ends_when_its_reader_closes_although_nothing_happens(folder: Path, run: Callable[..., None]) -> None:
-    ours, theirs = os.pipe()
-    command = signoff_command("proposals", "--json", "--watch")
     run("stage", stdin=PATCH)
-    process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=theirs, stderr=subprocess.PIPE)
-    os.close(theirs)
-    try:
-        assert os.read(ours, 1) == b"{"
-        os.close(ours)
-        assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-    finally:
-        process.kill()
-        process.wait()
+    command, pipe = signoff_command("proposals", "--json", "--watch"), subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=pipe, stderr=pipe) as process:
+        try:
+            assert process.stdout and process.stderr
+            assert process.stdout.read(1) == b"{"
+            process.stdout.close()
+            assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
 
 
 def damage_database(folder: Path) -> None:
     state = Path(environment(folder)["SIGNOFF_HOME"]) / "state"
-    state.mkdir(parents=True)
+    state.mkdir(parents=True, exist_ok=True)
     (state / "signoff.db").write_text("no database")
 
 
-def test_a_watch_that_cannot_start_names_the_reason_in_one_line(folder: Path) -> None:
+def test_a_watch_that_cannot_start_names_the_reason_in_one_line(folder: Path, processes: Forking) -> None:
+    listed = run_command(processes, ("proposals", "--watch"), folder=folder, environment=environment(folder))
+    assert listed.returncode == 2, "it needs --json"
     damage_database(folder)
     with watching(folder) as watch:
         found = watch.document()
         assert found["code"] == watch.process.wait(PATIENCE) == 1
         assert "signoff.db is damaged" in found["error"]
-
-
-def test_watch_needs_json(folder: Path, processes: Forking) -> None:
-    assert (
-        run_command(processes, ("proposals", "--watch"), folder=folder, environment=environment(folder)).returncode
-        == 2
-    )
 
 
 def example(language: str) -> str:
@@ -196,14 +177,11 @@ def example(language: str) -> str:
     return found[1]
 
 
-def test_the_example_for_neovim_is_short() -> None:
-    assert len(example("lua").splitlines()) <= 60
-
-
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="needs nvim")
 def test_the_neovim_example_shows_pending_proposals(folder: Path, run: Callable[..., None]) -> None:
     plugin = folder.parent / "signoff.lua"
     told = folder.parent / "told"
+    assert len(example("lua").splitlines()) <= 60
     plugin.write_text(
         example("lua")
         + f"""
@@ -259,15 +237,22 @@ process.stdin.on("end", () => context.subscriptions.forEach((one) => one.dispose
 """What VS Code gives an extension, as far as the example uses it."""
 
 
+@contextmanager
+def vs_code(folder: Path) -> Iterator[Lines]:
+    """The extension of the documentation, in a stand-in for VS Code."""
+    (extension := folder.parent / "extension.js").write_text(example("js"))
+    (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
+    with started(folder, "node", str(stand_in), str(extension)) as editor:
+        yield editor
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_vs_code_example_shows_pending_proposals_and_ends_with_the_editor(
     folder: Path, run: Callable[..., None]
 ) -> None:
     assert json.loads(example("json"))["main"] == "./extension.js"
-    (extension := folder.parent / "extension.js").write_text(example("js"))
-    (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
     run("stage", stdin=PATCH)
-    with started(folder, "node", str(stand_in), str(extension)) as editor:
+    with vs_code(folder) as editor:
         assert editor.until("bar") == "bar: signoff 1\n"
         assert editor.until("mark") == "mark: P1 +1 -1: Patch: a.txt +1 -1\n"
         run("stage", stdin=OTHER)
@@ -282,7 +267,5 @@ def test_the_vs_code_example_shows_pending_proposals_and_ends_with_the_editor(
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_vs_code_example_shows_the_error_of_the_watch(folder: Path) -> None:
     damage_database(folder)
-    (extension := folder.parent / "extension.js").write_text(example("js"))
-    (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
-    with started(folder, "node", str(stand_in), str(extension)) as editor:
+    with vs_code(folder) as editor:
         assert "signoff.db is damaged" in editor.until("failed: signoff: ")
