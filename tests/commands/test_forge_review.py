@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState
 from app.review.unfinished_review import UnsentComment, quote_lines
 from app.runtime.git_proposals import stage_commits_or_pull_request, stage_worktree_changes
-from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.open_workspace import open_workspace
 from tests.unit.proposals.repositories import git
 
 
@@ -22,22 +22,27 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+LINE = Field(default=None, ge=1)
+SHA = Field(pattern="^[0-9a-f]{40}$")
+SOME = Field(min_length=1)
+
+
 class GithubComment(Strict):
     """https://docs.github.com/rest/pulls/reviews, `comments`."""
 
-    path: str = Field(min_length=1)
-    body: str = Field(min_length=1)
+    path: str = SOME
+    body: str = SOME
     line: int = Field(ge=1)
     side: Literal["LEFT", "RIGHT"]
-    start_line: int | None = Field(default=None, ge=1)
+    start_line: int | None = LINE
     start_side: Literal["LEFT", "RIGHT"] | None = None
 
 
 class GithubReview(Strict):
     """The body of `POST /repos/{owner}/{repo}/pulls/{pull_number}/reviews`."""
 
-    commit_id: str = Field(pattern="^[0-9a-f]{40}$")
-    body: str = Field(min_length=1)
+    commit_id: str = SHA
+    body: str = SOME
     event: Literal["APPROVE", "REQUEST_CHANGES", "COMMENT"]
     comments: list[GithubComment]
 
@@ -46,19 +51,19 @@ class GitlabPosition(Strict):
     """https://docs.gitlab.com/api/discussions, `position`."""
 
     position_type: Literal["text"]
-    base_sha: str = Field(pattern="^[0-9a-f]{40}$")
-    start_sha: str = Field(pattern="^[0-9a-f]{40}$")
-    head_sha: str = Field(pattern="^[0-9a-f]{40}$")
-    old_path: str = Field(min_length=1)
-    new_path: str = Field(min_length=1)
-    old_line: int | None = Field(default=None, ge=1)
-    new_line: int | None = Field(default=None, ge=1)
+    base_sha: str = SHA
+    start_sha: str = SHA
+    head_sha: str = SHA
+    old_path: str = SOME
+    new_path: str = SOME
+    old_line: int | None = LINE
+    new_line: int | None = LINE
 
 
 class GitlabDiscussion(Strict):
     """The body of `POST /projects/:id/merge_requests/:merge_request_iid/discussions`."""
 
-    body: str = Field(min_length=1)
+    body: str = SOME
     position: GitlabPosition | None = None
 
 
@@ -70,26 +75,21 @@ HEAD = [*BASE[:4], "five", "five and a half", *BASE[5:20], *BASE[22:40], "forty-
 class Review:
     """A proposal of a pull request, reviewed."""
 
-    def __init__(self, root: Path, home: Path, *, end: str = "\n", folder: str = "") -> None:
+    def __init__(self, root: Path, *, end: str = "\n", folder: str = "") -> None:
         self.repository, self.root = root, root / folder
         self.root.mkdir(parents=True)
-        self.path = f"{folder}/a.txt".lstrip("/")
         git(root, "init", "--quiet", "--initial-branch", "main")
-        self.write(BASE, end)
-        self.commit("start")
+        self.commit(BASE, end, "start")
         git(root, "checkout", "--quiet", "-b", "feature")
-        self.write(HEAD, end)
         (self.root / "added.txt").write_text("one\ntwo\n")
-        self.commit("change")
+        self.commit(HEAD, end, "change")
         self.head = git(root, "rev-parse", "HEAD").decode().strip()
         git(root, "checkout", "--quiet", "main")
-        self.runtime: OpenWorkspace = open_workspace(self.root, {}, {"SIGNOFF_HOME": str(home)})
+        self.runtime = open_workspace(self.root, {}, {"SIGNOFF_HOME": str(root.parent / "home")})
         self.proposal, _ = stage_commits_or_pull_request(self.runtime, ["feature"])
 
-    def write(self, lines: list[str], end: str) -> None:
+    def commit(self, lines: list[str], end: str, subject: str) -> None:
         (self.root / "a.txt").write_bytes("".join(line + end for line in lines).encode())
-
-    def commit(self, subject: str) -> None:
         git(self.repository, "add", "--all")
         git(self.repository, "commit", "--quiet", "--message", subject)
 
@@ -107,9 +107,9 @@ class Review:
 
 
 @pytest.fixture
-def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
+def review(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    made = Review(tmp_path / "repository", tmp_path / "home")
+    made = Review(tmp_path / "repository", **getattr(request, "param", {}))
     yield made
     made.runtime.close()
 
@@ -189,8 +189,9 @@ def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: 
         review.comment("removed", "old", 22),
         review.comment("far down", "new", 55),
         review.comment("a new file", "new", 2, "added.txt"),
+        review.comment("Look here", "new", 32),
     ]
-    review.runtime.service.deny("P1", comments=comments)
+    review.runtime.service.deny("P1", feedback="Not yet.", comments=comments)
     made = github(review, capsys)
     assert made.commit_id == review.head and made.event == "COMMENT"
     assert [(one.path, one.line, one.side, one.body) for one in made.comments] == [
@@ -201,34 +202,18 @@ def test_comments_are_on_the_lines_that_the_forge_shows(review: Review, capsys: 
         ("a.txt", HEAD.index("new") + 1, "RIGHT", "far down"),
         ("added.txt", 2, "RIGHT", "a new file"),
     ]
+    assert made.body.startswith("Not yet.") and "`a.txt:32`" in made.body and "Look here" in made.body
     base = git(review.repository, "rev-parse", "main").decode().strip()
     places = [one.position for one in gitlab(review, capsys)]
-    assert all(place is not None for place in places)
-    assert [(place.old_line, place.new_line) for place in places if place] == [
-        (2, 2),
-        (None, 6),
-        (7, 8),
-        (22, None),
-        (None, 55),
-        (None, 2),
-    ]
-    assert {(place.base_sha, place.start_sha, place.head_sha) for place in places if place} == {
-        (base, base, review.head)
-    }
-    assert places[-1] is not None and places[-1].old_path == places[-1].new_path == "added.txt"
+    assert places.count(None) == 2, "the feedback and the comment outside of the diff"
+    found = [place for place in places if place]
+    lines = [(2, 2), (None, 6), (7, 8), (22, None), (None, 55), (None, 2)]
+    assert [(place.old_line, place.new_line) for place in found] == lines
+    assert {(place.base_sha, place.start_sha, place.head_sha) for place in found} == {(base, base, review.head)}
+    assert found[-1].old_path == found[-1].new_path == "added.txt"
 
 
-def test_a_comment_outside_the_diff_is_in_the_review_body(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
-    review.runtime.service.deny("P1", feedback="Not yet.", comments=[review.comment("Look here", "new", 32)])
-    made = github(review, capsys)
-    assert not made.comments and made.body.startswith("Not yet.") and "`a.txt:32`" in made.body
-    assert "Look here" in made.body
-    assert [one.position for one in gitlab(review, capsys)] == [None, None]
-
-
-EDITED = [
-    line if line != "forty-one" else "41, as I want it" for line in HEAD if line not in ("five and a half", "new")
-]
+EDITED = [line.replace("forty-one", "41, as I want it") for line in HEAD if line not in ("five and a half", "new")]
 
 
 @pytest.mark.parametrize(
@@ -305,25 +290,19 @@ def test_denied_hunks_have_the_feedback_and_are_no_suggestions(
     assert applied_by_github(made, HEAD) == wanted and len(made.comments) == 3
 
 
-def test_line_ends_of_a_crlf_file_are_left_to_the_forge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    review = Review(tmp_path / "repository", tmp_path / "home", end="\r\n")
+@pytest.mark.parametrize("review", [{"end": "\r\n"}], indirect=True)
+def test_line_ends_of_a_crlf_file_are_left_to_the_forge(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     review.edit(EDITED)
     review.runtime.service.approve("P1", comments=[review.comment("here", "new", 5)])
     made = github(review, capsys)
     assert applied_by_github(made, HEAD) == EDITED and not any("\r" in one.body for one in made.comments)
     assert [one.line for one in made.comments if one.body == "here"] == [5]
-    review.runtime.close()
 
 
-def test_paths_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    review = Review(tmp_path / "repository", tmp_path / "home", folder="inner/part")
+@pytest.mark.parametrize("review", [{"folder": "inner/part"}], indirect=True)
+def test_paths_are_those_of_the_repository(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
     review.runtime.service.deny("P1", comments=[review.comment("here", "new", 6)])
     assert [one.path for one in github(review, capsys).comments] == ["inner/part/a.txt"]
-    review.runtime.close()
 
 
 def test_unknown_commits_require_options(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,14 +311,12 @@ def test_unknown_commits_require_options(review: Review, capsys: pytest.CaptureF
     assert main(words) == 3 and "--base" in capsys.readouterr().err
     assert main((*words, "--base", "main")) == 0 and json.loads(capsys.readouterr().out)["commit_id"] == review.head
     assert main((*words, "--head", "deadbeef")) == 3 and "fetch" in capsys.readouterr().err
+    git(review.repository, "checkout", "--quiet", "main")
+    review.runtime.service.approve("P1")
+    assert all(one.state is HunkState.APPLIED for one in review.runtime.service.get("P1").files)
+    assert github(review, capsys).comments == [] and gitlab(review, capsys) == []
     (review.root / "a.txt").write_text("other\n")
     stage_worktree_changes(review.runtime, (), "")
     words = ("export", "P2", *words[2:])
     assert main(words) == 3 and "--head" in capsys.readouterr().err
     assert main(("export", "latest", "--format", "gitlab", "--workspace", str(review.root))) == 2
-
-
-def test_a_review_without_comments_is_valid_for_github(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
-    review.runtime.service.approve("P1")
-    assert all(one.state is HunkState.APPLIED for one in review.runtime.service.get("P1").files)
-    assert github(review, capsys).comments == [] and gitlab(review, capsys) == []
