@@ -208,47 +208,6 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
     assert site.tree() == before
 
 
-class Meddling(PosixFilesystem):
-    """A disk on which someone else writes at the last moment."""
-
-    path = "b.txt"
-    meddled = False
-
-    def _meddle(self) -> None:
-        if not self.meddled:
-            self.meddled = True
-            (self._root / self.path).write_text("someone else\n")
-
-    def exchange(self, path: str, temp: str) -> None:
-        if path == self.path:
-            self._meddle()
-        super().exchange(path, temp)
-
-    def move_to_temp(self, path: str, temp: str) -> None:
-        if path == self.path:
-            self._meddle()
-        super().move_to_temp(path, temp)
-
-    def move_to_path(self, temp: str, path: str) -> None:
-        if path == self.path:
-            self._meddle()
-        super().move_to_path(temp, path)
-
-
-@pytest.mark.parametrize("kind", ["edit", "delete", "create"])
-def test_a_write_at_the_last_moment_is_not_lost(bench: Make, kind: str) -> None:
-    files = {"a.txt": "one\n", "b.txt": "one\n", "c.txt": "one\n"}
-    if kind == "create":
-        del files["b.txt"]
-    site = bench(files)
-    proposal = site.write(**{"a.txt": "two\n", "c.txt": "two\n", "b.txt": None if kind == "delete" else "two\n"})
-    service = site.reopened(Meddling(site.root, 1 << 20))
-    with pytest.raises(ApplyFailed, match=r"every file is as it was: b\.txt .* at this moment"):
-        service.approve(proposal.id)
-    assert site.contents() == {"a.txt": b"one\n", "b.txt": b"someone else\n", "c.txt": b"one\n"}
-    assert site.reopened().recover() == []
-
-
 @pytest.mark.parametrize("links", [None, errno.EPERM, errno.EOPNOTSUPP])
 def test_without_exchange_it_replaces(bench: Make, monkeypatch: pytest.MonkeyPatch, links: int | None) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -461,27 +420,6 @@ def test_a_plan_is_not_started_on_a_changed_file(bench: Make) -> None:
             check_record_against_disk(site.workspace, disk, contents, record, [step])
 
 
-def test_a_folder_is_listed_once_for_many_new_files(bench: Make) -> None:
-    site = bench({f"folder/{number}.txt": "" for number in range(50)})
-    listed: list[object] = []
-
-    def look(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "os.listdir":
-            listed.append(arguments)
-
-    sys.addaudithook(look)
-
-    def listings(names: list[str]) -> int:
-        proposal = site.write(**{f"folder/{name}": "new\n" for name in names})
-        listed.clear()
-        site.service.approve(proposal.id)
-        return len(listed)
-
-    one = listings(["new"])
-    assert one
-    assert listings([f"new{number}" for number in range(20)]) == one
-
-
 def test_folders_may_lie_in_each_other_deeper_than_calls(bench: Make) -> None:
     site = bench({})
     here = os.open(site.root, os.O_RDONLY)
@@ -515,26 +453,3 @@ def test_a_file_and_a_folder_of_the_same_name_conflict(bench: Make) -> None:
     with pytest.raises(ApplyFailed, match="a can't be a file and the folder of a/b"):
         site.service.approve(proposal.id)
     assert not list(site.root.iterdir())
-
-
-class Rival(Meddling):
-    """A disk on which someone else writes to one file as it is taken back, since another could not be swapped."""
-
-    saved = False
-
-    def exchange(self, path: str, temp: str) -> None:
-        if path == "a.txt" and self.meddled and not self.saved:
-            self.saved = True
-            (self._root / "theirs").write_text("theirs\n")
-            (self._root / "theirs").rename(self._root / "a.txt")
-        super().exchange(path, temp)
-
-
-def test_a_file_saved_during_a_revert_stays_in_place(bench: Make) -> None:
-    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
-    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
-    with pytest.raises(ApplyFailed, match=r"Another program changed a\.txt; its content is kept as a\.txt\.kept-P1"):
-        site.reopened(Rival(site.root, 1 << 20)).approve(proposal.id)
-    found = site.contents()
-    assert found.pop("a.txt") == b"theirs\n" and found.pop("b.txt") == b"someone else\n"
-    assert list(found.values()) == [b"one\n"]

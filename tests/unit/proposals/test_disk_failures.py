@@ -27,6 +27,10 @@ class Awkward(PosixFilesystem):
     ) -> None:
         super().__init__(site.root, 1 << 20, OPEN_FOLDERS)
         self.fails = False
+        self.arm(operation, path, work)
+
+    def arm(self, operation: str, path: str, work: Callable[[], object]) -> None:
+        """Do this before the next such operation."""
         self._due = (operation, path)
         self._work = work
 
@@ -167,6 +171,36 @@ def test_a_file_removed_at_the_last_moment_is_named(bench: Make) -> None:
     with pytest.raises(ApplyFailed, match=r"b\.txt was removed by another program at this moment"):
         site.reopened(disk).approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
+
+
+@pytest.mark.parametrize("operation", ["exchange", "move_to_temp", "put"])
+def test_a_write_at_the_last_moment_is_not_lost(bench: Make, operation: str) -> None:
+    site = bench({"a.txt": "one\n", "c.txt": "one\n"} | ({} if operation == "put" else {"b.txt": "one\n"}))
+    before = site.contents()
+    new = None if operation == "move_to_temp" else "two\n"
+    proposal = site.write(**{"a.txt": "two\n", "c.txt": "two\n", "b.txt": new})
+    disk = Awkward(site, operation, "b.txt", lambda: site.put(**{"b.txt": "someone else\n"}))
+    with pytest.raises(ApplyFailed, match=r"every file is as it was: b\.txt .* at this moment"):
+        site.reopened(disk).approve(proposal.id)
+    assert site.contents() == before | {"b.txt": b"someone else\n"}
+    assert site.reopened().recover() == []
+
+
+def test_a_file_saved_during_a_revert_stays_in_place(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+    site.put(theirs="theirs\n")
+
+    def meddle() -> None:
+        site.put(**{"b.txt": "someone else\n"})
+        disk.arm("exchange", "a.txt", lambda: (site.root / "theirs").rename(site.root / "a.txt"))
+
+    disk = Awkward(site, "exchange", "b.txt", meddle)
+    with pytest.raises(ApplyFailed, match=r"Another program changed a\.txt; its content is kept as a\.txt\.kept-P1"):
+        site.reopened(disk).approve(proposal.id)
+    found = site.contents()
+    assert found.pop("a.txt") == b"theirs\n" and found.pop("b.txt") == b"someone else\n"
+    assert list(found.values()) == [b"one\n"]
 
 
 def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> None:

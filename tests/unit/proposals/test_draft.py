@@ -53,31 +53,25 @@ def test_all_edits_of_a_step_are_one_proposal(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(30, l2="the second", l20="twenty")
 
 
-def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
-    """What was read had one such line; a twin of it came up since, and the edit must not go there."""
+def test_an_edit_is_placed_in_the_version_that_was_read_and_not_at_a_copy(bench: Make) -> None:
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
+    edit = TextReplacement("    return 1\n", "    return 2\n")
+    version = site.service.new_draft("session").read("a.py").version
+    site.put(**{"a.py": text.replace("    return 1", "    return 2")})
     draft = site.service.new_draft("session")
-    version = draft.read("a.py").version
-    site.put(**{"a.py": text.replace("    pass", "    return 1")})
-    draft = site.service.new_draft("session")
-    report = draft.edit("a.py", [TextReplacement("    return 1\n", "    return 2\n")], version[:12])
-    assert "changed since it was read" in report.text
-    proposal = site.service.stage(draft, "")
-    site.service.approve(proposal.id)
-    assert site.read("a.py").decode() == "def a():\n    return 2\n\n\n\n\ndef b():\n    return 1\n"
-
-
-def test_an_edit_of_removed_text_is_not_placed_at_a_copy(bench: Make) -> None:
-    text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
-    site = bench({"a.py": text})
-    draft = site.service.new_draft("session")
-    version = draft.read("a.py").version
+    with pytest.raises(EditRefused, match="already has this change"):
+        draft.edit("a.py", [edit], version)
     site.put(**{"a.py": "def a():\n    return None\n\n\n\n\ndef b():\n    return 1\n"})
     draft = site.service.new_draft("session")
     with pytest.raises(EditRefused, match=r"a\.py changed since version .* was read, at line 2"):
-        draft.edit("a.py", [TextReplacement("    return 1\n", "    return 2\n")], version)
+        draft.edit("a.py", [edit], version)
     assert not draft.has_changes
+    site.put(**{"a.py": text.replace("    pass", "    return 1")})
+    report = draft.edit("a.py", [edit], version[:12])
+    assert "changed since it was read" in report.text
+    site.service.approve(site.service.stage(draft, "").id)
+    assert site.read("a.py").decode() == "def a():\n    return 2\n\n\n\n\ndef b():\n    return 1\n"
 
 
 def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
@@ -235,15 +229,6 @@ def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     assert proposal.files[0].rebased
     site.service.approve(proposal.id, revision=1)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l15="fifteen")
-
-
-def test_an_edit_that_the_file_already_has_is_refused(bench: Make) -> None:
-    site = bench({"a.txt": numbered(9)})
-    draft = site.service.new_draft("session")
-    version = draft.read("a.txt").version
-    site.put(**{"a.txt": numbered(9, l2="two")})
-    with pytest.raises(EditRefused, match="already has this change"):
-        draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")], version)
 
 
 def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:

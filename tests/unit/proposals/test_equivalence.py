@@ -4,16 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import find_likely_block_starts
 from app.proposals.locate.line_index import (
     IndentShift,
-    LineIndex,
     find_indent_shift,
     indentation_unit,
     normalize_spaces_and_lookalikes,
     strip_trailing_space,
 )
-from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import are_similar_lines, common_subsequence_length
 
 
@@ -89,12 +86,3 @@ def test_lines_without_one_shift() -> None:
 )
 def test_blank_lines_and_tabs_say_nothing_of_the_files_unit(text: str, unit: int) -> None:
     assert indentation_unit(text.split("\n")) == unit
-
-
-OTHERS = "other\n" * 9
-
-
-def test_the_search_for_likely_places_is_bounded() -> None:
-    index = LineIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
-    assert len(find_likely_block_starts(index, ["same"], 1, limit=2)) == 2
-    assert len(find_likely_block_starts(index, ["same"], 1)) == 6

@@ -2,14 +2,12 @@
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import select_offsets_with_most_votes
 from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, MatchLevel
@@ -201,10 +199,6 @@ class TestEndings:
         assert apply("a\x0cb\u2028c\nd\n", TextReplacement("b\u2028c", "x"))[0] == b"a\x0cx\nd\n"
         with pytest.raises(NotEditable, match="binary"):
             apply(b"a\0b", TextReplacement("a", "b"))
-
-
-def test_the_most_voted_of_near_places_wins() -> None:
-    assert select_offsets_with_most_votes(Counter({11: 4, 10: 5, 30: 3, 50: 2}), min_distance=2, limit=2) == [10, 30]
 
 
 class TestTolerantRungs:

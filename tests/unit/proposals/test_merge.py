@@ -124,18 +124,6 @@ def test_all_changes_rebuild_the_target_and_a_subset_changes_only_its_own_lines(
     assert apply_changes(old, new, chosen) == expected + old[at:]
 
 
-def test_small_cases() -> None:
-    for old, new, expected in (
-        ("", "", []),
-        ("ab", "ab", []),
-        ("", "ab", [LineChange(0, 0, 0, 2)]),
-        ("ab", "", [LineChange(0, 2, 0, 0)]),
-        ("axb", "ayb", [LineChange(1, 2, 1, 2)]),
-        ("ab", "axb", [LineChange(1, 1, 1, 2)]),
-    ):
-        assert diff_lines(old, new) == expected
-
-
 def test_groups_of_changes_slide_and_join() -> None:
     assert diff_lines("fg{}", "fg{}g{}") == [LineChange(4, 4, 4, 7)]
     assert diff_lines(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [LineChange(3, 3, 3, 6)]

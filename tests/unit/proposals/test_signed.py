@@ -244,7 +244,7 @@ def test_hunks_whose_content_was_pruned_are_staged(bench: Make) -> None:
 
 @dataclass
 class Lines:
-    """By decision the lines that it has approved, each of which comes up once in all of an example."""
+    """The added and removed lines that each decision has approved; a line comes up once in all of an example."""
 
     added: dict[str, set[str]] = field(default_factory=dict)
     removed: dict[str, set[str]] = field(default_factory=dict)
@@ -257,9 +257,6 @@ class Lines:
     def take_back(self, name: str) -> None:
         self.added.pop(name, None)
         self.removed.pop(name, None)
-
-    def is_signed(self, hunk: Hunk) -> bool:
-        return self.unsigned_removals(hunk[0]) == self.unsigned_additions(hunk[1]) == set()
 
     def unsigned_additions(self, found: Sequence[str]) -> set[str]:
         return set(found).difference(*self.added.values())
@@ -358,13 +355,11 @@ class Play:
         disk, git = self.disk, self.git
         proposal = self.staged() if disk != git else None
         asked = hunks(self.site, proposal) if proposal else []
-        assert self.lines.unsigned_additions([line for line in disk if line not in git]) <= {
-            line for _, new in asked for line in new
-        }
-        assert self.lines.unsigned_removals([line for line in git if line not in disk]) <= {
-            line for old, _ in asked for line in old
-        }
-        assert not [hunk for hunk in asked if self.lines.is_signed(hunk)]
+        added, removed = ({line for hunk in asked for line in hunk[side]} for side in (1, 0))
+        assert self.lines.unsigned_additions([line for line in disk if line not in git]) <= added
+        assert self.lines.unsigned_removals([line for line in git if line not in disk]) <= removed
+        for old, new in asked:
+            assert self.lines.unsigned_removals(old) or self.lines.unsigned_additions(new)
         if proposal:
             self.site.service.approve(proposal.id)
             assert self.disk == disk

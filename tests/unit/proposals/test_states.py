@@ -9,14 +9,9 @@ from app.proposals.decide.comment_follow_up import diff_with_superseded_proposal
 from app.proposals.journal.journal import effective_records, folder_modes_from_records, undone_records
 from app.proposals.values.models import (
     TRANSITIONS,
-    FileChange,
     FileDiff,
-    FileOperation,
-    Hunk,
-    HunkState,
     Proposal,
     ProposalState,
-    compute_state,
     with_state,
 )
 from app.proposals.values.proposal_errors import InvalidTransition, UnknownProposal
@@ -35,39 +30,17 @@ ALLOWED = {
 }
 
 
-def proposal(state: ProposalState, *hunks: HunkState) -> Proposal:
-    made = tuple(
-        Hunk(id=str(n), number=n, old_start=n, old_count=1, new_start=n, new_count=1, state=each)
-        for n, each in enumerate(hunks)
-    )
-    pending = HunkState.PENDING in hunks
-    whole = HunkState.PENDING if pending or not hunks else hunks[0]
-    change = FileChange(path="a", op=FileOperation.EDIT, base=None, result=None, hunks=made, state=whole)
-    return Proposal(id="P1", workspace="/w", created=0.0, summary="s", state=state, files=(change,))
-
-
 def test_a_state_becomes_only_those_that_may_follow() -> None:
     assert set(TRANSITIONS) == set(ProposalState)
+    proposal = Proposal(id="P1", workspace="/w", created=0.0, summary="s", files=())
     for start, end in product(ProposalState, ProposalState):
+        before = proposal.model_copy(update={"state": start})
         if end.value in ALLOWED[start.value].split():
-            moved = with_state(proposal(start), end, "why")
+            moved = with_state(before, end, "why")
             assert (moved.state, moved.reason) == (end, "why")
         else:
             with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
-                with_state(proposal(start), end)
-
-
-def test_standing_follows_from_the_hunks() -> None:
-    for hunks, state in (
-        ("pending pending", ProposalState.PENDING),
-        ("pending denied", ProposalState.PENDING),
-        ("pending applied", ProposalState.PARTLY_APPROVED),
-        ("applied denied", ProposalState.APPLIED),
-        ("applied applied", ProposalState.APPLIED),
-        ("denied denied", ProposalState.DENIED),
-    ):
-        states = [HunkState(each) for each in hunks.split()]
-        assert compute_state(proposal(ProposalState.PENDING, *states)) is state
+                with_state(before, end)
 
 
 def records(history: str) -> list[JournalRecord]:

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from app.proposals.text.hunks import (
     apply_hunks_to_lines,
     compare_contents,
-    compute_hunk_id,
     format_hunk_header,
-    has_changed_lines,
     split_document_lines,
 )
 from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
@@ -190,15 +188,6 @@ def test_undo_restores_everything(files: list[tuple[bytes, bytes]], modes: list[
                 site.service.undo(proposal.id)
         assert site.tree() == before
         assert [path.name for path in site.root.iterdir() if path.is_dir()] == []
-
-
-def test_a_mark_is_not_in_force() -> None:
-    [hunk] = compare_contents("f", b"a\n", b"b\n").hunks
-    [mark] = compare_contents("f", b"b\n", b"b\n", previous=[hunk]).hunks
-    assert has_changed_lines(hunk)
-    assert not has_changed_lines(mark)
-    assert (mark.id, mark.number) == (hunk.id, hunk.number)
-    assert hunk.id == compute_hunk_id("f", b"a\n", b"b\n", 0)
 
 
 def test_thousands_of_hunks() -> None:
