@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -51,22 +52,23 @@ def test_a_linked_folder_called_a_loop_is_refused(disk: PosixFilesystem, monkeyp
     assert disk.kind("link/b.txt") == "missing"
 
 
-def test_a_locked_folder_is_not_missing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> int:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+def failing(code: int) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(os, "open", refused)
+    return fail
+
+
+def test_a_locked_folder_is_not_missing_and_one_that_can_t_be_flushed_an_error(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", failing(errno.EIO))
+        with pytest.raises(OSError, match="Input/output error"):
+            disk.sync_folder("folder")
+    monkeypatch.setattr(os, "open", failing(errno.EACCES))
     with pytest.raises(PermissionError):
         disk.kind("folder/b.txt")
-
-
-def test_a_folder_that_can_t_be_flushed_is_an_error(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(OSError, match="Input/output error"):
-        disk.sync_folder("folder")
 
 
 def test_every_readable_attribute_is_kept(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,10 +92,7 @@ def test_every_readable_attribute_is_kept(disk: PosixFilesystem, monkeypatch: py
 def test_a_new_file_has_its_mode_without_attributes_and_without_a_model_file(
     disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unsupported(_: int) -> list[str]:
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-
-    monkeypatch.setattr(os, "listxattr", unsupported, raising=False)
+    monkeypatch.setattr(os, "listxattr", failing(errno.ENOTSUP), raising=False)
     for like in ("a.txt", "none"):
         disk.write_new(f"new-{like}", b"new\n", 0o640, like)
         file = disk.read(f"new-{like}")
@@ -133,11 +132,8 @@ def test_no_exchange_differs_from_a_failure(
 
 
 def test_a_failing_hard_link_moves_nothing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
-    monkeypatch.setattr(os, "link", broken)
+    monkeypatch.setattr(os, "link", failing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
         disk.move_to_path("a.txt", "moved.txt")
     assert (disk.kind("a.txt"), disk.kind("moved.txt")) == ("file", "missing")

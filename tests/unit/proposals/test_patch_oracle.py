@@ -305,7 +305,8 @@ def test_a_damaged_last_hunk_against_git(tmp_path_factory: pytest.TempPathFactor
         result, matches = apply_file_patch(Document(before), parse_patch_text(damaged, is_complete=False)[0])
     except EditRefused:
         result, matches = None, ()
-    theirs = recounted_by_git(folder / "f.txt", damaged)
+    tree_by_git = applied_by_git(folder, damaged, "--recount")
+    theirs = tree_by_git["f.txt"][0] if tree_by_git else None
     if result is None:
         only_one = len(re.findall(rb"(?m)^(?=%s)" % re.escape(old_side(body[lost:])), before)) == 1
         kept_below = len(body) - 1 - last_change(body)
@@ -315,12 +316,6 @@ def test_a_damaged_last_hunk_against_git(tmp_path_factory: pytest.TempPathFactor
         assert moved or theirs in (None, result)
     if cut <= last_change(body) and not moved:
         assert result is None
-
-
-def recounted_by_git(file: Path, patch: bytes) -> bytes | None:
-    """What a file becomes by `git apply --recount`; None if it refuses."""
-    tree = applied_by_git(file.parent, patch, "--recount")
-    return None if tree is None else tree[file.name][0]
 
 
 def last_change(body: list[bytes]) -> int:

@@ -9,7 +9,7 @@ from app.agent.side_questions import format_hunk, format_lines_around_hunk
 from app.conversation.payload.compaction_plan import clip_middle
 from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
 from app.proposals.files.file_changes import count_lines, file_operation
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import TextReplacement
 from app.proposals.text.file_warnings import describe_file_cautions, describe_mode_change
@@ -284,28 +284,24 @@ def test_the_users_text_of_a_file_whose_mode_changes_is_written(bench: Make) -> 
 def test_errors_are_one_line_and_change_nothing_nor_does_the_same_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    replace = site.service.replace_proposed_text
     attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
         (UnknownProposal, lambda: site.service.get("P99")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
-        (
-            ProposalError,
-            lambda: site.service.replace_proposed_text(proposal.id, "a.txt", "half a \ud83d character\n"),
-        ),
         (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
         (ChangedSinceShown, lambda: site.service.approve(proposal.id, revision=9)),
         (ProposalError, lambda: site.service.undo(proposal.id)),
         (ProposalError, lambda: site.service.redo(proposal.id)),
-        (ProposalError, lambda: site.service.replace_proposed_text(proposal.id, "b.txt", "x")),
-        (ProposalError, lambda: site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5))),
+        (ProposalError, lambda: replace(proposal.id, "b.txt", "x")),
+        (ProposalError, lambda: replace(proposal.id, "a.txt", numbered(5))),
+        (ProposalError, lambda: replace(proposal.id, "a.txt", "half a \ud83d character\n")),
     ]
     for kind, attempt in attempts:
         with pytest.raises(kind) as caught:
             attempt()
         assert "\n" not in str(caught.value)
-    assert site.service.get(proposal.id) == proposal
     assert site.read("a.txt").decode() == numbered(5)
-    assert site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
-    assert site.service.get(proposal.id) == proposal
+    assert replace(proposal.id, "a.txt", numbered(5, l2="two")) == site.service.get(proposal.id) == proposal
 
 
 def test_a_name_that_deceives_is_flagged(bench: Make) -> None:
@@ -340,48 +336,27 @@ def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
 
-def test_an_approval_stands_although_its_hunks_cannot_be_described(bench: Make) -> None:
-    class Forgetful(PosixFilesystem):
-        forgets = False
-
-        def read(self, path: str, limit: int | None = None) -> DiskFile | None:
-            if self.forgets:
-                raise RuntimeError("a defect")
-            return super().read(path, limit)
-
+def test_a_decision_stands_although_it_cannot_be_described(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     site = bench({"a.txt": numbered(20)}, store=store)
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
-    disk = Forgetful(site.root, 1 << 20)
 
-    def forget(name: str) -> None:
-        disk.forgets = disk.forgets or name == "close_journal_record"
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
 
-    store.before_write = forget
-    result = site.reopened(disk).approve(proposal.id, ["1"])
+    def break_once_recorded(target: object, method: str) -> None:
+        store.before_write = lambda name: (
+            monkeypatch.setattr(target, method, fail) if name == "close_journal_record" else None
+        )
+
+    break_once_recorded(PosixFilesystem, "read")
+    result = site.service.approve(proposal.id, ["1"])
     assert (result.proposal.state, result.hunks) == (ProposalState.PARTLY_APPROVED, ())
     assert site.read("a.txt").decode() == numbered(20, l2="two")
-
-
-def test_an_undo_stands_although_the_store_cannot_describe_it(bench: Make) -> None:
-    class Silent(MemoryStore):
-        silent = False
-
-        def proposal(self, proposal_id: str) -> Proposal | None:
-            if self.silent:
-                raise RuntimeError("the database is locked")
-            return super().proposal(proposal_id)
-
-    store = Silent()
-    site = bench({"a.txt": "one\n"}, store=store)
-    site.service.approve(site.edit("a.txt", ("one", "two")).id)
-
-    def fall_silent(name: str) -> None:
-        store.silent = store.silent or name == "close_journal_record"
-
-    store.before_write = fall_silent
-    assert site.service.undo("P1").proposal.state is ProposalState.UNDONE
-    assert site.read("a.txt") == b"one\n"
+    monkeypatch.undo()
+    break_once_recorded(store, "proposal")
+    assert site.service.undo(proposal.id).proposal.state is ProposalState.PENDING
+    assert site.read("a.txt").decode() == numbered(20)
 
 
 def test_the_middle_of_a_long_text_is_left_out() -> None:
@@ -446,19 +421,19 @@ def test_changed_content_is_an_edit_whatever_the_mode() -> None:
     assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
 
 
-def test_content_that_could_not_be_written_is_written_by_the_next_save(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_could_not_be_written_is_written_by_the_next_save() -> None:
     store = MemoryStore()
     contents = ContentStore(store)
     version = contents.add(b"a\n", 0o644)
 
-    def full(blobs: object) -> None:
+    def full(name: str) -> None:
         raise StorageError("The disk is full.")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(store, "put_blobs", full)
-        with pytest.raises(StorageError):
-            contents.save()
+    store.before_write = full
+    with pytest.raises(StorageError):
+        contents.save()
     assert contents.get(version) == b"a\n"
+    store.before_write = lambda name: None
     contents.save()
     assert ContentStore(store).get(version) == b"a\n"
 

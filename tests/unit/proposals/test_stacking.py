@@ -11,7 +11,6 @@ from app.proposals.locate.matching import TextReplacement
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
-from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.database import MIGRATIONS, Database
 from app.storage.process_coordination import DatabaseChangeSignal
@@ -308,31 +307,20 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     assert site.service.watched_paths() == {"b.txt", "d.txt"}
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProposalStore:
-    if request.param == "memory":
-        return MemoryStore()
-    return SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
-
-
-def test_related_proposals_of_a_path_are_found(bench: Make, store: ProposalStore) -> None:
+@pytest.mark.parametrize("stored", [False, True])
+def test_related_proposals_of_a_path_are_found(bench: Make, tmp_path: Path, stored: bool) -> None:
+    signal = DatabaseChangeSignal(tmp_path, "here")
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", signal) if stored else MemoryStore()
     files = {f"f{number}.txt": numbered(3) for number in range(5)}
     site = bench({**files, "d/a.txt": numbered(3), "d-b.txt": numbered(3)}, store=store)
     site.write(**{"f0.txt": "1\n", "f1.txt": "1\n"})
     site.write(**{"f1.txt": "2\n", "f2.txt": "2\n"})
-    site.write(**{"f3.txt": "3\n"})
-    site.write(**{"d/a.txt": "4\n"})
-    site.write(**{"d-b.txt": "5\n"})
+    for name in ("f3.txt", "d/a.txt", "d-b.txt"):
+        site.write(**{name: "3\n"})
     denied = site.write(**{"f3.txt": "6\n"})
     site.service.deny(denied.id)
-    expected = {
-        "f0.txt": ["P1", "P2"],
-        "f2.txt": ["P1", "P2"],
-        "f3.txt": ["P3"],
-        "f4.txt": [],
-        "d": ["P4"],
-        "d/a.txt/x": ["P4"],
-    }
+    both = ["P1", "P2"]
+    expected = {"f0.txt": both, "f2.txt": both, "f3.txt": ["P3"], "f4.txt": [], "d": ["P4"], "d/a.txt/x": ["P4"]}
     assert {path: [each.id for each in related_pending_proposals(store, {path})] for path in expected} == expected
     assert [each.id for each in related_pending_proposals(store, {"f3.txt", "d"})] == ["P3", "P4"]
     assert [each.id for each in store.decided_on_paths({"f3.txt"})] == [denied.id]
@@ -393,13 +381,9 @@ def test_a_proposal_supersedes_only_one_with_the_same_files(bench: Make) -> None
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     for name in ("a", "b"):
         site.service.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
-    draft = site.service.new_draft("session")
-    draft.edit("c.txt", [TextReplacement("c", "C")])
-    other = site.service.stage(draft, "Elsewhere", ["P2", "P1"])
+    other = site.edit("c.txt", ("c", "C"), answers=["P2", "P1"])
     assert (other.supersedes, other.version) == ("", 1)
-    draft = site.service.new_draft("session")
-    draft.edit("a.txt", [TextReplacement("a", "á")])
-    answer = site.service.stage(draft, "As you said", ["P2", "P1"])
+    answer = site.edit("a.txt", ("a", "á"), answers=["P2", "P1"])
     assert (answer.supersedes, answer.version) == ("P1", 2)
 
 
@@ -407,9 +391,7 @@ def test_partly_approved_proposal_is_not_merged_into_other_edits(bench: Make) ->
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
     site.service.deny(first.id, [first.hunks[0].id], "Not that one.")
-    draft = site.service.new_draft("session")
-    draft.edit("b.txt", [TextReplacement("b", "B")])
-    other = site.service.stage(draft, "Elsewhere", [first.id])
+    other = site.edit("b.txt", ("b", "B"), answers=[first.id])
     assert [change.path for change in other.files] == ["b.txt"]
     assert site.service.get(first.id).state.is_pending
 

@@ -1,19 +1,17 @@
 """Facts about the repository, as git itself lays it out."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from app.sandbox.path_policy import tracked_paths
 from app.workspace.git_repository import current_branch_or_commit, find_repository
+from tests.unit.proposals import repositories
 
 
 def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=A", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return repositories.git(folder, *arguments).decode().strip()
 
 
 @pytest.fixture
