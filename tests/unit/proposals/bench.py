@@ -63,15 +63,15 @@ class Bench:
             draft.edit(name, [TextReplacement(old, new) for old, new in pairs])
         return self.service.stage(draft, f"Move {old_name}", answers)
 
-    def write(self, **files: str | None) -> Proposal:
-        """Stage one proposal that writes whole files, or deletes them (None)."""
+    def write(self, *answers: str, **files: str | None) -> Proposal:
+        """Stage one proposal that writes whole files, or deletes them (None), in answer to others."""
         draft = self.service.new_draft("session")
         for name, content in files.items():
             if content is None:
                 draft.delete(name)
             else:
                 draft.write(name, content)
-        return self.service.stage(draft, "Write files")
+        return self.service.stage(draft, "Write files", answers)
 
     def contents(self) -> dict[str, bytes]:
         """The bytes of every file on disk, by path."""

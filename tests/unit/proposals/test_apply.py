@@ -14,7 +14,6 @@ from app.proposals.files.filesystem import PosixFilesystem, exchange_names, move
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_against_disk
 from app.proposals.journal.journal import PathTransition, plan_journal_record
-from app.proposals.locate.matching import TextReplacement
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.origin import ProposalOrigin
@@ -267,59 +266,40 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "a", "c": "b"}
 
 
-RIVAL = """
-import sys
-from pathlib import Path
-from app.proposals.proposal_service import ProposalService
-from app.proposals.values.proposal_errors import ProposalError
-from app.storage.database import Database
-from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.storage.process_coordination import DatabaseChangeSignal
-from app.workspace.paths import Workspace
-
-folder = Path(sys.argv[1])
-store = SqliteProposalStore(Database(folder / "db"), "here", DatabaseChangeSignal(folder, "here"))
-service = ProposalService(Workspace(folder / "workspace"), store, folder / "lock")
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    service.approve("P1")
-    print("won")
-except ProposalError as error:
-    print(f"{type(error).__name__}: {error}")
-"""
-
-
 def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
-    root.mkdir()
-    for number in range(9):
-        (root / f"{number}.txt").write_text("one\n")
-    store = SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
-    service = ProposalService(Workspace(root), store, tmp_path / "lock")
-    draft = service.new_draft("session")
-    for number in range(9):
-        draft.edit(f"{number}.txt", [TextReplacement("one", "two")])
-    service.stage(draft, "Nine")
-    rivals = [
-        subprocess.Popen(
-            [sys.executable, "-c", RIVAL, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    for rival in rivals:
-        assert rival.stdout is not None
-        assert rival.stdout.readline() == "ready\n"
-    for rival in rivals:
-        assert rival.stdin is not None
-        rival.stdin.write("go\n")
-        rival.stdin.flush()
-    answers = sorted(rival.communicate(timeout=50)[0].strip() for rival in rivals)
-    assert answers == ["NotPending: P1 is applied already; there is nothing to decide.", "won"]
+    files = {f"{number}.txt": "one\n" for number in range(9)}
+    database = Database(tmp_path / "db")
+    store = SqliteProposalStore(database, "here", DatabaseChangeSignal(tmp_path, "here"))
+    Bench(tmp_path, files, store).write(**dict.fromkeys(files, "two\n"))
+    database.close()
+
+    def opened() -> ProposalService:
+        store = SqliteProposalStore(Database(tmp_path / "db"), "here", DatabaseChangeSignal(tmp_path, "here"))
+        return ProposalService(Workspace(root), store, tmp_path / "lock")
+
+    gate, key = os.pipe()
+    rivals = []
+    for _ in range(2):
+        rivals.append(os.fork())
+        if not rivals[-1]:
+            try:
+                service = opened()
+                os.close(key)
+                os.read(gate, 1)
+                service.approve("P1")
+            except NotPending as error:
+                os._exit(2 if "P1 is applied already; there is nothing to decide" in str(error) else 3)
+            except BaseException:
+                os._exit(4)
+            os._exit(0)
+    os.close(gate)
+    os.close(key)
+    assert sorted(os.waitstatus_to_exitcode(os.waitpid(rival, 0)[1]) for rival in rivals) == [0, 2]
     assert {path.read_text() for path in root.iterdir()} == {"two\n"}
     with pytest.raises(NotPending):
-        service.approve("P1")
-    assert service.undo("P1").proposal.state is ProposalState.UNDONE
+        opened().approve("P1")
+    assert opened().undo("P1").proposal.state is ProposalState.UNDONE
 
 
 class Flushed:
@@ -373,15 +353,10 @@ def test_content_is_flushed_before_names_and_names_before_the_record(
     assert disk.nodes_of("", "sub") <= set(disk.before("close_journal_record", "mark_journal_prepared"))
 
 
-def test_a_read_only_folder_is_noticed_before_any_write(bench: Make, tmp_path: Path) -> None:
-    class Sealed(PosixFilesystem):
-        """As the system says to who is not root."""
-
-        def is_writable(self, folder: str) -> bool:
-            return folder != "sub"
-
-    (tmp_path / "workspace").mkdir()
-    site = bench({"a.txt": "one\n", "sub/b.txt": "one\n"}, filesystem=Sealed(tmp_path / "workspace", 4096))
+def test_a_read_only_folder_is_noticed_before_any_write(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As the system says to who is not root.
+    monkeypatch.setattr(PosixFilesystem, "is_writable", lambda self, folder: folder != "sub")
+    site = bench({"a.txt": "one\n", "sub/b.txt": "one\n"})
     before = site.tree()
     proposal = site.write(**{"a.txt": "two\n", "sub/b.txt": "two\n"})
     with pytest.raises(ApplyFailed, match="the folder sub can't be written"):
@@ -389,17 +364,14 @@ def test_a_read_only_folder_is_noticed_before_any_write(bench: Make, tmp_path: P
     assert site.tree() == before and site.store.journal_records() == []
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "broken link"])
-def test_new_file_never_overwrites_an_existing_name(tmp_path: Path, kind: str) -> None:
-    theirs = tmp_path / "theirs"
-    if kind != "broken link":
-        theirs.write_bytes(b"theirs")
-    name = "theirs" if kind == "file" else "link"
-    if kind != "file":
-        (tmp_path / name).symlink_to(theirs)
-    with pytest.raises(FileExistsError):
-        PosixFilesystem(tmp_path, 4096).write_new(name, b"ours", 0o644)
-    assert theirs.read_bytes() == b"theirs" if kind != "broken link" else not theirs.exists()
+def test_new_file_never_overwrites_an_existing_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"theirs")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "broken link").symlink_to("nowhere")
+    for name in ("file", "link", "broken link"):
+        with pytest.raises(FileExistsError):
+            PosixFilesystem(tmp_path, 4096).write_new(name, b"ours", 0o644)
+    assert (tmp_path / "file").read_bytes() == b"theirs" and not (tmp_path / "nowhere").exists()
 
 
 def test_a_plan_is_not_started_on_a_changed_file(bench: Make) -> None:

@@ -25,15 +25,14 @@ ORIGIN = ProposalOrigin(kind=OriginKind.REF, ref="side")
 
 
 def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
-    """Save a choice for each region."""
-    return site.service.resolve_conflict(
-        conflict.proposal, conflict.path, conflict.text_with_choices(choices), conflict.disk
-    )
+    """Save a choice for each region, or for the whole file."""
+    resolution = choices[0] if conflict.whole else conflict.text_with_choices(choices)
+    return site.service.resolve_conflict(conflict.proposal, conflict.path, resolution, conflict.disk)
 
 
-def resolve_and_approve(site: Bench, conflict: FileConflict, resolution: ConflictSide | str) -> Proposal:
-    """Save a side or a text, and approve the proposal; return it as it was saved."""
-    saved = site.service.resolve_conflict(conflict.proposal, conflict.path, resolution, conflict.disk)
+def resolve_and_approve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
+    """Save the choices and approve the proposal; return it as it was saved."""
+    saved = resolve(site, conflict, *choices)
     site.service.approve(saved.id, revision=saved.revision)
     return saved
 
@@ -219,9 +218,8 @@ def test_proposal_stacked_on_a_denied_one_is_resolved_against_the_disk(bench: Ma
     site.service.deny("P1")
     conflict = site.service.load_file_conflict("P2")
     assert conflict.labels.disk == "on disk now"
-    saved = resolve(site, conflict, PROPOSED)
+    saved = resolve_and_approve(site, conflict, PROPOSED)
     assert saved.state is ProposalState.PENDING and saved.files[0].stacked_on == ()
-    site.service.approve("P2", revision=saved.revision)
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
 
@@ -245,9 +243,8 @@ def test_written_hunks_of_a_resolved_proposal_stay_and_can_be_undone(bench: Make
     site.edit("a.txt", ("line 3\n", "three\n"), ("line 20\n", "twenty\n"))
     site.service.approve("P1", ["1"])
     site.put(**{"a.txt": numbered(30, l3="three", l20="mine")})
-    saved = resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
+    saved = resolve_and_approve(site, site.service.load_file_conflict("P1"), PROPOSED)
     assert saved.state is ProposalState.PARTLY_APPROVED
-    site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt").decode() == numbered(30, l3="three", l20="twenty")
     site.service.undo("P1")
     assert site.read("a.txt").decode() == numbered(30, l20="mine")
@@ -270,8 +267,7 @@ def test_a_file_changed_again_is_reported_and_merged(bench: Make) -> None:
     (region,) = again.regions
     assert (region.base, region.disk, region.proposed) == (("line 15",), ("theirs",), ("by hand",))
     assert (again.labels.base, again.labels.proposed) == ("when you began", "your text")
-    saved = resolve(site, again, PROPOSED)
-    site.service.approve("P1", revision=saved.revision)
+    resolve_and_approve(site, again, PROPOSED)
     assert site.read("a.txt").decode() == numbered(20, l10="mine\nten", l15="by hand")
 
 
@@ -361,9 +357,8 @@ def test_a_file_created_by_both_conflicts_where_it_differs(bench: Make) -> None:
     conflict = site.service.load_file_conflict("P1")
     (region,) = conflict.regions
     assert (region.base, region.disk, region.proposed) == ((), ("echo two",), ("echo one",))
-    saved = resolve(site, conflict, PROPOSED)
+    saved = resolve_and_approve(site, conflict, PROPOSED)
     assert saved.files[0].op is FileOperation.EDIT
-    site.service.approve("P1", revision=saved.revision)
     assert site.tree() == {"run.sh": (b"#!/bin/sh\necho one\nexit\n", 0o755)}
 
 
@@ -415,9 +410,8 @@ def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
     site.put(**{"a.txt": numbered(9, l5="mine")})
     conflict = site.service.load_file_conflict("P1")
     assert conflict.path == "b.txt" and conflict.regions[0].disk == ("mine",)
-    saved = resolve(site, conflict, BOTH)
+    saved = resolve_and_approve(site, conflict, BOTH)
     assert saved.files[0].op is FileOperation.RENAME
-    site.service.approve("P1", revision=saved.revision)
     assert site.tree().keys() == {"b.txt"}
     assert site.read("b.txt").decode() == numbered(9, l5="mine\nfive")
 
@@ -467,8 +461,7 @@ def test_other_encodings_stay(bench: Make, encoding: str) -> None:
     site = bench({"a.txt": spell("line 2")})
     stage(site, **{"a.txt": (leaf(spell("line 2")), leaf(spell("two")))})
     site.put(**{"a.txt": spell("mine")})
-    saved = resolve(site, site.service.load_file_conflict("P1"), BOTH)
-    site.service.approve("P1", revision=saved.revision)
+    resolve_and_approve(site, site.service.load_file_conflict("P1"), BOTH)
     assert site.read("a.txt") == spell("mine\ntwo")
 
 

@@ -466,7 +466,5 @@ def test_a_revision_of_a_partly_decided_proposal_takes_over_pending_files(bench:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     first = site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": "C\n"})
     site.service.deny(first.id, ["1"])
-    draft = site.service.new_draft("session")
-    draft.write("b.txt", "BB\n")
-    second = site.service.stage(draft, "Again", answers=(first.id,))
+    second = site.write(first.id, **{"b.txt": "BB\n"})
     assert [change.path for change in second.files] == ["b.txt", "c.txt"]

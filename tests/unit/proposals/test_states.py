@@ -100,10 +100,7 @@ def differences(site: Bench, proposal: Proposal) -> dict[str, FileDiff]:
 
 def test_only_what_differs_between_two_versions_is_shown(bench: Callable[..., Bench]) -> None:
     site = bench({"a.py": BEFORE, "b.py": "b\n"})
-    draft = site.service.new_draft("s")
-    draft.write("a.py", DEUX)
-    draft.write("c.py", "c\n")
-    second = site.service.stage(draft, "second", answers=denied(site, **{"a.py": ZWEI, "b.py": "B\n"}))
+    second = site.write(*denied(site, **{"a.py": ZWEI, "b.py": "B\n"}), **{"a.py": DEUX, "c.py": "c\n"})
     diffs = differences(site, second)
     assert set(diffs) == {"a.py", "b.py", "c.py"}
     assert (diffs["a.py"].old, diffs["a.py"].new) == (("one", "zwei", "three"), ("one", "deux", "three"))
@@ -116,10 +113,7 @@ def test_only_what_differs_between_two_versions_is_shown(bench: Callable[..., Be
 
 def test_equal_files_of_two_versions_are_left_out_and_a_rename_moves_the_file(bench: Callable[..., Bench]) -> None:
     site = bench({"a.py": BEFORE, "b.py": "b\n"})
-    draft = site.service.new_draft("s")
-    draft.write("a.py", ZWEI)
-    draft.write("b.py", "C\n")
-    second = site.service.stage(draft, "second", answers=denied(site, **{"a.py": ZWEI, "b.py": "B\n"}))
+    second = site.write(*denied(site, **{"a.py": ZWEI, "b.py": "B\n"}), **{"a.py": ZWEI, "b.py": "C\n"})
     assert list(differences(site, second)) == ["b.py"]
     site.service.deny(second.id)
     diffs = differences(site, site.rename("a.py", "z.py", answers=denied(site, **{"a.py": ZWEI})))
