@@ -1,6 +1,7 @@
 """Room is made step by step, and what matters stays."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -94,24 +95,16 @@ def make_room(
 
 @pytest.mark.parametrize(
     ("used", "window", "needed"),
-    [
-        (0, None, False),
-        (10**9, None, False),
-        (100_000, 128_000, False),
-        (121_600, 128_000, True),
-        (7_500, 8_192, True),
-    ],
+    [(10**9, None, False), (100_000, 128_000, False), (121_600, 128_000, True), (7_500, 8_192, True)],
 )
 def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int | None, needed: bool) -> None:
     assert is_nearly_full(used, window) is needed
     assert (make_context_budget(used, window) is not None) is needed
+    forced = make_context_budget(used, window, forced=True)
+    assert forced is not None and forced.target < used
 
 
 def test_a_budget_plans_nothing_while_there_is_room() -> None:
-    for window in (None, 1_000, 1_000_000):
-        budget = make_context_budget(10_000, window, forced=True)
-        assert budget is not None
-        assert budget.target < 10_000
     log = Log()
     log.turn("hello", "x" * 8_000)
     assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None
@@ -182,58 +175,49 @@ def test_without_a_summary_the_history_is_truncated_if_it_does_not_fit() -> None
     assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), TruncateStep)
 
 
-def test_the_running_step_stays_although_it_is_large() -> None:
-    log = Log()
-    log.turn("old", answer="y" * 20_000)
-    log.add(TurnStarted(cause="message"), UserMessage(text="new"))
-    log.step("fresh " + "x" * 8_000)
-    make_room(log.events, 4_000)
-    sent = project(log.events, EndpointProfile(), FACTS).messages
-    assert sent[-1]["role"] == "tool"
-    assert sent[-1]["content"].startswith("fresh")
+def calling(*uids: str, name: str = "read_file", text: str = "") -> AssistantMessage:
+    calls = tuple(ToolCall(uid=uid, wire_id=uid, name=name, arguments={}) for uid in uids)
+    return AssistantMessage(text=text, calls=calls)
 
 
-def test_an_open_question_is_never_cut_away() -> None:
-    log = Log()
-    log.turn("old", answer="y" * 20_000)
-    asking = AssistantMessage(
-        text="z" * 20_000, calls=(ToolCall(uid="q", wire_id="q", name="ask_user", arguments={}),)
-    )
-    log.add(TurnStarted(cause="message"), UserMessage(text="new"), asking, Question(call="q", text="which?"))
-    make_room(log.events, 500)
-    assert project(log.events, EndpointProfile(), FACTS).messages[-1]["tool_call_id"] == "q"
+def test_the_running_step_an_open_question_and_a_running_call_are_never_removed() -> None:
+    def left(target: int, *running: Event) -> list[dict[str, Any]]:
+        log = Log()
+        log.turn("old", answer="y" * 20_000)
+        log.add(TurnStarted(cause="message"), UserMessage(text="new"), *running)
+        make_room(log.events, target)
+        return project(log.events, EndpointProfile(), FACTS).messages
 
-
-def test_a_running_call_is_never_removed() -> None:
-    log = Log()
-    log.turn("old", answer="y" * 20_000)
-    calls = tuple(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}) for uid in ("r0", "r1"))
-    log.add(TurnStarted(cause="message"), UserMessage(text="new"), AssistantMessage(text="z" * 20_000, calls=calls))
-    log.add(ToolResult(call="r0", outcome=CallOutcome.OK, text="x" * 20_000))
-    make_room(log.events, 500)
-    assert [message["role"] for message in project(log.events, EndpointProfile(), FACTS).messages[-2:]] == [
-        "tool",
-        "tool",
-    ]
+    read = ToolResult(call="r0", outcome=CallOutcome.OK, text="fresh " + "x" * 8_000)
+    *_, last = left(4_000, calling("r0"), read)
+    assert last["role"] == "tool" and last["content"].startswith("fresh"), "although it is large"
+    asking = calling("q", name="ask_user", text="z" * 20_000)
+    assert left(500, asking, Question(call="q", text="which?"))[-1]["tool_call_id"] == "q"
+    sent = left(500, calling("r0", "r1", text="z" * 20_000), read)
+    assert [message["role"] for message in sent[-2:]] == ["tool", "tool"]
 
 
 def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
     log = Log()
-    dangling = AssistantMessage(calls=(ToolCall(uid="r0", wire_id="r0", name="read_file", arguments={}),))
-    log.add(TurnStarted(cause="message"), UserMessage(text="old"), dangling, TurnEnded(stopped="aborted"))
+    log.add(TurnStarted(cause="message"), UserMessage(text="old"), calling("r0"), TurnEnded(stopped="aborted"))
     for _ in range(20):
         log.turn("go", answer="y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, TruncateStep | SummariseStep) and step.upto > 4
 
 
-def test_a_long_history_is_summarised_from_where_it_fits() -> None:
-    log = Log()
+def test_the_request_for_a_summary_begins_where_it_fits_and_is_far_smaller() -> None:
+    long, large = Log(), Log()
     for _ in range(100):
-        log.turn("go", answer="y" * 2_000)
-    budget = ContextBudget(size(log.events), 4_000, 8_000)
-    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
-    assert 2_000 < TokenEstimateCalibrator().count_tokens(payload) < 8_000
+        long.turn("go", answer="y" * 2_000)
+    large.turn("go", *("x" * 40_000 for _ in range(10)))
+    for log, target, window, least, most in (
+        (long, 4_000, 8_000, 2_000, 8_000),
+        (large, 1_000, 32_000, 0, min(0.8 * 32_000, size(large.events) / 10)),
+    ):
+        step, budget = SummariseStep(log.events[-1].id, 0), ContextBudget(size(log.events), target, window)
+        payload = make_summary_payload(log.events, step, budget, EndpointProfile(), FACTS)
+        assert least < TokenEstimateCalibrator().count_tokens(payload) < most
 
 
 def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
@@ -284,15 +268,6 @@ def test_the_summary_request_is_valid_and_system(
             assert message["content"].startswith("<signoff-note>")
 
 
-def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
-    log = Log()
-    log.turn("go", *("x" * 40_000 for _ in range(10)))
-    budget = ContextBudget(size(log.events), 1_000, 32_000)
-    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, EndpointProfile(), FACTS)
-    assert TokenEstimateCalibrator().count_tokens(payload) < 0.8 * 32_000
-    assert TokenEstimateCalibrator().count_tokens(payload) < size(log.events) / 10
-
-
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 
 
@@ -301,16 +276,11 @@ def counted(meter: TokenEstimateCalibrator, prompt_tokens: int) -> None:
     meter.apply(AssistantMessage(text="x", usage=TokenUsage(prompt_tokens=prompt_tokens)))
 
 
-def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
+def test_the_estimate_is_calibrated_by_counts_that_can_be_true() -> None:
     meter = TokenEstimateCalibrator()
-    for _ in range(5):
-        counted(meter, 2_000)
-        assert meter.count_tokens(PAYLOAD) == pytest.approx(2_000, rel=0.01)
-    counted(meter, 1_000)
-    assert meter.count_tokens(PAYLOAD) == pytest.approx(1_000, rel=0.01)
-
-
-def test_a_count_that_is_missing_or_cannot_be_true_is_not_believed() -> None:
+    for count in (*[2_000] * 5, 1_000):
+        counted(meter, count)
+        assert meter.count_tokens(PAYLOAD) == pytest.approx(count, rel=0.01)
     meter = TokenEstimateCalibrator()
     counted(meter, 10)
     assert meter.count_tokens(PAYLOAD) >= TokenEstimateCalibrator().count_tokens(PAYLOAD) / 2 - 1

@@ -156,24 +156,22 @@ SEEN = numbered(
 )
 
 
-def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudget:
-    return ContextBudget(used, target, window)
-
-
 def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
-    assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), PruneStep) and step.images == (1,)
-    pruned = [*SEEN, ContentPruned(id=6, images=(1,))]
-    assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), PruneStep) and step.images == (3,)
-    pruned = [*SEEN, ContentPruned(id=6, images=(1, 3))]
-    assert plan_compaction(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
-    assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None
-    for far_too_much in (budget(6_000, 5_000, 6_000), budget(6_500, 5_000, None)):
-        step = plan_compaction(pruned, far_too_much, summarise=False)
-        assert isinstance(step, PruneStep) and step.images == (5,)
+    def next_step(*pruned: int, used: int = 6_000, target: int = 5_000, window: int | None = 100_000) -> object:
+        events = [*SEEN, ContentPruned(id=6, images=pruned)] if pruned else SEEN
+        step = plan_compaction(events, ContextBudget(used, target, window), summarise=not pruned[1:])
+        return step.images if isinstance(step, PruneStep) else step
+
+    assert next_step(used=60_000, target=59_000) == (1,)
+    assert next_step(1, used=60_000, target=59_000) == (3,)
+    assert next_step(1, 3) is next_step(1, 3, window=None) is None
+    assert next_step(1, 3, window=6_000) == next_step(1, 3, used=6_500, window=None) == (5,), "far too much"
 
 
 def test_a_summary_is_requested_without_images_and_names_them() -> None:
-    asked = make_summary_payload(SEEN, SummariseStep(4, 0), budget(1_000, 500), EndpointProfile(), FACTS)
+    asked = make_summary_payload(
+        SEEN, SummariseStep(4, 0), ContextBudget(1_000, 500, 100_000), EndpointProfile(), FACTS
+    )
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
     cut = [*SEEN, HistoryCompacted(id=6, upto=4, summary="We looked.", method="summary")]
     body = body_of(cut)

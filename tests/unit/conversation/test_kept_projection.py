@@ -157,36 +157,25 @@ def test_open_parts_of_a_projection_are_not_cached(name: str) -> None:
             assert kept.project(events[:length], profile, FACTS) == project(events[:length], profile, FACTS)
 
 
-@pytest.mark.parametrize("method", ["pruned", "compacted"])
-def test_room_made_on_trial_leaves_nothing(method: str) -> None:
-    events, profile = log(), EndpointProfile(images_supported=True)
-    trial = (
-        ContentPruned(results=(6,))
-        if method == "pruned"
-        else HistoryCompacted(upto=9, summary="so far", method="summary")
-    )
-    kept = CachedProjection()
-    assert kept.project([*events, trial], profile, FACTS) == project([*events, trial], profile, FACTS)
-    assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
-
-
-def test_a_side_question_leaves_nothing() -> None:
+def test_room_made_on_trial_and_a_side_question_leave_nothing() -> None:
     events, profile = log(), EndpointProfile(images_supported=True)
     asked = replace(FACTS, side_request=SideQuestionInputs("of a hunk", "why?", (("and before?", "because"),)))
-    kept = CachedProjection()
-    for _ in range(2):
-        assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
-        assert kept.project(events, profile, asked) == project(events, profile, asked)
+    for aside in (
+        ([*events, ContentPruned(results=(6,))], profile, FACTS),
+        ([*events, HistoryCompacted(upto=9, summary="so far", method="summary")], profile, FACTS),
+        (events, profile, asked),
+    ):
+        kept = CachedProjection()
+        for state in (aside, (events, profile, FACTS)) * 2:
+            assert kept.project(*state) == project(*state)
 
 
-def test_cached_messages_are_reused() -> None:
+def test_cached_messages_are_reused_also_after_a_side_question() -> None:
     events, profile = log(), EndpointProfile(images_supported=True)
     asked = replace(FACTS, side_request=SideQuestionInputs("of a hunk", "why?"))
     kept = CachedProjection()
-    first = kept.project(events, profile, FACTS)
-    second, aside = kept.project(events, profile, FACTS), kept.project(events, profile, asked)
-    third = kept.project(events, profile, FACTS)
-    assert len(first.messages) > 5
+    kept.project(events, profile, FACTS)
+    second, aside, third = (kept.project(events, profile, facts) for facts in (FACTS, asked, FACTS))
+    assert len(second.messages) > 5
     for payload in (aside, third):
-        same = [one is other for one, other in zip(second.messages[1:5], payload.messages[1:5], strict=True)]
-        assert all(same)
+        assert all(one is other for one, other in zip(second.messages[1:5], payload.messages[1:5], strict=True))

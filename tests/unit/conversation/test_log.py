@@ -58,16 +58,6 @@ def said(text: str) -> UserMessage:
     return UserMessage(text=text)
 
 
-async def test_an_appended_batch_is_visible_as_stored() -> None:
-    store = Store()
-    log = EventLog(store)
-    stored = await log.append(said("a"), said("b"))
-    assert [event.id for event in stored] == [1, 2]
-    assert list(log.events) == store.kept == list(stored)
-    await EventLog(store).append(said("elsewhere"))
-    assert await log.append() == ()
-
-
 async def test_nothing_changes_if_the_store_refuses() -> None:
     store = Store()
     log = EventLog(store)
@@ -98,28 +88,25 @@ async def test_deferred_events_precede_the_next_batch_also_after_a_failure() -> 
     assert list(log.events) == store.kept
 
 
-async def test_concurrent_batches_stay_complete_and_in_the_order_of_the_store() -> None:
+async def test_batches_are_visible_as_stored_complete_and_in_order_also_if_concurrent() -> None:
     store = Store()
     log = EventLog(store)
+    stored = await log.append(said("a"), said("b"))
+    assert [event.id for event in stored] == [1, 2]
+    assert list(log.events) == store.kept == list(stored)
     await asyncio.gather(*(log.append(said(f"{n}a"), said(f"{n}b")) for n in range(5)))
     assert list(log.events) == store.kept
-    assert [event.id for event in log.events] == list(range(1, 11))
+    assert [event.id for event in log.events] == list(range(1, 13))
+    await EventLog(store).append(said("elsewhere"))
+    assert await log.append() == ()
 
 
-async def test_a_fold_sees_old_and_new_events_once() -> None:
-    log = EventLog(Store(), [said("old").model_copy(update={"id": 7})])
-    seen = log.attach(Seen())
-    foreign = said("foreign").model_copy(update={"id": 9})
-    assert log.add_stored([foreign]) == (foreign,)
-    assert log.add_stored([foreign]) == ()
-    assert seen.ids == [7, 9]
-
-
-def test_late_event_is_placed_by_its_id() -> None:
+def test_a_fold_sees_old_new_and_late_events_once_and_the_log_orders_them_by_id() -> None:
     log = EventLog(Store(), [said("5").model_copy(update={"id": 5})])
     seen = log.attach(Seen())
     late = [said(str(number)).model_copy(update={"id": number}) for number in (9, 3, 7, 9)]
     assert [event.id for event in log.add_stored(late)] == [3, 7, 9]
+    assert log.add_stored(late) == ()
     assert [event.id for event in log.events] == [3, 5, 7, 9]
     assert (seen.ids, log.last_id) == ([5, 3, 7, 9], 9)
 
@@ -155,35 +142,19 @@ def test_side_questions_are_found_by_their_hunk() -> None:
         SideAnswer(id=5, question="gone", proposal="P1", text="Because.", state="complete"),
     ]
     about_hunk, about_file = ThreadAnchor("P1", "a.py", "h"), ThreadAnchor("P1", "b.py", "")
-    assert [find_thread_of_side_event(events, number) for number in range(1, 7)] == [
-        None,
-        about_hunk,
-        about_file,
-        about_hunk,
-        None,
-        None,
-    ]
-
-
-def move(what: str = "request") -> LadderMove:
-    return LadderMove(rung="last response", move=what)
-
-
-def started() -> TurnStarted:
-    return TurnStarted(cause="message")
+    found = [find_thread_of_side_event(events, number) for number in range(1, 7)]
+    assert found == [None, about_hunk, about_file, about_hunk, None, None]
 
 
 async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None:
-    store = Store()
+    store, move = Store(), LadderMove(rung="last response", move="request")
     log = EventLog(store)
     for number in range(3):
-        await log.append(started(), said(f"{number}"), move(), move())
-    assert [event.type for event in log.events] == [
-        *["turn_started", "user_message"] * 3, *["ladder_move"] * 2
-    ]  # fmt: skip
-    assert [event.type for event in EventLog(store, store.kept).events] == [event.type for event in log.events]
+        await log.append(TurnStarted(cause="message"), said(f"{number}"), move, move)
+    types = [event.type for event in log.events]
+    assert types == [*["turn_started", "user_message"] * 3, "ladder_move", "ladder_move"]
+    assert [event.type for event in EventLog(store, store.kept).events] == types
     assert len(store.kept) == 12
-    store = Store()
-    log = EventLog(store)
-    await log.append(said("a"), move())
+    log = EventLog(Store())
+    await log.append(said("a"), move)
     assert [event.type for event in log.events] == ["user_message", "ladder_move"]

@@ -69,63 +69,21 @@ def said_by_user(events: list[Event]) -> list[str]:
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_any_prefix_of_a_log_is_a_valid_payload(
+def test_a_prefix_of_a_log_is_valid_and_sends_each_text_once_in_its_role(
     session: Simulation, profile: EndpointProfile, data: st.DataObject
 ) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
-    assert violations(payload.messages, rules_for(profile)) == []
+    messages = payload.messages
+    assert violations(messages, rules_for(profile)) == []
     assert payload.tools is TOOLS
-
-
-@thorough
-@given(damaged_logs(), profiles)
-def test_a_damaged_log_gives_a_valid_payload(events: list[Event], profile: EndpointProfile) -> None:
-    assert violations(project(events, profile, FACTS).messages, rules_for(profile)) == []
-
-
-@thorough
-@given(damaged_logs(), profiles)
-def test_without_bridge_and_merging_calls_still_pair_with_results(
-    events: list[Event], profile: EndpointProfile
-) -> None:
-    plain = profile.model_copy(update={"bridge_tool_user": False, "merge_users": False})
-    assert violations(project(events, plain, FACTS).messages, rules_for(plain)) == []
-
-
-@thorough
-@given(sessions(), profiles, st.data())
-def test_text_of_the_user_is_sent_once_as_user(
-    session: Simulation, profile: EndpointProfile, data: st.DataObject
-) -> None:
-    events = session.events[: data.draw(st.integers(0, len(session.events)))]
-    found: list[str] = []
-    for message in project(events, profile, FACTS).messages:
-        texts = marks(message.get("content"))
-        users = [mark for mark in texts if mark.startswith("U")]
-        if message["role"] in ("system", "developer", "assistant"):
-            assert users == []
-        found += users
-    assert Counter(found) == Counter(said_by_user(events))
-
-
-@thorough
-@given(damaged_logs(), profiles)
-def test_a_damaged_log_loses_no_text_of_the_user(events: list[Event], profile: EndpointProfile) -> None:
-    content = "\n".join(message.get("content") or "" for message in project(events, profile, FACTS).messages)
-    assert set(said_by_user(events)) <= set(marks(content))
-
-
-@thorough
-@given(sessions(), profiles, st.data())
-def test_program_text_is_never_sent_as_user_and_the_system_prompt_is_first(
-    session: Simulation, profile: EndpointProfile, data: st.DataObject
-) -> None:
-    events = session.events[: data.draw(st.integers(0, len(session.events)))]
-    messages = project(events, profile, FACTS).messages
+    users: list[str] = []
     notes: list[str] = []
     for message in messages:
         content = message.get("content") or ""
+        said = [mark for mark in marks(content) if mark.startswith("U")]
+        users += said
+        assert not said or message["role"] in ("user", "tool")
         if message["role"] == "user":
             words = words_of(content) if profile.mid_system != "inline" else content
             assert all(mark.startswith("U") for mark in marks(words))
@@ -138,11 +96,24 @@ def test_program_text_is_never_sent_as_user_and_the_system_prompt_is_first(
             assert not any(mark.startswith("P") for mark in marks(content))
         else:
             notes += marks(content)
+    assert Counter(users) == Counter(said_by_user(events))
     assert [mark for mark, times in Counter(notes).items() if times > 1] == []
     assert PROMPT in messages[0]["content"]
     assert json.dumps(messages, ensure_ascii=False).count(PROMPT) == 1
     if profile.mid_system != "fold_user":
         assert messages[0]["role"] == ("developer" if profile.developer_role else "system")
+
+
+@thorough
+@given(damaged_logs(), profiles)
+def test_a_damaged_log_gives_a_valid_payload_with_all_text_of_the_user(
+    events: list[Event], profile: EndpointProfile
+) -> None:
+    messages = project(events, profile, FACTS).messages
+    assert violations(messages, rules_for(profile)) == []
+    assert set(said_by_user(events)) <= set(marks("\n".join(message.get("content") or "" for message in messages)))
+    plain = profile.model_copy(update={"bridge_tool_user": False, "merge_users": False})
+    assert violations(project(events, plain, FACTS).messages, rules_for(plain)) == []
 
 
 @thorough

@@ -28,11 +28,6 @@ def delta(added: Any) -> dict[str, Any]:
     return dict(added["choices"][0]["delta"])
 
 
-def test_a_text_without_images_is_sent_as_a_string() -> None:
-    messages, _ = WIRES["chat"].make_messages([UserItem("Hello")], EndpointProfile())
-    assert messages == [{"role": "user", "content": "Hello"}]
-
-
 @pytest.mark.parametrize("calls", [(), (CALL,)], ids=["answer", "call"])
 def test_reasoning_is_not_sent_if_the_profile_forbids_it(calls: tuple[CallWithResult, ...]) -> None:
     echo = OpaqueResponseBlocks(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
