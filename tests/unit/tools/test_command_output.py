@@ -23,48 +23,25 @@ from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
 SEQUENCES = [
-    b"\x1b[31m",
-    b"\x1b[0;1;38;2;1;2;3m",
-    b"\x1b[2K",
-    b"\x1b[?25l",
-    b"\x1b]0;title\x07",
-    b"\x1b]8;;https://example.invalid\x1b\\",
-    b"\x1b]52;c;Zm9v\x07",
-    b"\x1bPq#0\x1b\\",
-    b"\x1b(B",
-    b"\x1b7",
-    b"\x1b=",
-    b"\xc2\x9b31m",
-    b"\xc2\x9d0;title\xc2\x9c",
+    *(b"\x1b[31m", b"\x1b[0;1;38;2;1;2;3m", b"\x1b[2K", b"\x1b[?25l", b"\x1b]0;title\x07", b"\x1bPq#0\x1b\\"),
+    *(b"\x1b]8;;https://example.invalid\x1b\\", b"\x1b]52;c;Zm9v\x07", b"\x1b(B", b"\x1b7", b"\x1b="),
+    *(b"\xc2\x9b31m", b"\xc2\x9d0;title\xc2\x9c"),
 ]
 
 
-@pytest.mark.parametrize("sequence", SEQUENCES)
-def test_terminal_sequences_are_left_out_wherever_the_output_is_cut(sequence: bytes) -> None:
-    data = b"before" + sequence + b"after"
-    for cut in range(len(data) + 1):
-        plain = PlainTextDecoder()
-        text = plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True)
-        assert text == "beforeafter", cut
+def test_the_text_is_the_same_wherever_the_output_is_cut() -> None:
+    whole = [(b"before" + sequence + b"after", "beforeafter") for sequence in SEQUENCES]
+    for data, expected in (*whole, ("naïve 漢字 🙂".encode(), "naïve 漢字 🙂")):
+        for cut in range(len(data) + 1):
+            plain = PlainTextDecoder()
+            text = plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True)
+            assert text == expected, (data, cut)
 
 
-def test_characters_survive_being_cut() -> None:
-    data = "naïve 漢字 🙂".encode()
-    for cut in range(len(data) + 1):
-        plain = PlainTextDecoder()
-        assert plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True) == data.decode()
-
-
-def test_an_unfinished_escape_sequence_delays_limited_text() -> None:
-    plain = PlainTextDecoder()
-    text = plain.feed(b"\x1b]0;" + b"x" * 2000)
-    assert len(text) > 1000
-
-
-def test_hostile_output_takes_linear_time() -> None:
+def test_unfinished_sequences_delay_limited_text_and_take_linear_time() -> None:
+    assert len(PlainTextDecoder().feed(b"\x1b]0;" + b"x" * 2000)) > 1000
     for piece in (b"\x1b]", b"\xc2\x90", b"\x1b[", b"\x1bP\x1b", b"\r"):
-        plain = PlainTextDecoder()
-        remove_overwritten(plain.feed(piece * 200_000))
+        remove_overwritten(PlainTextDecoder().feed(piece * 200_000))
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=40), max_size=20), st.integers(0, 20), st.integers(0, 20))
@@ -114,19 +91,6 @@ async def test_live_output_arrives_without_a_flush() -> None:
     await asyncio.wait_for(arrived.wait(), 10)
 
 
-def test_a_flood_is_shown_by_its_end() -> None:
-    async def flood() -> list[str]:
-        sent: list[str] = []
-        live = ThrottledOutput(sent.append)
-        live.feed("x" * 10_000_000 + "end")
-        live.flush()
-        return sent
-
-    [text] = asyncio.run(flood())
-    assert len(text) < 20_000
-    assert text.endswith("end")
-
-
 def test_a_flood_in_pieces_takes_no_memory_while_the_screen_is_late() -> None:
     async def flood() -> tuple[list[str], int]:
         sent: list[str] = []
@@ -144,65 +108,34 @@ def test_a_flood_in_pieces_takes_no_memory_while_the_screen_is_late() -> None:
         return sent, most
 
     [text], most = asyncio.run(flood())
-    assert text.startswith("…\n") and text.endswith("flood\nend")
+    assert text.startswith("…\n") and text.endswith("flood\nend") and len(text) < 20_000
     assert most < 2_000_000
 
 
-SECRETS = {
-    "OPENAI_API_KEY": "x",
-    "OPENAI_BASE_URL": "x",
-    "ANTHROPIC_AUTH_TOKEN": "x",
-    "AWS_SECRET_ACCESS_KEY": "x",
-    "AWS_PROFILE": "x",
-    "GITHUB_TOKEN": "x",
-    "github_token": "x",
-    "MY_SERVICE_APIKEY": "x",
-    "DB_PASSWORD": "x",
-    "PGPASSWORD": "x",
-    "CLIENT_SECRET": "x",
-    "SIGNING_KEY": "x",
-    "GOOGLE_APPLICATION_CREDENTIALS": "x",
-    "SIGNOFF_HOME": "x",
+SECRETS = dict.fromkeys(
+    [
+        *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"),
+        *("GITHUB_TOKEN", "github_token", "MY_SERVICE_APIKEY", "DB_PASSWORD", "PGPASSWORD", "CLIENT_SECRET"),
+        *("SIGNING_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "SIGNOFF_HOME", "DB_PASS", "SSHPASS", "MYSQL_PWD", "DSN"),
+        *("SENTRY_DSN", "NPM_AUTH", "REGISTRY_AUTH_FILE", "SITE_COOKIE", "SESSIONID", "WEBHOOK"),
+    ],
+    "x",
+) | {
     "DATABASE_URL": "postgres://me:hunter2@host/db",
     "HARMLESS": "ghp_abcdefghijklmnop",
     "BASH_ENV": "/tmp/x",
     "TMUX": "/tmp/tmux-0/default,1,0",
-    "DB_PASS": "x",
-    "SSHPASS": "x",
-    "MYSQL_PWD": "x",
-    "DSN": "x",
-    "SENTRY_DSN": "x",
-    "NPM_AUTH": "x",
-    "REGISTRY_AUTH_FILE": "x",
-    "SITE_COOKIE": "x",
-    "SESSIONID": "x",
-    "WEBHOOK": "x",
     "NOTIFY": "https://hooks.slack.com/services/T0/B0/abc",
     "ERRORS_TO": "https://abc123@o1.ingest.example.org/2",
     "SIGNED_IN": "eyJhbGciOi.eyJzdWIi.abc",
     "BASH_FUNC_ls%%": "() { evil; }",
 }
 ORDINARY = {
-    "PATH": "/bin",
-    "HOME": "/h",
-    "LANG": "C",
-    "VIRTUAL_ENV": "/v",
-    "PWD": "/p",
-    "OLDPWD": "/o",
-    "https_proxy": "http://proxy:3128/",
-    "LC_ALL": "C.UTF-8",
-    "GOFLAGS": "-mod=mod",
-    "CARGO_BUILD_JOBS": "2",
+    **{"PATH": "/bin", "HOME": "/h", "LANG": "C", "VIRTUAL_ENV": "/v", "PWD": "/p", "OLDPWD": "/o"},
+    **{"https_proxy": "http://proxy:3128/", "LC_ALL": "C.UTF-8", "GOFLAGS": "-mod=mod", "CARGO_BUILD_JOBS": "2"},
     "PYTHONPATH": "/p",
 }
-UNKNOWN = {
-    "COMPASS_X": "1",
-    "KEYBOARD": "de",
-    "SSH_AUTH_SOCK": "/s",
-    "NVIM": "/n",
-    "DISPLAY": ":0",
-    "VSCODE_IPC_HOOK_CLI": "/v",
-}
+UNKNOWN = dict.fromkeys(["COMPASS_X", "KEYBOARD", "SSH_AUTH_SOCK", "NVIM", "DISPLAY", "VSCODE_IPC_HOOK_CLI"], "1")
 """Not secret by name or value, and not known to be needed: they may lead to a program that acts for the user."""
 
 

@@ -1,5 +1,7 @@
 """What the permission question says of the way in which a command would run: the difference, before all else."""
 
+from typing import Any
+
 import pytest
 
 from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxProbeResult
@@ -19,12 +21,18 @@ DIFFERENCE = {
 }
 
 
+def notes_of(probe: SandboxProbeResult, *resources: str, hold: bool = False, **more: Any) -> list[str]:
+    planning, sockets = more.get("planning", False), more.get("sockets", ())
+    allowed = AllowedCommandResources(resources, sockets=sockets)
+    return list(command_permission_notes(probe, allowed, planning=planning, hold_ignored=hold))
+
+
 @pytest.mark.parametrize("way", list(SandboxMode))
 def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
     probe = SandboxProbeResult(
         way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True
     )
-    notes = command_permission_notes(probe, AllowedCommandResources(("~/.foo",)), planning=False)
+    notes = notes_of(probe, "~/.foo")
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
     for said in (" ".join(notes), describe_sandbox(probe)):
@@ -33,9 +41,7 @@ def test_the_notes_name_how_a_command_runs_and_why(way: SandboxMode) -> None:
 
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_the_notes_name_place_and_outside_writes(way: SandboxMode) -> None:
-    notes = command_permission_notes(
-        SandboxProbeResult(way, "the reason", landlock=6), AllowedCommandResources(("~/.foo",)), planning=True
-    )
+    notes = notes_of(SandboxProbeResult(way, "the reason", landlock=6), "~/.foo", planning=True)
     assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
     assert "git ignores" not in " ".join(notes)
 
@@ -78,37 +84,25 @@ OPEN = {
 )
 def test_the_in_place_question_names_what_a_command_can_do(landlock: int, filtered: bool, is_open: str) -> None:
     probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
-    text = " ".join(command_permission_notes(probe, AllowedCommandResources(), planning=False))
-    assert [name for name, words in OPEN.items() if words in text] == [
-        name for name in OPEN if name in is_open.split()
-    ]
+    text = " ".join(notes_of(probe))
+    found = [name for name, words in OPEN.items() if words in text]
+    assert found == [name for name in OPEN if name in is_open.split()]
     assert "limit" not in text
 
 
-def test_the_in_place_question_says_that_ignored_files_are_written() -> None:
-    probe = SandboxProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filters_syscalls=True)
-    for hold in (False, True):
-        text = command_permission_notes(probe, AllowedCommandResources(), planning=False, hold_ignored=hold)[-1]
-        assert text.startswith("What git ignores it writes at once, and that is not put back")
-        assert ("can't hold it" in text) is hold
-
-
-def test_the_in_place_question_says_that_an_allowed_socket_opens_all() -> None:
+def test_the_in_place_question_says_what_ignored_files_and_allowed_sockets_mean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for mode in SandboxMode:
-        opened = AllowedCommandResources(sockets=("ssh-agent",))
-        text = " ".join(
-            command_permission_notes(SandboxProbeResult(mode, "", 6, filters_syscalls=True), opened, planning=False)
-        )
-        assert "it reaches ssh-agent" in text and ("every program" in text) is (mode is SandboxMode.IN_PLACE)
-
-
-def test_outside_linux_the_question_says_that_nothing_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+        probe, is_in_place = SandboxProbeResult(mode, "", 6, filters_syscalls=True), mode is SandboxMode.IN_PLACE
+        text = " ".join(notes_of(probe, sockets=("ssh-agent",)))
+        assert "it reaches ssh-agent" in text and ("every program" in text) is is_in_place
+        for hold in (False, True) if is_in_place else ():
+            text = notes_of(probe, hold=hold)[-1]
+            assert text.startswith("What git ignores it writes at once, and that is not put back")
+            assert ("can't hold it" in text) is hold
     monkeypatch.setattr(command_result, "PLATFORM", "darwin")
-    text = " ".join(
-        command_permission_notes(
-            SandboxProbeResult(SandboxMode.IN_PLACE, "x"), AllowedCommandResources(), planning=False
-        )
-    )
+    text = " ".join(notes_of(SandboxProbeResult(SandboxMode.IN_PLACE, "x")))
     assert "have no limit, and what it starts may go on" in text
 
 

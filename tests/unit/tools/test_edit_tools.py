@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from typing import Any
 
 import pytest
 
@@ -61,39 +60,13 @@ async def test_every_edit_tool_stages_and_writes_nothing(bench: Bench) -> None:
     assert bench.draft.summaries == []
 
 
-async def test_a_refusal_reaches_the_model_in_the_drafts_words(bench: Bench) -> None:
-    put(bench, "a.py", "x\n")
-    with pytest.raises(ToolError, match="not found; the file has: x"):
-        await bench.call("edit_file", path="a.py", edits=[{"old": "y", "new": "z"}], summary="no")
-    assert bench.draft.held == {}
-    assert bench.draft.summaries == []
-
-
-CALLS: dict[str, dict[str, Any]] = {
-    "edit_file": {"edits": [{"old": "a", "new": "b"}]},
-    "write_file": {"content": "x"},
-    "delete_file": {},
-    "rename_file": {"new_path": "ok"},
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", ".git/hooks/pre-commit", "a/.GIT/config", "out/x", "x\0"])
-async def test_unsafe_paths_are_refused_before_the_draft_sees_them(bench: Bench, name: str, path: str) -> None:
-    (bench.workspace.root / "out").symlink_to("..")
-    with pytest.raises(ToolError):
-        await bench.call(name, path=path, **CALLS[name])
-    with pytest.raises(ToolError):
-        await bench.call("rename_file", path="a.py", new_path=path)
-    assert bench.draft.held == {}
-
-
 SECRET_CALLS: list[tuple[str, dict[str, object]]] = [
     ("edit_file", {"path": ".env", "edits": [{"old": "guess", "new": "b"}]}),
     ("rename_file", {"path": ".env", "new_path": "notes.txt"}),
     ("write_file", {"path": ".env", "content": "KEY=hunter2\n"}),
     ("write_file", {"path": ".env", "content": "KEY=guess\n"}),
     ("delete_file", {"path": ".env"}),
+    ("edit_file", {"path": ".npmrc", "edits": [{"old": "guess", "new": "b"}]}),
     ("apply_patch", {"patch": "--- a/.env\n+++ b/.env\n@@ -1 +1 @@\n-guess\n+b\n"}),
     ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: .env\n@@\n-guess\n+b\n*** End Patch"}),
     ("apply_patch", {"patch": "diff --git a/.env b/x\nrename from .env\nrename to x\n"}),
@@ -103,16 +76,11 @@ SECRET_CALLS: list[tuple[str, dict[str, object]]] = [
 @pytest.mark.parametrize(("name", "arguments"), SECRET_CALLS)
 async def test_an_edit_of_a_secret_asks_too(bench: Bench, name: str, arguments: dict[str, object]) -> None:
     put(bench, ".env", "KEY=hunter2\n")
+    put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
     with pytest.raises(CallRejected) as raised:
         await bench.call(name, **arguments)
     assert "hunter2" not in str(raised.value)
     assert (bench.draft.held, bench.draft.patches) == ({}, [])
-
-
-async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Bench) -> None:
-    put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
-    with pytest.raises(CallRejected):
-        await bench.call("edit_file", path=".npmrc", edits=[{"old": "guess", "new": "b"}])
 
 
 async def test_the_result_of_a_patch_over_many_files_is_short(bench: Bench) -> None:

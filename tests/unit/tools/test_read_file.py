@@ -55,11 +55,17 @@ async def test_every_line_is_reachable_by_following_the_pages(bench: Bench, monk
     assert seen == lines
 
 
-async def test_huge_lines_undecodable_bytes_and_binary_files_are_bounded(bench: Bench) -> None:
+async def test_long_lines_undecodable_bytes_and_binary_files_are_bounded(bench: Bench) -> None:
     put(bench, "min.js", "a" * 1_000_000)
     text = (await bench.call("read_file", path="min.js")).text
     assert len(text) < 3000
     assert "998,000 more characters" in text
+    put(bench, "long.txt", "".join(f"{number} {'x' * 1_900}\n" for number in range(100)))
+    text = (await bench.call("read_file", path="long.txt")).text
+    assert 50_000 < len(text) < 61_000
+    *_, last, foot = text.splitlines()
+    shown = int(last.partition("\t")[0])
+    assert foot == f"[lines 1-{shown} of 100; go on with start_line={shown + 1}]"
     put(bench, "latin", b"caf\xe9\n")
     text = (await bench.call("read_file", path="latin")).text
     text.encode()
@@ -155,13 +161,6 @@ async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, conte
     assert "hunter2" in (await bench.call("read_file", path=path)).text
 
 
-async def test_a_link_does_not_hide_a_secret(bench: Bench) -> None:
-    put(bench, ".env", "KEY=hunter2")
-    (bench.workspace.root / "readme.txt").symlink_to(".env")
-    with pytest.raises(CallRejected):
-        await bench.call("read_file", path="readme.txt")
-
-
 @pytest.mark.parametrize("secret", [".env", "conf/.env"])
 async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -> None:
     put(bench, ".gitignore", ".env\n")
@@ -174,6 +173,9 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
     with pytest.raises(CallRejected):
         await bench.call("read_file", path="readme.txt")
     assert f"it is {secret} by another name" in bench.asked[0].title
+    (bench.workspace.root / "link.txt").symlink_to(secret)
+    with pytest.raises(CallRejected):
+        await bench.call("read_file", path="link.txt")
     found = await bench.call("search_text", pattern="hunter")
     assert "hunter2" not in found.text and "readme.txt" in found.text
 
@@ -193,12 +195,3 @@ async def test_ordinary_files_are_read_unasked(bench: Bench) -> None:
         put(bench, path, "x = 1\n")
         await bench.call("read_file", path=path)
     assert bench.asked == []
-
-
-async def test_a_page_of_long_lines_ends_before_it_is_too_long(bench: Bench) -> None:
-    (bench.workspace.root / "long.txt").write_text("".join(f"{number} {'x' * 1_900}\n" for number in range(100)))
-    text = (await bench.call("read_file", path="long.txt")).text
-    assert 50_000 < len(text) < 61_000
-    *_, last, foot = text.splitlines()
-    shown = int(last.partition("\t")[0])
-    assert foot == f"[lines 1-{shown} of 100; go on with start_line={shown + 1}]"

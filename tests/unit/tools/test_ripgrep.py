@@ -59,21 +59,17 @@ def test_without_ripgrep_all_files_pass(program: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("fold", [True, False])
-def test_a_text_is_never_an_option_nor_an_expression(program: Path, root: Path, fold: bool) -> None:
-    sieve(play(program, b"", 1), root, "--pre=r.", "b", fold=fold).filter_paths(["-a"])
-    ((*options, name, text, also, other, end, path),) = calls(program)
-    assert (name, text, also, other, end, path) == (
-        *("--regexp", r"\x2d\x2dpre\x3dr\x2e", "--regexp", "b"),
-        *("--", "-a"),
-    )
-    assert options[-1] == ("--ignore-case" if fold else "--case-sensitive")
-
-
-def test_ripgrep_gets_no_configuration_or_key(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ripgrep_gets_texts_as_texts_and_no_configuration_or_key(
+    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch, fold: bool
+) -> None:
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/etc/ripgreprc")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    sieve(play(program, b"", 1), root).filter_paths(["a"])
-    assert {"--no-config", "--no-pre", "--no-search-zip"} <= set(calls(program)[0])
+    sieve(play(program, b"", 1), root, "--pre=r.", "b", fold=fold).filter_paths(["-a"])
+    ((*options, name, text, also, other, end, path),) = calls(program)
+    assert (name, text, also, other) == ("--regexp", r"\x2d\x2dpre\x3dr\x2e", "--regexp", "b")
+    assert (end, path) == ("--", "-a")
+    assert options[-1] == ("--ignore-case" if fold else "--case-sensitive")
+    assert {"--no-config", "--no-pre", "--no-search-zip"} <= {*options}
     assert not {"RIPGREP_CONFIG_PATH", "OPENAI_API_KEY", "HOME"} & environment(program)
 
 
@@ -160,14 +156,11 @@ def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str])
     assert find_required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
-def test_case_is_ignored_if_any_part_of_the_pattern_says_so() -> None:
-    assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
-    assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
-
-
-def test_the_longest_part_that_every_encoding_has() -> None:
+def test_the_required_text_is_in_every_encoding_and_folded_if_any_part_says_so() -> None:
     assert find_required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
     assert find_required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
+    assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
+    assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
 
 
 @given(

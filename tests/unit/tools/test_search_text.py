@@ -52,14 +52,12 @@ class TestBothEngines:
         assert output.text == "src/a.py\n  1: x = f(1)\n  3: z = f(1)\n[2 matching lines in 1 file]"
         assert output.summary == "2 matching lines in 1 file"
 
-    async def test_finds_by_expression(self, bench: Bench) -> None:
+    async def test_finds_by_expression_also_by_one_that_ripgrep_does_not_support(self, bench: Bench) -> None:
         put(bench, "a.py", "def one():\nclass Two:\ndefine\n")
         output = await bench.call("search_text", pattern=r"^(def|class)\s+\w+", regex=True)
         assert "  1: def one():\n  2: class Two:\n" in output.text
-
-    async def test_an_expression_that_ripgrep_does_not_support_works(self, bench: Bench) -> None:
-        put(bench, "a.py", "foobar\nfoobaz\n")
-        assert "  2: foobaz\n" in (await bench.call("search_text", pattern="foo(?!bar)", regex=True)).text
+        output = await bench.call("search_text", pattern="def(?! one)", regex=True)
+        assert output.text == "a.py\n  3: define\n[1 matching line in 1 file]"
 
     async def test_finds_what_the_two_would_not_agree_on(self, bench: Bench) -> None:
         cases: list[tuple[str, bool, str | bytes]] = [
@@ -87,15 +85,6 @@ class TestBothEngines:
             put(bench, "a.py", content)
             output = await bench.call("search_text", pattern=pattern, regex=True, ignore_case=ignore_case)
             assert output.summary == "1 matching line in 1 file", pattern
-
-    async def test_a_file_named_like_standard_input_is_searched(self, bench: Bench) -> None:
-        put(bench, "-", "needle\n")
-        assert (await bench.call("search_text", pattern="needle")).text.startswith("-\n  1: needle\n")
-
-    async def test_case(self, bench: Bench) -> None:
-        put(bench, "a.py", "Alpha\nalpha\n")
-        assert (await bench.call("search_text", pattern="alpha")).summary.startswith("1 matching line in")
-        assert (await bench.call("search_text", pattern="ALPHA", ignore_case=True)).summary.startswith("2 matching")
 
     async def test_where(self, bench: Bench) -> None:
         for path in ("src/a.py", "src/b.ts", "c.py"):
@@ -127,24 +116,23 @@ class TestBothEngines:
         put(bench, "out/x", "needle\n")
         put(bench, "bin", b"\0needle\n")
         put(bench, ".git/config", "needle\n")
-        put(bench, "-e", "needle\n")
+        for path in ("-", "-e"):
+            put(bench, path, "needle\n")
         output = await bench.call("search_text", pattern="needle")
-        assert output.text == "-e\n  1: needle\n[1 matching line in 1 file]"
+        assert output.text == "-\n  1: needle\n-e\n  1: needle\n[2 matching lines in 2 files]"
 
-    async def test_secrets_are_left_out_and_named(self, bench: Bench) -> None:
+    async def test_secrets_are_left_out_and_named_and_shown_only_after_a_yes(self, bench: Bench) -> None:
         put(bench, ".env", "KEY=needle hunter2\n")
-        put(bench, "conf/.env", "KEY=hunter2, of which not even this much is told: whether it has the word\n")
+        put(bench, "c/.env", "KEY=hunter2, of which not even this much is told: whether it has the word\n")
         put(bench, "key.txt", "-----BEGIN RSA PRIVATE KEY-----\nneedle hunter2\n")
         (bench.workspace.root / "plain.txt").symlink_to(".env")
+        os.link(bench.workspace.root / ".env", bench.workspace.root / "notes")
         put(bench, ".npmrc", "save-prefix=needle plain\n")
         put(bench, "web/.npmrc", "//registry/:_authToken=needle hunter2\n")
         output = await bench.call("search_text", pattern="needle")
         assert "hunter2" not in output.text and "needle plain" in output.text
-        assert "not searched, since they look like secrets: .env, conf/.env, key.txt, web/.npmrc" in output.text
+        assert "not searched, since they look like secrets: .env, c/.env, key.txt, notes, web/.npmrc" in output.text
         assert bench.asked == []
-
-    async def test_a_named_secret_file_needs_permission(self, bench: Bench) -> None:
-        put(bench, ".env", "KEY=hunter2\n")
         with pytest.raises(CallRejected):
             await bench.call("search_text", pattern="KEY", path=".env")
         bench.answer = PermissionAnswer(True)
@@ -196,13 +184,10 @@ class TestBothEngines:
         assert output.summary.startswith(f"{expected} matching line" if expected else "no matches")
 
 
-async def test_an_invalid_regular_expression_is_an_error(bench: Bench) -> None:
+async def test_an_invalid_pattern_is_an_error(bench: Bench) -> None:
     put(bench, "a", "x")
     with pytest.raises(ToolError, match="not a regular expression"):
         await bench.call("search_text", pattern="(", regex=True)
-
-
-async def test_a_pattern_is_one_line(bench: Bench) -> None:
     with pytest.raises(ToolError, match="one line"):
         await bench.call("search_text", pattern="a\nb")
 
@@ -220,8 +205,11 @@ def test_an_orphaned_regex_worker_ends_by_itself() -> None:
         assert process.wait() == -signal.SIGALRM
 
 
-async def test_an_exploding_expression_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(bench, "a", "x needle\n")
+async def test_an_exploding_expression_is_stopped_and_loses_at_most_half(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        put(bench, f"a{number:02}", "x needle\n")
     put(bench, "b", "a" * 64 + "!\n")
     monkeypatch.setattr(search_text, "SEARCH_SECONDS", 1.0)
     ticks = 0
@@ -236,17 +224,8 @@ async def test_an_exploding_expression_is_stopped(bench: Bench, monkeypatch: pyt
     output = await bench.call("search_text", pattern=f"needle|{EVIL}", regex=True)
     ticking.cancel()
     assert "stopped after" in output.text
-    assert "needle" in output.text, "what was found until then is kept"
+    assert output.text.count("needle\n") >= 6, "what was found until then is kept"
     assert ticks > 20
-
-
-async def test_an_exploding_expression_loses_at_most_half(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(12):
-        put(bench, f"a{number:02}", "x needle\n")
-    put(bench, "b", "a" * 64 + "!\n")
-    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 2.0)
-    output = await bench.call("search_text", pattern=f"needle|{EVIL}", regex=True)
-    assert output.text.count("needle\n") >= 6
 
 
 async def test_large_files_are_not_held_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,14 +317,6 @@ def test_a_file_is_opened_in_the_folder_where_it_was_found(bench: Bench) -> None
         assert read("moved/two").content == b"needle\n"
         with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
             read("c/two")
-
-
-def test_a_secret_by_another_name_is_not_shown(bench: Bench) -> None:
-    put(bench, ".env", "TOKEN=needle hunter2\n")
-    os.link(bench.workspace.root / ".env", bench.workspace.root / "notes")
-    found = search_text.FileSearch(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
-    assert found.files == []
-    assert found.secrets == [".env", "notes"]
 
 
 @given(

@@ -92,8 +92,7 @@ def test_the_list_of_skills_is_bounded(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of", ["user", "workspace"])
-@pytest.mark.parametrize("file", ["../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."])
-def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, of: str, file: str) -> None:
+def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, of: str) -> None:
     base = tmp_path / "user" if of == "user" else root / ".agents/skills"
     put(base, "s/SKILL.md")
     put(base.parent, "outside.txt", "secret")
@@ -101,8 +100,9 @@ def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, 
     (base / "s/link.txt").symlink_to(base / "outside.txt")
     (base / "s/linked").symlink_to(base)
     folder = found(root, tmp_path / "user").by_name["s"].folder
-    with pytest.raises((OSError, WorkspaceError)):
-        folder.read(file)
+    for file in ("../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."):
+        with pytest.raises((OSError, WorkspaceError)):
+            folder.read(file)
 
 
 def test_a_skill_folder_of_the_user_may_be_a_link(root: Path, tmp_path: Path) -> None:
@@ -114,10 +114,12 @@ def test_a_skill_folder_of_the_user_may_be_a_link(root: Path, tmp_path: Path) ->
     assert folder.read("scripts/run.sh") == b"echo" and folder.list_files() == ["SKILL.md", "scripts/run.sh"]
 
 
-def test_a_skill_folder_outside_the_workspace_is_ignored(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["../../elsewhere", "../x/SKILL.md"])
+def test_a_link_to_a_file_or_out_of_the_workspace_is_no_skill_folder(root: Path, tmp_path: Path, target: str) -> None:
     put(tmp_path, "elsewhere/s/SKILL.md")
+    put(root, "x/SKILL.md")
     (root / ".agents").mkdir()
-    (root / ".agents/skills").symlink_to(tmp_path / "elsewhere")
+    (root / ".agents/skills").symlink_to(target)
     put(root, ".claude/skills/good/SKILL.md")
     skills = found(root, tmp_path / "none")
     assert (list(skills.by_name), skills.problems) == (["good"], ())
@@ -131,41 +133,17 @@ def test_a_huge_folder_is_listed_to_a_limit(root: Path, tmp_path: Path, monkeypa
     assert found(root, tmp_path / "user").by_name["s"].folder.list_files() == ["SKILL.md", "deep/deep/near.txt"]
 
 
-def test_a_file_in_place_of_a_skill_folder_is_ignored(root: Path, tmp_path: Path) -> None:
-    put(root, "x/SKILL.md")
-    (root / ".agents").mkdir()
-    (root / ".agents/skills").symlink_to("../x/SKILL.md")
-    assert found(root, tmp_path / "none") == Skills({}, ())
-
-
-@pytest.fixture
-def skilled(bench: Bench, tmp_path: Path) -> Bench:
-    folder = tmp_path / "user/release"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text("---\ndescription: How we release.\n---\nTag it.\n")
-    (folder / "logo.png").write_bytes(b"\x89PNG\0\0")
-    (folder / "loop").symlink_to("loop")
-    skills = find_skills(bench.workspace, [("skills", tmp_path / "user")])
-    bench.tools = make_standard_tools(lambda: bench.sandbox, skills=skills)
-    return bench
-
-
-async def test_what_is_no_text_is_named_and_not_shown(skilled: Bench) -> None:
-    output = await skilled.call("read_skill", name="release", file="logo.png")
-    assert output.text == "logo.png is a binary file of 6 bytes."
-    assert output.summary == "binary, 6 bytes"
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
+async def test_what_is_no_text_or_cannot_be_read_is_a_line_for_the_model(bench: Bench, tmp_path: Path) -> None:
+    put(tmp_path, "user/release/SKILL.md")
+    (tmp_path / "user/release/logo.png").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "user/release/loop").symlink_to("loop")
+    bench.tools = make_standard_tools(lambda: bench.sandbox, skills=found(bench.workspace.root, tmp_path / "user"))
+    output = await bench.call("read_skill", name="release", file="logo.png")
+    assert (output.text, output.summary) == ("logo.png is a binary file of 6 bytes.", "binary, 6 bytes")
+    for file, message in (
         ("gone.md", r"^The skill release has no file gone\.md\.$"),
         ("../../ws", "^Not done: .* not in the folder"),
-        (".", "can't be read: "),
-        ("loop", "can't be read: "),
-        ("a\0b", "can't be read: "),
-    ],
-)
-async def test_what_cannot_be_read_is_a_line_for_the_model(skilled: Bench, file: str, message: str) -> None:
-    with pytest.raises(ToolError, match=message):
-        await skilled.call("read_skill", name="release", file=file)
+        *((unreadable, "can't be read: ") for unreadable in (".", "loop", "a\0b")),
+    ):
+        with pytest.raises(ToolError, match=message):
+            await bench.call("read_skill", name="release", file=file)

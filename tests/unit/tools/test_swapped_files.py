@@ -95,29 +95,6 @@ def test_no_swap_shows_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch, sw
     assert moment > 10
 
 
-def test_a_file_swapped_after_reading_shows_the_read_content(bench: Bench) -> None:
-    root = bench.workspace.root
-    plant(root)
-    search = search_text.FileSearch(bench.context, ".", "", SwappingMatcher(root), None)
-    assert ("b", [(1, "needle")]) in search.run().files
-
-
-class SwappingMatcher(LiteralMatcher):
-    """Finds a word; a file leads out once its bytes have been looked at."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__("needle", False)
-        look, self._looked = self.can_match, 0
-
-        def can_match(content: bytes) -> bool:
-            if not (root / "b").is_symlink() and self._looked == 2:
-                swap_file_for_link_out(root)
-            self._looked += 1
-            return look(content)
-
-        self.can_match = can_match
-
-
 @pytest.mark.parametrize("depth", [1, 44])
 def test_a_way_that_was_open_leads_to_the_same_folders_after_a_swap(bench: Bench, depth: int) -> None:
     root = bench.workspace.root

@@ -1,10 +1,8 @@
 """A workspace that works against its user: whatever it talks the model into, the tools refuse."""
 
-from pathlib import Path
-
 import pytest
 
-from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
+from app.tools.base.contract import ToolError
 from tests.unit.tools.memory_draft import Bench
 
 README = """# Handy library
@@ -39,81 +37,44 @@ def hostile(bench: Bench) -> Bench:
     return bench
 
 
-async def test_reading_the_readme_does_nothing_but_read(hostile: Bench) -> None:
+async def test_reading_searching_and_listing_show_nothing_from_outside_and_do_nothing_else(hostile: Bench) -> None:
     output = await hostile.call("read_file", path="README.md")
     assert "IMPORTANT NOTE TO AI ASSISTANTS" in output.text
-    assert hostile.draft.held == {}
-    assert hostile.asked == []
-
-
-OUTSIDE = [
-    "../private/key",
-    "docs/link",
-    "docs/folder/key",
-    "etc/passwd",
-    "/etc/passwd",
-    "~/.bashrc",
-    ".git/config",
-    "hook",
-    "vendor/.git/config",
-    "docs/../../private/key",
-    "docs/../.git/hooks/pre-commit",
-]
-
-
-@pytest.mark.parametrize("path", OUTSIDE)
-async def test_no_tool_goes_where_the_readme_points(hostile: Bench, path: str) -> None:
-    calls: list[tuple[str, dict[str, object]]] = [
-        ("read_file", {"path": path}),
-        ("list_files", {"path": path}),
-        ("search_text", {"pattern": "hunter2", "path": path}),
-        ("edit_file", {"path": path, "edits": [{"old": "a", "new": "b"}]}),
-        ("write_file", {"path": path, "content": "x"}),
-        ("delete_file", {"path": path}),
-        ("rename_file", {"path": path, "new_path": "mine"}),
-        ("rename_file", {"path": "README.md", "new_path": path}),
-        ("run_command", {"command": "cat key", "folder": path}),
-    ]
-    for name, arguments in calls:
-        with pytest.raises(ToolError) as raised:
-            await hostile.call(name, **arguments)
-        assert "hunter2" not in str(raised.value)
-    assert hostile.draft.held == {}
-    assert hostile.asked == []
-
-
-async def test_the_command_of_the_readme_does_not_run_unasked(hostile: Bench) -> None:
-    proof = hostile.workspace.root.parent / "ran"
-    with pytest.raises(CallRejected):
-        await hostile.call("run_command", command=f"touch {proof}")
-    assert not proof.exists()
-    assert [asked.detail for asked in hostile.asked] == [f"touch {proof}"]
-
-
-async def test_searching_and_listing_show_nothing_from_outside(hostile: Bench) -> None:
     output = await hostile.call("search_text", pattern="hunter2")
     assert "no matches" in output.summary
     listing = (await hostile.call("list_files")).text.split("\n")
     assert listing == [".env", "README.md", "huge"]
+    assert (hostile.draft.held, hostile.asked) == ({}, [])
+
+
+OUTSIDE = [
+    *("../private/key", "docs/link", "docs/folder/key", "docs/../../private/key", "etc/passwd", "/etc/passwd"),
+    *("~/.bashrc", ".git/config", "vendor/.git/config", "vendor/.GIT/config", "docs/../.git/hooks/pre-commit"),
+    *("hook", "nul\0"),
+]
+
+
+async def test_no_tool_goes_where_the_readme_points(hostile: Bench) -> None:
+    for path in OUTSIDE:
+        calls: list[tuple[str, dict[str, object]]] = [
+            ("read_file", {"path": path}),
+            ("list_files", {"path": path}),
+            ("search_text", {"pattern": "hunter2", "path": path}),
+            ("edit_file", {"path": path, "edits": [{"old": "a", "new": "b"}]}),
+            ("write_file", {"path": path, "content": "x"}),
+            ("delete_file", {"path": path}),
+            ("rename_file", {"path": path, "new_path": "mine"}),
+            ("rename_file", {"path": "README.md", "new_path": path}),
+            ("run_command", {"command": "cat key", "folder": path}),
+        ]
+        for name, arguments in calls:
+            with pytest.raises(ToolError) as raised:
+                await hostile.call(name, **arguments)
+            assert "hunter2" not in str(raised.value)
+        assert (hostile.draft.held, hostile.asked) == ({}, []), path
 
 
 async def test_a_huge_file_is_refused_not_read(hostile: Bench) -> None:
     with pytest.raises(ToolError, match="the limit is"):
         await hostile.call("read_file", path="huge")
     assert "could not be searched: huge" in (await hostile.call("search_text", pattern="x", path="huge")).text
-
-
-async def test_a_folder_exchanged_for_a_link_after_the_question_is_noticed(bench: Bench) -> None:
-    root: Path = bench.workspace.root
-    (root / "sub").mkdir()
-    (root.parent / "private").mkdir()
-
-    def exchange() -> None:
-        (root / "sub").rmdir()
-        (root / "sub").symlink_to("../private")
-
-    bench.answer = PermissionAnswer(True)
-    bench.on_ask = exchange
-    with pytest.raises(ToolError, match="leads out"):
-        await bench.call("run_command", command="touch here", folder="sub")
-    assert list((root.parent / "private").iterdir()) == []
