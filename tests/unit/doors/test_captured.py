@@ -88,18 +88,17 @@ def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> No
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
 
-def test_a_captured_edit_is_staged_although_the_file_changed_since(runtime: OpenWorkspace) -> None:
-    name = capture(runtime, b"line 03\n", b"three\n")
+def test_a_captured_edit_is_staged_although_the_file_changed_since_and_stale_where_it_did(
+    runtime: OpenWorkspace,
+) -> None:
     path = runtime.workspace.root / "a.txt"
+    name = capture(runtime, b"line 03\n", b"three\n")
     path.write_bytes(b"// head\n" + BEFORE)
     stage_captured_edits(runtime)
     runtime.service.approve(name)
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
-
-
-def test_change_by_another_makes_the_captured_edit_stale(runtime: OpenWorkspace) -> None:
-    name = capture(runtime, b"line 03\n", b"three\n")
-    (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
+    name = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
+    path.write_bytes(BEFORE.replace(b"line 20\n", b"zwanzig\n"))
     stage_captured_edits(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 

@@ -30,8 +30,6 @@ WRITE = {
     "droid": ("Create", "file_path", "content"),
     "kimi": ("Write", "path", "content"),
 }
-MIXED = "one\r\ntwo\nthree\r\nfour\r\n"
-MOSTLY_LF = "one\ntwo\r\nthree\nfour\n"
 
 
 def made(folder: Path, agent: str, before: str | None, tool: str, arguments: dict[str, Any]) -> bytes | None:
@@ -68,36 +66,35 @@ def test_all_replace_alike(tmp_path: Path, agent: str, before: str, old: str, ne
 
 
 @pytest.mark.parametrize(
-    ("agent", "before", "after"),
+    ("agent", "mixed", "mostly_lf"),
     [
-        ("qwen", MIXED, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
-        ("qwen", MOSTLY_LF, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
-        ("copilot", MIXED, "one\r\ntwo\n3\r\nhalf\r\nfour\r\n"),
-        ("copilot", MOSTLY_LF, "one\ntwo\r\n3\nhalf\nfour\n"),
-        ("opencode", MIXED, "one\r\ntwo\n3\r\nhalf\r\nfour\r\n"),
-        ("opencode", MOSTLY_LF, "one\ntwo\r\n3\r\nhalf\nfour\n"),
-        ("droid", MIXED, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
-        ("droid", MOSTLY_LF, "one\ntwo\n3\nhalf\nfour\n"),
-        ("kimi", MIXED, "one\r\ntwo\n3\nhalf\r\nfour\r\n"),
-        ("kimi", MOSTLY_LF, "one\ntwo\r\n3\nhalf\nfour\n"),
+        ("qwen", "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n", "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
+        ("copilot", "one\r\ntwo\n3\r\nhalf\r\nfour\r\n", "one\ntwo\r\n3\nhalf\nfour\n"),
+        ("opencode", "one\r\ntwo\n3\r\nhalf\r\nfour\r\n", "one\ntwo\r\n3\r\nhalf\nfour\n"),
+        ("droid", "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n", "one\ntwo\n3\nhalf\nfour\n"),
+        ("kimi", "one\r\ntwo\n3\nhalf\r\nfour\r\n", "one\ntwo\r\n3\nhalf\nfour\n"),
     ],
 )
-def test_mixed_endings_follow_the_agent(tmp_path: Path, agent: str, before: str, after: str) -> None:
-    assert edited(tmp_path, agent, before, "three", "3\nhalf") == after.encode()
+def test_mixed_endings_follow_the_agent(tmp_path: Path, agent: str, mixed: str, mostly_lf: str) -> None:
+    for before, after in (("one\r\ntwo\nthree\r\nfour\r\n", mixed), ("one\ntwo\r\nthree\nfour\n", mostly_lf)):
+        assert edited(tmp_path, agent, before, "three", "3\nhalf") == after.encode()
 
 
 @pytest.mark.parametrize("agent", NAMES)
-def test_a_removed_line_leaves_the_same_text_as_in_the_agent(tmp_path: Path, agent: str) -> None:
+def test_an_edit_has_the_same_bytes_as_in_the_agent(tmp_path: Path, agent: str) -> None:
+    if agent in ("qwen", "opencode"):
+        assert edited(tmp_path, agent, None, "", "new\n") == b"new\n"
+    else:
+        with pytest.raises(EditNotStaged):
+            edited(tmp_path, agent, None, "", "new\n")
     after = "one\nthree\n" if agent in ("qwen", "copilot") else "one\n\nthree\n"
     assert edited(tmp_path, agent, "one\ntwo\nthree\n", "two", "") == after.encode()
-
-
-@pytest.mark.parametrize("agent", NAMES)
-def test_byte_order_marks_are_handled_as_in_the_agent(tmp_path: Path, agent: str) -> None:
     mark = "" if agent == "kimi" else "\ufeff"
     assert edited(tmp_path, agent, "\ufeffone\ntwo\n", "two", "2") == f"{mark}one\n2\n".encode()
     if agent != "copilot":
         assert written(tmp_path, agent, "\ufeffone\n", "1\n") == f"{mark}1\n".encode()
+    if EDIT[agent][-1]:
+        assert edited(tmp_path, agent, "a b a\nb a\n", "a", "A", **{EDIT[agent][-1]: True}) == b"A b A\nb A\n"
 
 
 @pytest.mark.parametrize("agent", NAMES)
@@ -128,20 +125,6 @@ def test_text_that_is_missing_or_ambiguous_is_refused(
         edited(tmp_path, agent, before, old, "new")
 
 
-@pytest.mark.parametrize("agent", NAMES)
-def test_an_empty_old_text_makes_a_file_where_the_agent_makes_one(tmp_path: Path, agent: str) -> None:
-    if agent in ("qwen", "opencode"):
-        assert edited(tmp_path, agent, None, "", "new\n") == b"new\n"
-    else:
-        with pytest.raises(EditNotStaged):
-            edited(tmp_path, agent, None, "", "new\n")
-
-
-@pytest.mark.parametrize("agent", [name for name in NAMES if EDIT[name][-1]])
-def test_all_occurrences_are_replaced_if_the_call_asks_for_it(tmp_path: Path, agent: str) -> None:
-    assert edited(tmp_path, agent, "a b a\nb a\n", "a", "A", **{EDIT[agent][-1]: True}) == b"A b A\nb A\n"
-
-
 def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
     agent, options = find_agent("opencode"), HookOptions(wait=60, commands="deny")
     text = add_hook(agent, "", options)
@@ -155,11 +138,13 @@ def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
     ]
 
 
-def test_tables_for_settings_in_toml_are_found_there() -> None:
+def test_tables_for_settings_in_toml_are_found_there_with_a_valid_time_limit() -> None:
     agent, options = find_agent("kimi"), HookOptions(commands="deny")
     found = find_hook(agent, f'default_model = "x"\n{render_toml_hooks(agent, options)}')
     assert found and found.options == options and found.limit == 600 and list(found.weaknesses(agent)) == []
     assert find_hook(agent, 'hooks = "none"\n') is None
+    found = find_hook(agent, render_toml_hooks(agent, HookOptions(wait=600)))
+    assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(agent))
 
 
 def test_a_name_and_a_tool_mean_one_thing_in_an_agent() -> None:
@@ -202,8 +187,3 @@ def test_qwen_edits_only_the_single_cell_of_an_id(tmp_path: Path, wanted: str) -
     arguments = {"notebook_path": "f", "cell_id": wanted, "new_source": "x"}
     with pytest.raises(EditNotStaged, match="no single cell"):
         made(tmp_path, "qwen", before, "notebook_edit", arguments)
-
-
-def test_the_time_limit_in_the_settings_is_valid_for_the_agent() -> None:
-    found = find_hook(find_agent("kimi"), render_toml_hooks(find_agent("kimi"), HookOptions(wait=600)))
-    assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(find_agent("kimi")))

@@ -57,15 +57,7 @@ def updating(*lines: str, path: str = "f") -> dict[str, Any]:
         ("Edit", replacing("\treturn 1", "\treturn 2  "), "def f():\n\treturn 1\n", "def f():\n\treturn 2  \n"),
         ("Edit", replacing("", "new\n"), None, "new\n"),
         ("Write", {"file_path": "f", "content": "1\n2\n"}, "one\r\ntwo\r\n", "1\n2\n"),
-        (
-            "MultiEdit",
-            {
-                "file_path": "f",
-                "edits": [{"old_string": "a", "new_string": "b"}, {"old_string": "b", "new_string": "c"}],
-            },
-            "a\n",
-            "c\n",
-        ),
+        ("MultiEdit", {"file_path": "f", "edits": [replacing("a", "b"), replacing("b", "c")]}, "a\n", "c\n"),
         ("replace", replacing("two", "2\n3"), "one\r\ntwo\r\n", "one\r\n2\r\n3\r\n"),
         ("replace", replacing("a", "A", allow_multiple=True), "a b a\n", "A b A\n"),
         ("replace", replacing("a", "A", expected_replacements=2), "a b a\n", "A b A\n"),
@@ -120,17 +112,13 @@ def test_refused_edit_says_why(files: Make, tool: str, arguments: dict[str, Any]
         TOOLS[tool](made, arguments)
 
 
-def test_folders_and_pipes_are_refused_by_name(tmp_path: Path, files: Make) -> None:
+def test_folders_pipes_and_files_that_are_not_utf8_are_refused(tmp_path: Path, files: Make) -> None:
     made = files({})
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, why in (("folder", r"^folder is a folder\.$"), ("pipe", "^pipe can't be read: ")):
         with pytest.raises(EditNotStaged, match=why):
             TOOLS["Write"](made, {"file_path": name, "content": "x"})
-
-
-def test_file_that_is_not_utf8_is_not_edited(tmp_path: Path, files: Make) -> None:
-    made = files({})
     (tmp_path / "f").write_bytes(b"caf\xe9 one\n")
     for tool in ("Edit", "replace"):
         with pytest.raises(EditNotStaged, match="not UTF-8"):
@@ -168,10 +156,7 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sources"),
     [
-        (
-            {"edit_mode": "insert", "cell_id": "a1", "cell_type": "markdown", "new_source": "new"},
-            ["x = 1\n", "new", "#"],
-        ),
+        (inserting("new", cell_id="a1", cell_type="markdown"), ["x = 1\n", "new", "#"]),
         (inserting("first", cell_type="code"), ["first", "x = 1\n", "#"]),
         ({"edit_mode": "delete", "cell_id": "cell-1", "new_source": ""}, ["x = 1\n"]),
     ],

@@ -126,13 +126,15 @@ def test_a_patch_in_either_form_becomes_a_proposal(host: Host, root: Path, user:
 CODEX = {"x-codex-turn-metadata": {"turn_id": "t1", "session_id": "s1", "model": "gpt-5.5"}}
 
 
-def test_the_session_of_claude_is_in_the_environment() -> None:
+def test_the_caller_is_identified_by_what_the_host_says_its_environment_or_its_program() -> None:
     environment = {"CLAUDE_CODE_SESSION_ID": "s7"}
     found = [identify_caller({"name": name}, {}, environment) for name in ("claude-code", "zed")]
     assert [(each.agent, each.session) for each in found] == [("claude", "s7"), ("zed", "")]
     stateless = {"io.modelcontextprotocol/clientInfo": {"name": "gemini-cli-mcp-client"}}
     assert identify_caller({}, stateless, environment).agent == "gemini"
     assert identify_caller({"name": 7}, {"x-codex-turn-metadata": [1]}, {}, lambda: "") == McpCaller()
+    agents = {name: identify_caller({"name": name}, {}, {}, lambda: "kimi").agent for name in ("mcp", "", "cursor")}
+    assert agents == {"mcp": "kimi", "": "kimi", "cursor": "cursor"}
 
 
 def test_proposal_keeps_agent_model_session_and_prompt(root: Path) -> None:
@@ -150,43 +152,39 @@ def test_proposal_keeps_agent_model_session_and_prompt(root: Path) -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({}, "files is missing"),
-        ({"files": []}, "files: "),
-        ({"path": "a.txt", "old": "x", "new": "y"}, "path is not an argument here"),
-        ({"files": [{"path": "a.txt"}]}, "give `edits`, `content`, `delete` or `new_path`"),
-        ({"files": [{"path": "a.txt", "edits": [{"old": "x"}]}]}, "files.0.edits.0.new is missing"),
-        (
-            {"files": [{"path": "a.txt", "content": "", "delete": True}]},
-            "- files.0: a.txt: `delete` goes with nothing else\n",
-        ),
-        ({"files": [{"path": "a.txt", "content": "", "edits": [{"old": "x", "new": "y"}]}]}, "not both"),
-        ({"files": [{"path": "a.txt", "content": "x"}], "wait_seconds": -1}, "wait_seconds"),
-        ({"files": [{"path": "a.txt", "delete": True}, {"path": "./a.txt", "delete": True}]}, "named twice"),
-        ({"files": [{"path": "../b.txt", "content": "x"}]}, "leads out of the workspace"),
-        ({"files": [{"path": ".git/config", "content": "x"}]}, ".git"),
-        ({"files": [{"path": "/etc/passwd", "content": "x"}]}, "outside the workspace"),
-        ({"files": [{"path": "none.txt", "delete": True}]}, "does not exist"),
-        ({"files": [{"path": "a.txt", "content": TEXT}]}, "already has exactly this content"),
-        ({"files": [{"path": "a.txt", "edits": [{"old": "line 333\n", "new": ""}]}]}, "line 33"),
-        ({"files": [{"path": "a.txt", "edits": [{"old": "line", "new": "row"}]}]}, "a.txt"),
-    ],
-)
-def test_a_refusal_leaves_gate_open(host: Host, user: OpenWorkspace, arguments: dict[str, Any], words: str) -> None:
-    text, failed = host.call("propose_edit", **arguments)
-    assert failed and words in text and "Traceback" not in text and "build on" not in text
-    assert user.service.all() == []
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "files is missing"),
+    ({"files": []}, "files: "),
+    ({"path": "a.txt", "old": "x", "new": "y"}, "path is not an argument here"),
+    ({"files": [{"path": "a.txt"}]}, "give `edits`, `content`, `delete` or `new_path`"),
+    ({"files": [{"path": "a.txt", "edits": [{"old": "x"}]}]}, "files.0.edits.0.new is missing"),
+    (
+        {"files": [{"path": "a.txt", "content": "", "delete": True}]},
+        "- files.0: a.txt: `delete` goes with nothing else\n",
+    ),
+    ({"files": [{"path": "a.txt", "content": "", "edits": [{"old": "x", "new": "y"}]}]}, "not both"),
+    ({"files": [{"path": "a.txt", "content": "x"}], "wait_seconds": -1}, "wait_seconds"),
+    ({"files": [{"path": "a.txt", "delete": True}, {"path": "./a.txt", "delete": True}]}, "named twice"),
+    ({"files": [{"path": "../b.txt", "content": "x"}]}, "leads out of the workspace"),
+    ({"files": [{"path": ".git/config", "content": "x"}]}, ".git"),
+    ({"files": [{"path": "/etc/passwd", "content": "x"}]}, "outside the workspace"),
+    ({"files": [{"path": "none.txt", "delete": True}]}, "does not exist"),
+    ({"files": [{"path": "a.txt", "content": TEXT}]}, "already has exactly this content"),
+    ({"files": [{"path": "a.txt", "edits": [{"old": "line 333\n", "new": ""}]}]}, "line 33"),
+    ({"files": [{"path": "a.txt", "edits": [{"old": "line", "new": "row"}]}]}, "a.txt"),
+    (
+        {"files": [{"path": "b.txt", "content": ""}, {"path": "a.txt", "edits": [{"old": "no", "new": "x"}]}]},
+        "a.txt",
+    ),
+]
+
+
+def test_a_refusal_stages_nothing_and_leaves_gate_open(host: Host, user: OpenWorkspace) -> None:
+    for arguments, words in REFUSED:
+        text, failed = host.call("propose_edit", **arguments)
+        assert failed and words in text and "Traceback" not in text and "build on" not in text
+        assert user.service.all() == []
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
-
-
-def test_one_file_that_does_not_fit_refuses_all(host: Host, user: OpenWorkspace) -> None:
-    new = {"path": "b.txt", "content": "b\n"}
-    _, failed = host.call("propose_edit", files=[new, {"path": "a.txt", "edits": [{"old": "no", "new": "x"}]}])
-    assert failed and user.service.all() == []
-    assert host.call("propose_edit", files=[new])[1] is False
-    assert [change.path for change in only(user).files] == ["b.txt"]
 
 
 def test_a_refusal_quotes_no_secret(host: Host, root: Path) -> None:
@@ -246,25 +244,24 @@ def test_only_what_was_written_is_quoted(host: Host, root: Path) -> None:
     assert "reads now" not in text.replace("kept.txt reads now", "")
 
 
-def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_told_to_the_agent_and_the_next_call_works(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> str:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(proposal_tools, "add_files_to_draft", broken)
-    text, failed = host.edit("a.txt", "line 3\n", "x\n")
-    assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text and "nothing was written" in text
-    assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
-
-
-def test_a_call_is_answered_although_the_tools_cannot_be_loaded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise ModuleNotFoundError("No module named 'app.doors'")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(host.server, "_load_tools", missing)
+    with monkeypatch.context() as patch:
+        patch.setattr(host.server, "_load_tools", missing)
         text, failed = host.edit("a.txt", "line 3\n", "x\n")
-    assert failed and "nothing was staged or written: No module named" in text
-    assert not host.edit("a.txt", "line 3\n", "x\n")[1], "the next call loads them again"
+        assert failed and "nothing was staged or written: No module named" in text
+    with monkeypatch.context() as patch:
+        patch.setattr(proposal_tools, "add_files_to_draft", broken)
+        text, failed = host.edit("a.txt", "line 3\n", "x\n")
+        assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text
+        assert "nothing was written" in text
+        assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing", "to the user, too"
+    assert not host.edit("a.txt", "line 3\n", "x\n")[1]
 
 
 def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,11 +412,6 @@ def test_a_session_continued_under_another_id_is_told_its_decision(host: Host) -
     assert "P1 waits for the user's decision" in host.call("proposal_status", meta=later)[0]
 
 
-@pytest.mark.parametrize(("client", "agent"), [("mcp", "kimi"), ("", "kimi"), ("cursor", "cursor")])
-def test_an_unnamed_host_gets_the_name_of_its_program(client: str, agent: str) -> None:
-    assert identify_caller({"name": client}, {}, {}, lambda: "kimi").agent == agent
-
-
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert signoff(root, "deny", "P1") == 0
@@ -547,14 +539,6 @@ def test_a_cancelled_call_gets_no_answer_and_its_proposal_stays_pending(host: Ho
     assert not [each for each in host.sent if each.get("id") == name]
 
 
-def test_a_waiting_call_gets_the_status_when_the_host_leaves(host: Host, user: OpenWorkspace) -> None:
-    name = waiting(host)
-    host.server.shut_down()
-    text, failed = host.called(name)
-    assert not failed and "P1 awaits the user's decision" in text
-    assert only(user).state is ProposalState.PENDING
-
-
 def test_staging_works_without_watches(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "no more files can be watched")
@@ -565,12 +549,12 @@ def test_staging_works_without_watches(host: Host, user: OpenWorkspace, monkeypa
     assert only(user).state is ProposalState.PENDING
 
 
-def test_wait_that_ends_reports_written_hunks(host: Host, root: Path) -> None:
+def test_wait_that_ends_when_the_host_leaves_reports_written_hunks(host: Host, root: Path) -> None:
     name = waiting(host)
     assert signoff(root, "approve", "P1", "--hunks", "2") == 0
     host.server.shut_down()
-    text, _ = host.called(name)
-    assert text.startswith("P1: hunk 2 written, 1 and 3 waiting for the user.")
+    text, failed = host.called(name)
+    assert not failed and text.startswith("P1: hunk 2 written, 1 and 3 waiting for the user.")
     assert "P1 awaits the user's decision" in text and "Nothing is written" not in text
 
 

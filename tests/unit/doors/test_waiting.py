@@ -196,10 +196,10 @@ def test_signal_between_two_waits_is_received(runtime: OpenWorkspace) -> None:
         assert watch.wait(30)
 
 
-@pytest.mark.parametrize("name", ["", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"])
-def test_an_unknown_proposal_is_said(runtime: OpenWorkspace, name: str) -> None:
-    with pytest.raises(UnknownProposal):
-        read_decision_status(runtime.database, runtime.name, name)
+def test_an_unknown_proposal_is_said(runtime: OpenWorkspace) -> None:
+    for name in ("", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"):
+        with pytest.raises(UnknownProposal):
+            read_decision_status(runtime.database, runtime.name, name)
 
 
 def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
