@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -182,83 +181,49 @@ class SceneApp(ChatApp):
         super().on_mount()
 
 
-Before = Callable[[Pilot[None]], Awaitable[None]]
+async def stream(pilot: Pilot[None]) -> None:
+    pane = pilot.app.pane  # type: ignore[attr-defined]
+    pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
+    pane.apply_update(ReasoningStreamed("First this.\nThen the jitter."))
+    pane.apply_update(TextStreamed("I'd use **full jit"))
+    pane.apply_update(CallStreamed(0, "edit_file", 1234))
+    pane.show_streamed_text()
+    pane.composer.set_queued_messages(["Then run the tests, please"])
+    await pilot.press(*"see @fe")
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
 
 
-@pytest.fixture
-def scene(snap_compare: Any) -> Callable[..., None]:
-    """Compare a log under a theme and size, after `before` has acted, with its picture."""
-
-    def compare(
-        log: Sequence[Event],
-        size: tuple[int, int] = NARROW,
-        theme: str = "signoff-dark",
-        before: Before | None = None,
-    ) -> None:
-        assert snap_compare(SceneApp(log, theme), terminal_size=size, run_before=before)
-
-    return compare
+async def retry(pilot: Pilot[None]) -> None:
+    pane = pilot.app.pane  # type: ignore[attr-defined]
+    pane.apply_update(PhaseChanged(SessionPhase.RETRYING, "rate limited", 1008.0))
+    pane.composer.editor.paste("x\n" * 340)
+    await pilot.press(*" fix it", "ctrl+j", *"all")
 
 
-@pytest.mark.parametrize("theme", ["signoff-dark"])
-def test_a_turn(scene: Callable[..., None], theme: str) -> None:
-    scene(TURN, TALL, theme)
+async def fail(pilot: Pilot[None]) -> None:
+    pane = pilot.app.pane  # type: ignore[attr-defined]
+    pane.apply_update(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
+    pane.apply_update(QueueChanged(("Then run the tests, please", "and tidy up")))
+    pane.composer.restore_draft(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
+    await pilot.pause()
 
 
-@pytest.mark.parametrize("size", [TALL])
-def test_markdown(scene: Callable[..., None], size: tuple[int, int]) -> None:
-    scene([AssistantMessage(id=1, text=ANSWER)], size)
+DARK, LIGHT = "signoff-dark", "signoff-light"
+SCENES: dict[str, tuple[Sequence[Event], tuple[int, int], str, Callable[[Pilot[None]], Awaitable[None]] | None]] = {
+    "turn": (TURN, TALL, DARK, None),
+    "markdown": ([AssistantMessage(id=1, text=ANSWER)], TALL, DARK, None),
+    "decisions_and_mishaps": ([*TURN, *AFTERMATH], TALL, DARK, None),
+    "question": ([*TURN, *ASKED], NARROW, LIGHT, None),
+    "streaming_with_a_queue_and_completion": (TURN, NARROW, DARK, stream),
+    "retrying": (TURN[:1], NARROW, DARK, retry),
+    "failure_and_long_options": ([*TURN, *LONG_QUESTION], TALL, DARK, fail),
+    "commands": (TURN, NARROW, LIGHT, lambda pilot: pilot.press("slash")),
+}
+"""Each with its log, size and theme, and what happens before the picture."""
 
 
-def test_decisions_and_mishaps(scene: Callable[..., None]) -> None:
-    scene([*TURN, *AFTERMATH], TALL)
-
-
-@pytest.mark.parametrize("theme", ["signoff-light"])
-def test_a_question(scene: Callable[..., None], theme: str) -> None:
-    scene([*TURN, *ASKED], NARROW, theme)
-
-
-def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> None:
-    async def before(pilot: Pilot[None]) -> None:
-        pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-        pane.apply_update(ReasoningStreamed("First this.\nThen the jitter."))
-        pane.apply_update(TextStreamed("I'd use **full jit"))
-        pane.apply_update(CallStreamed(0, "edit_file", 1234))
-        pane.show_streamed_text()
-        pane.composer.set_queued_messages(["Then run the tests, please"])
-        await pilot.press(*"see @fe")
-        await pilot.app.workers.wait_for_complete()
-        await pilot.pause()
-
-    scene(TURN, NARROW, before=before)
-
-
-def test_retrying(scene: Callable[..., None]) -> None:
-    async def before(pilot: Pilot[None]) -> None:
-        pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply_update(PhaseChanged(SessionPhase.RETRYING, "rate limited", 1008.0))
-        pane.composer.editor.paste("x\n" * 340)
-        await pilot.press(*" fix it", "ctrl+j", *"all")
-
-    scene(TURN[:1], NARROW, before=before)
-
-
-@pytest.mark.parametrize("theme", ["signoff-dark"])
-def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> None:
-    async def before(pilot: Pilot[None]) -> None:
-        pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply_update(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
-        pane.apply_update(QueueChanged(("Then run the tests, please", "and tidy up")))
-        pane.composer.restore_draft(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
-        await pilot.pause()
-
-    scene([*TURN, *LONG_QUESTION], (80, 45), theme, before)
-
-
-def test_commands(scene: Callable[..., None]) -> None:
-    async def before(pilot: Pilot[None]) -> None:
-        await pilot.press("slash")
-
-    scene(TURN, NARROW, "signoff-light", before=before)
+@pytest.mark.parametrize("name", SCENES)
+def test_scene(snap_compare: Callable[..., bool], name: str) -> None:
+    log, size, theme, before = SCENES[name]
+    assert snap_compare(SceneApp(log, theme), terminal_size=size, run_before=before)

@@ -12,9 +12,7 @@ from textual.widgets import Input, TextArea
 from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import STATES, app_in
 
-SIZES = {"narrow": (80, 24), "wide": (160, 44)}
-WIDE = ("waiting", "queue", "kinds", "hostile", "stale", "approve_all", "revised", "command", "tried")
-NARROW = ("waiting", "queue", "wrapped", "tried")
+WIDE = ("queue", "kinds", "hostile", "stale", "approve_all", "revised", "command", "tried")
 
 
 async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
@@ -35,17 +33,15 @@ async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
     await pilot.pause()
 
 
-class TestReview:
-    """The whole review."""
-
-    @pytest.mark.parametrize(
-        ("state", "size"), [*((state, "wide") for state in WIDE), *((state, "narrow") for state in NARROW)]
-    )
-    def test_state(self, snap_compare: Callable[..., bool], state: str, size: str) -> None:
-        keys = STATES[state][1]
-        assert snap_compare(app_in(state), terminal_size=SIZES[size], run_before=lambda pilot: still(pilot, keys))
-
-    @pytest.mark.parametrize("theme", ["ansi-dark"])
-    def test_theme(self, snap_compare: Callable[..., bool], theme: str) -> None:
-        app = app_in("kinds", theme)
-        assert snap_compare(app, terminal_size=(100, 40), run_before=lambda pilot: still(pilot, ()))
+@pytest.mark.parametrize(
+    ("state", "size", "theme"),
+    [
+        *((state, (160, 44), "textual-dark") for state in WIDE),
+        *((state, (80, 24), "textual-dark") for state in ("waiting", "queue", "wrapped")),
+        ("kinds", (100, 40), "ansi-dark"),
+    ],
+    ids=lambda value: f"{value[0]}x{value[1]}" if isinstance(value, tuple) else value,
+)
+def test_review(snap_compare: Callable[..., bool], state: str, size: tuple[int, int], theme: str) -> None:
+    keys = STATES[state][1]
+    assert snap_compare(app_in(state, theme), terminal_size=size, run_before=lambda pilot: still(pilot, keys))

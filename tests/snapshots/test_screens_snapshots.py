@@ -34,19 +34,6 @@ from tests.pilots import wait_until_idle
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 
-LARGE = ("signoff-dark", (160, 45))
-SMALL = ("signoff-light", (80, 24))
-LOOKS = [pytest.param(theme, size, id=f"{theme}-{size[0]}x{size[1]}") for theme, size in (LARGE, SMALL)]
-
-
-def of_each(*names: str, small: Sequence[str]) -> list[Any]:
-    """Each of these once large, some of them small as well."""
-    looks = [(name, LARGE) for name in names] + [(name, SMALL) for name in small]
-    return [
-        pytest.param(name, theme, size, id=f"{name}-{theme}-{size[0]}x{size[1]}") for name, (theme, size) in looks
-    ]
-
-
 NOW = 1_800_000_000.0
 
 
@@ -249,7 +236,7 @@ LOADED = {
 """What stands on a screen once it has loaded what it shows."""
 
 
-async def shown(pilot: Pilot[Any], name: str = "") -> None:
+async def shown(pilot: Pilot[Any], name: str) -> None:
     """Wait until a screen is in front and has loaded what it shows."""
     app = pilot.app
     await until(lambda: app.screen is not app.screen_stack[0], "the screen")
@@ -259,40 +246,26 @@ async def shown(pilot: Pilot[Any], name: str = "") -> None:
     await wait_until_idle(pilot)
 
 
-@pytest.mark.parametrize(("theme", "size"), LOOKS)
-def test_an_empty_session(snap_compare: Any, make: Any, theme: str, size: tuple[int, int]) -> None:
-    async def before(pilot: Pilot[Any]) -> None:
-        await opened(pilot)
-
-    assert snap_compare(make(theme), run_before=before, terminal_size=size)
-
-
-@pytest.mark.parametrize(("command", "theme", "size"), of_each("help", "gate", "theme", small=("help",)))
-def test_a_dialog(snap_compare: Any, make: Any, command: str, theme: str, size: tuple[int, int]) -> None:
-    async def before(pilot: Pilot[Any]) -> None:
-        app = await opened(pilot)
-        app.action_command(command)
-        await shown(pilot)
-
-    assert snap_compare(make(theme), run_before=before, terminal_size=size)
+LARGE, SMALL = ("signoff-dark", (160, 45)), ("signoff-light", (80, 24))
+DIALOGS = ("help", "gate", "theme")
+LOOKS = [
+    *((name, *LARGE) for name in ("empty", *DIALOGS, *SCREENS)),
+    *((name, *SMALL) for name in ("empty", "help", "trust", "resolve")),
+    ("settings", "ansi-dark", (120, 32)),
+]
 
 
-@pytest.mark.parametrize(("name", "theme", "size"), of_each(*SCREENS, small=("trust", "resolve")))
-def test_a_screen(snap_compare: Any, make: Any, name: str, theme: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("name", "theme", "size"), LOOKS, ids=lambda value: value if isinstance(value, str) else f"{value[0]}x{value[1]}"
+)
+def test_screen(snap_compare: Any, make: Any, name: str, theme: str, size: tuple[int, int]) -> None:
     async def before(pilot: Pilot[Any]) -> None:
         app = await opened(pilot)
-        app.push_screen(SCREENS[name](app))
-        await shown(pilot, name)
+        if name in SCREENS:
+            app.push_screen(SCREENS[name](app))
+        elif name in DIALOGS:
+            app.action_command(name)
+        if name != "empty":
+            await shown(pilot, name)
 
     assert snap_compare(make(theme), run_before=before, terminal_size=size)
-
-
-@pytest.mark.parametrize("theme", ["ansi-dark"])
-@pytest.mark.parametrize("name", ["settings"])
-def test_a_screen_in_another_theme(snap_compare: Any, make: Any, name: str, theme: str) -> None:
-    async def before(pilot: Pilot[Any]) -> None:
-        app = await opened(pilot)
-        app.push_screen(SCREENS[name](app))
-        await shown(pilot, name)
-
-    assert snap_compare(make(theme), run_before=before, terminal_size=(120, 32))

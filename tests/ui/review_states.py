@@ -10,7 +10,6 @@ from app.proposals.values.models import (
     Conflict,
     FileDiff,
     FileOperation,
-    HunkState,
     MatchLevel,
     Proposal,
     ProposalState,
@@ -74,18 +73,6 @@ def conflicted() -> Item:
     return stale(value, "app/fetch.py changed on disk where this edit is"), diffs
 
 
-def partly() -> Item:
-    """One hunk written, one denied, the rest waiting."""
-    value, diffs = retry_proposal("P4", state=ProposalState.PARTLY_APPROVED)
-    change = diffs[0].change
-    states = (HunkState.APPLIED, HunkState.DENIED)
-    hunks = tuple(
-        hunk.model_copy(update={"state": state}) for hunk, state in zip(change.hunks, states, strict=False)
-    ) + tuple(change.hunks[2:])
-    files = (change.model_copy(update={"hunks": hunks}), *value.files[1:])
-    return value.model_copy(update={"files": files}), diffs
-
-
 def revised() -> Item:
     """The second version of a proposal whose first got comments."""
     return retry_proposal("P5", supersedes="P4", version=2)
@@ -118,20 +105,13 @@ COMMENTS = (
 COMMAND = PermissionRequest("command", "Run a command", "uv run pytest -q tests/test_fetch.py --maxfail=1", ".")
 
 STATES: dict[str, tuple[list[Item], tuple[str, ...]]] = {
-    "empty": ([], ()),
     "waiting": ([retry_proposal()], ()),
     "queue": (many(), ()),
     "tried": ([retry_proposal()], ()),
-    "left_out": ([retry_proposal()], ("right_square_bracket", "space")),
     "kinds": ([kinds()], ()),
     "hostile": ([hostile()], ()),
     "stale": ([conflicted()], ()),
-    "partly": ([partly()], ()),
-    "question": ([many()[2]], ("y",)),
     "approve_all": (many(), ("Y",)),
-    "search": ([retry_proposal()], ("slash", *"page", "enter")),
-    "comment": ([retry_proposal()], ("j", "j", "c", *"Why not 5?", "ctrl+s")),
-    "feedback": ([retry_proposal()], ("r", *"Use LOG.")),
     "revised": ([revised()], ()),
     "wrapped": ([hostile()], ("w",)),
     "command": ([], ()),
