@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.wire.server import WireServer
+from widgets.review import decision_keys, review
 
 
 @pytest.fixture
-def server() -> Iterator[WireServer]:
-    """A running test server."""
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    """A running test server; the app that uses it ignores decision keys for a shorter time after a change."""
+    for module in (decision_keys, review):
+        monkeypatch.setattr(module, "GRACE_SECONDS", 0.1)
     with WireServer() as running:
         yield running
 
