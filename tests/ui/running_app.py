@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widgets import TextArea
 
 from app.conversation.events import TurnEnded
 from app.proposals.values.models import Proposal
@@ -16,7 +17,7 @@ from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
-from tests.wire.bench import FILE, edit
+from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 
 _NO_FRAMES = str.maketrans("│▏▌", "   ")
@@ -73,20 +74,23 @@ class Running:
         names = {" ": "space", "/": "slash", "\n": "ctrl+j"}
         await self.pilot.press(*(names.get(character, character) for character in text))
 
-    async def say(self, text: str) -> None:
-        """Send a message from the composer, and wait until control is back."""
-        before = self.turns
+    async def submit(self, text: str) -> None:
+        """Send a text from the composer, wherever the focus is."""
+        if not self.app.workbench.is_in_composer:
+            await self.pilot.press("f2")
         self.app.workbench.composer.draft = text
         await self.pilot.press("enter")
+
+    async def say(self, text: str) -> None:
+        """Send a message, and wait until control is back."""
+        before = self.turns
+        await self.submit(text)
         await self.until(lambda: self.turns > before, "the end of the turn")
         await self.settled()
 
     async def command(self, line: str) -> None:
-        """Enter a slash command, wherever the focus is."""
-        if not self.app.workbench.is_in_composer:
-            await self.pilot.press("f2")
-        self.app.workbench.composer.draft = f"/{line}"
-        await self.pilot.press("enter")
+        """Enter a slash command."""
+        await self.submit(f"/{line}")
         await self.pilot.pause()
 
     async def settled(self) -> None:
@@ -95,19 +99,31 @@ class Running:
         await self.until(lambda: self.reviewed or not self.app.workbench.waiting, "the review")
         await self.painted()
 
-    async def review(self) -> None:
-        """Go to the approvals and let the grace period pass."""
+    async def review(self, *keys: str) -> None:
+        """Go to the approvals, let the grace period pass, and press keys there."""
         await self.pilot.press("f4")
-        await self.ready_to_decide()
+        await self.ready_to_decide(*keys)
 
-    async def ready_to_decide(self) -> None:
-        """Wait until a key in the review counts, and nothing that is on its way would begin a grace period anew."""
+    async def ready_to_decide(self, *keys: str) -> None:
+        """Press keys once a key in the review counts, and nothing on its way would begin a grace period anew."""
         await self.until(lambda: self._shows_latest() and self.can_decide(), "the diff")
+        if keys:
+            await self.pilot.press(*keys)
 
     def _shows_latest(self) -> bool:
         """Whether the review shows its proposal as it is stored: what was decided reaches the screen later."""
         shown = self.app.workbench.review.state.proposal if self.reviewed else None
         return shown is None or self.runtime.service.get(shown.id) == shown
+
+    async def write_feedback(self, text: str, *keys: str) -> None:
+        """Open the field for feedback, write into it, and press keys there."""
+        await self.pilot.press("r")
+        field = self.app.workbench.review.feedback_field
+        await self.until(lambda: field.is_open, "the field")
+        field.query_one(TextArea).insert(text)
+        await self.painted()
+        if keys:
+            await self.pilot.press(*keys)
 
     def can_decide(self) -> bool:
         """Whether a key in the review counts now."""
@@ -132,6 +148,10 @@ class Running:
             with self.runtime.database.transaction() as connection:
                 connection.execute(f"ALTER TABLE broken RENAME TO {table}")
 
+    async def notified(self, text: str) -> None:
+        """Wait until a notification says this, however it is broken into lines."""
+        await self.until(lambda: any(text in one.message for one in self.app._notifications), text)
+
     async def told(self, text: str) -> None:
         """Wait until the screen in front says this: in its frame, its preview, or lines that are parted anywhere."""
         await self.until(lambda: text in self._told, text)
@@ -143,8 +163,10 @@ class Running:
         preview = "".join(str(one.render()) for one in screen.query("#preview-text"))
         return " ".join(f"{self.text} {frame} {preview}".translate(_NO_FRAMES).split())
 
-    async def screen(self, name: str) -> None:
-        """Wait until a screen of that class is in front and painted: a key that came before answers nothing."""
+    async def screen(self, name: str, *keys: str) -> None:
+        """Press keys, and wait until a screen of that class is in front and painted: a key before answers nothing."""
+        if keys:
+            await self.pilot.press(*keys)
         await self.until(lambda: type(self.app.screen).__name__ == name, name)
         painted = asyncio.Event()
         self.app.screen.call_after_refresh(painted.set)
@@ -158,10 +180,15 @@ async def running(
     *,
     size: tuple[int, int] = (120, 40),
     resume: bool = False,
+    go_on: asyncio.Event | None = None,
+    kind: type[SignoffApp] = SignoffApp,
     environment: dict[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
-    """Run the app in a workspace below `folder`; with a server it is connected, else nothing is set up."""
+    """Run the app in a workspace below `folder`; with a server it is connected, else nothing is set up.
+
+    With `go_on`, it shows its first picture, and opens its workspace once the event is set.
+    """
     root = folder / "workspace"
     if not root.exists():
         root.mkdir()
@@ -170,13 +197,15 @@ async def running(
     runtime = open_workspace(root, {**flags, **settings}, environment or {})
 
     async def opener() -> WorkspaceWithOptions:
+        if go_on:
+            await go_on.wait()
         return WorkspaceWithOptions(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
-    app = SignoffApp(opener, runtime.dirs.log)
+    app = kind(opener, runtime.dirs.log)
     try:
         async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
             run = Running(app, runtime, pilot)
-            if server:
+            if server and not go_on:
                 await run.until(lambda: app.current_session is not None, "the session")
                 await run.painted()
             yield run
@@ -185,12 +214,13 @@ async def running(
         runtime.close()
 
 
-async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
-    """Have the model propose an edit, and wait until it is shown."""
-    server.call(*edit(new=new))
+async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> None:
+    """Have the model propose these replacements, and wait until they are shown."""
+    pairs = [{"old": old, "new": new} for old, new in edits or (("'Hello '", "'Hi '"),)]
+    server.call("edit_file", {"path": "greet.py", "edits": pairs})
     server.say("Have a look.")
     await run.say("change it")
-    await run.see("P1")
+    await run.see(run.proposals[-1].id)
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,9 @@ from app.runtime.open_workspace import open_workspace
 from app.storage.record_store import RecordStore
 from app.ui.screens.output_screens import check_output_lines
 from app.workspace import trust
-from tests.ui.running_app import Running, running, staged
+from tests.oracles.reading import images
+from tests.ui.running_app import running, stage, staged
+from tests.unit.images.pictures import png
 from tests.unit.tools.processes import new_mark
 from tests.unit.tools.processes import running as processes
 from tests.wire.bench import FILE, of_role
@@ -24,6 +26,8 @@ SCRIPT = """
 grep -n Hi "$@" | sed "s|^\\([0-9]*\\):.*|$1:\\1: says Hi|"
 if grep -q Hi "$@"; then echo 1 failed; exit 1; fi
 """
+LINES = "".join(f"line {number}\n" for number in range(20))
+TWO_HUNKS = (("line 2\n", "Hi 2\n"), ("line 15\n", "Hi 15\n"))
 
 
 def prepared(folder: Path, tables: str = TABLE, script: str = SCRIPT, *, trusted: bool = True) -> Path:
@@ -52,17 +56,14 @@ async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, se
     async with staged(tmp_path, server, size=(160, 45)) as run:
         await run.see("greets ✗ 1 failed, 0 before", "greets: says Hi")
         assert facts(root) == before
-        await run.review()
-        await run.pilot.press("C")
+        await run.review("C")
         await run.screen("ChecksScreen")
         await run.see("greet.py:2: says Hi")
         await run.pilot.press("escape")
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.see("The check greets fails (1 failed, 0 before). Approve?")
         assert run.file == FILE
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
         (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
         before_them = entry.circumstances
@@ -73,14 +74,26 @@ async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, se
 
 
 @pytest.mark.layer
-async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireServer) -> None:
+async def test_a_narrow_pane_keeps_checks_and_a_key_sends_the_findings_to_the_model(
+    tmp_path: Path, server: WireServer
+) -> None:
     types = TABLE.replace("greets", "types").replace("check.sh", "check.sh {files}")
-    prepared(tmp_path, TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true"))
+    tables = TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true")
+    root = prepared(tmp_path, tables, "echo see @shot.png" + SCRIPT)
+    (root / "shot.png").write_bytes(png())
     async with staged(tmp_path, server) as run:
         await run.pilot.press("f4")
         for size in ((80, 24), (60, 20)):
             await run.pilot.resize_terminal(*size)
             await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
+        server.say("I see.")
+        before = run.turns
+        await run.review("S")
+        await run.until(lambda: run.turns > before, "the model's answer")
+        said = of_role(server.last, "user")[-1]
+        assert "greet.py:2: says Hi" in said and "1 failed, 0 before" in said
+        assert "see @shot.png" in said and images(server.last.body) == [], "what a check prints attaches nothing"
+        assert run.file == FILE
 
 
 def test_a_check_that_was_not_run_shows_no_output() -> None:
@@ -88,30 +101,13 @@ def test_a_check_that_was_not_run_shows_no_output() -> None:
     assert [line.text for line in lines] == ["greets · ", "not run", ""]
 
 
-@pytest.mark.layer
-async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: WireServer) -> None:
-    prepared(tmp_path)
-    async with staged(tmp_path, server) as run:
-        await run.see("greets ✗")
-        await run.review()
-        server.say("I see.")
-        before = run.turns
-        await run.pilot.press("S")
-        await run.until(lambda: run.turns > before, "the model's answer")
-        said = of_role(server.last, "user")[-1]
-        assert "greet.py:2: says Hi" in said and "1 failed, 0 before" in said
-        assert run.file == FILE
-
-
 async def test_an_untrusted_workspace_runs_no_check(tmp_path: Path, server: WireServer) -> None:
     seen = tmp_path / "ran"
     prepared(tmp_path, script=f"echo > {seen}", trusted=False)
     async with staged(tmp_path, server) as run:
         await run.see("/trust")
-        await run.review()
-        await run.pilot.press("R")
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("R")
+        await run.review("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
     assert not seen.exists()
 
@@ -123,66 +119,51 @@ async def test_a_decision_ends_a_running_check(tmp_path: Path, server: WireServe
     async with staged(tmp_path, server) as run:
         await run.see("under way")
         assert processes(mark)
-        await run.review()
-        await run.pilot.press("n")
+        await run.review("n")
         await run.until(lambda: not processes(mark), "the end of the check")
 
 
 @pytest.mark.layer
-async def test_a_hanging_check_can_be_stopped_and_nothing_is_written(tmp_path: Path, server: WireServer) -> None:
+async def test_a_check_on_approval_can_be_stopped_and_sees_the_chosen_hunks(
+    tmp_path: Path, server: WireServer
+) -> None:
     mark = new_mark()
-    prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("y")
+    script = f'echo under way; test -e slow && sleep {mark}; ! grep -q "Hi 2" "$@" || grep -q "Hi 15" "$@"'
+    root = prepared(tmp_path, TABLE + 'when = "approve"\n', script)
+    (root / "greet.py").write_text(LINES)
+    (root / "slow").touch()
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server, *TWO_HUNKS)
+        await run.see("greets  y  run")
+        await run.review("]", "space")
+        await run.review("y")
         await run.see("under way")
         await run.pilot.press("R")
         await run.see("P1 was not written (greets: ended by you)")
-        assert run.file == FILE
         assert not processes(mark)
-
-
-@pytest.mark.layer
-async def test_a_check_that_fails_on_approval_stops_the_first_approval(tmp_path: Path, server: WireServer) -> None:
-    prepared(tmp_path, TABLE + 'when = "approve"\n')
-    async with staged(tmp_path, server) as run:
-        await run.see("greets  y  run")
-        await run.review()
-        await run.pilot.press("y")
-        await run.see("P1 was not written")
-        assert run.file == FILE
-        await run.review()
-        await run.pilot.press("y")
+        (root / "slow").unlink()
+        await run.review("y")
+        await run.see("P1 was not written (greets: exit 1")
+        assert run.file == LINES
+        # The second approval asks, and writes although the check fails.
+        await run.review("y")
         await run.see("Approve?")
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: "'Hi '" in run.file, "the approval")
-
-
-TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
-
-
-async def stage_two_hunks(run: Running, server: WireServer) -> None:
-    edits = [{"old": f"line {number}\n", "new": f"Hi {number}\n"} for number in (2, 15)]
-    server.call("edit_file", {"path": "greet.py", "edits": edits})
-    server.say("Have a look.")
-    await run.say("change it")
-    await run.see("P1")
+        await run.review("y")
+        await run.until(lambda: "Hi 2" in run.file, "the approval")
+        assert "Hi 15" not in run.file
 
 
 @pytest.mark.layer
 async def test_excluding_a_hunk_outdates_the_result_and_checks_the_rest(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, script='! grep -q "Hi 15" "$@"')
-    (root / "greet.py").write_text(TWO_HUNKS)
+    (root / "greet.py").write_text(LINES)
     async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage_two_hunks(run, server)
+        await stage(run, server, *TWO_HUNKS)
         await run.see("greets ✗")
-        await run.review()
-        await run.pilot.press("right_square_bracket", "space")
+        await run.review("right_square_bracket", "space")
         await run.see("before hunk 2 was taken out")
         await run.see("greets ✓")
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: "Hi 2" in run.file, "the approval")
         assert "Hi 15" not in run.file
         (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
@@ -191,27 +172,12 @@ async def test_excluding_a_hunk_outdates_the_result_and_checks_the_rest(tmp_path
 
 
 @pytest.mark.layer
-async def test_a_check_on_approval_sees_only_the_chosen_hunks(tmp_path: Path, server: WireServer) -> None:
-    root = prepared(tmp_path, TABLE + 'when = "approve"\n', '! grep -q "Hi 2" "$@" || grep -q "Hi 15" "$@"')
-    (root / "greet.py").write_text(TWO_HUNKS)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage_two_hunks(run, server)
-        await run.review()
-        await run.pilot.press("right_square_bracket", "space")
-        await run.review()
-        await run.pilot.press("y")
-        await run.see("P1 was not written (greets: exit 1")
-        assert run.file == TWO_HUNKS
-
-
-@pytest.mark.layer
 async def test_a_change_on_disk_outdates_the_result(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "asked"\n', "! grep -q broken other.py")
     (root / "other.py").write_text("fine\n")
     async with staged(tmp_path, server, size=(160, 45)) as run:
         await run.see("greets  R  run")
-        await run.review()
-        await run.pilot.press("R")
+        await run.review("R")
         await run.until(lambda: run.runtime.checks._cached_results, "the result with the proposal and without")
         (root / "other.py").write_text("broken\n")
         await run.see("before other.py changed")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input, OptionList
@@ -12,7 +13,7 @@ from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
 from tests.ui.running_app import running, staged
 from tests.wire.bench import of_role
-from tests.wire.replies import Turn, error
+from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import WireServer
 from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
@@ -193,27 +194,12 @@ async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, serv
         assert json.loads(run.app.clipboard) == server.last.body
 
 
-async def test_a_draft_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.say("An answer.")
-        await run.say("a question")
-        await run.write("not sent yet")
-        key = f"draft:{run.app.require_session().id}"
-        await run.until(lambda: "not sent yet" in (run.runtime.sessions.setting(key) or ""), "the draft in the store")
-    async with running(tmp_path, server, resume=True) as run:
-        await run.until(lambda: run.app.workbench.composer.draft == "not sent yet", "the draft")
-
-
 async def test_escape_interrupts_and_returns_queued_messages(tmp_path: Path, server: WireServer) -> None:
-    from tests.wire.replies import STALL, chunk, stream
-
     async with running(tmp_path, server) as run:
         server.script([stream(chunk(text="Well"), STALL)])
-        await run.write("hello")
-        await run.pilot.press("enter")
+        await run.submit("hello")
         await run.see("Well")
-        await run.write("and another thing")
-        await run.pilot.press("enter")
+        await run.submit("and another thing")
         await run.see("queued")
         for command in ("continue", "compact"):
             with pytest.raises(BadArgument, match="The model is at work"):
@@ -233,17 +219,14 @@ async def test_the_setup_screen_comes_first_and_a_failed_demo_is_explained(
     async with running(tmp_path) as run:
         await run.screen("SetupScreen")
         await run.see("Welcome to signoff", "OPENAI_API_KEY", "demo model")
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         await run.see("No model yet: send anything to choose one")
         await run.write("hello")
-        await run.pilot.press("enter")
-        await run.screen("SetupScreen")
+        await run.screen("SetupScreen", "enter")
         await run.pilot.press("escape")
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
         # A demo that cannot listen is one line.
-        await run.pilot.press("enter")
-        await run.screen("SetupScreen")
+        await run.screen("SetupScreen", "enter")
         await run.see("on this machine")
         monkeypatch.setattr(asyncio, "start_server", refused)
         await run.pilot.press("f3", "end", "enter")
@@ -261,27 +244,28 @@ async def test_model_name_can_be_typed_without_a_model_list(tmp_path: Path) -> N
         await run.until(lambda: run.app.settings.model == "my-model", "the model")
 
 
-@pytest.mark.parametrize("way", ["picker", "command"])
-async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireServer, way: str) -> None:
+async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireServer) -> None:
     server.models = ["first", "second"]
     server.always(Turn("Hello."))
+
+    async def model_after_start(**settings: Any) -> str:
+        async with running(tmp_path, base_url=server.base_url, api_key="key", **settings) as run:
+            await run.until(lambda: run.app.current_session is not None, "the session")
+            await run.say("hello")
+            model = str(server.last.body["model"])
+            if model == "second" and not settings:
+                await run.submit("/model first")
+                await run.see("From the next request on: first.")
+            return model
+
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelPickerScreen")
         await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
-        await run.pilot.press(*(["down"] if way == "picker" else []), "enter")
+        await run.pilot.press("down", "enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
-        if way == "command":
-            await run.write("/model second")
-            await run.pilot.press("enter")
-            await run.see("From the next request on: second.")
-    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.until(lambda: run.app.current_session is not None, "the session")
-        await run.say("hello")
-        assert server.last.body["model"] == "second"
-    async with running(tmp_path, base_url=server.base_url, api_key="key", model="first") as run:
-        await run.until(lambda: run.app.current_session is not None, "the session")
-        await run.say("hello")
-        assert server.last.body["model"] == "first", "a model that is named counts more"
+    assert await model_after_start() == "second", "as picked"
+    assert await model_after_start() == "first", "as commanded"
+    assert await model_after_start(model="second") == "second", "a model that is named counts more"
     async with running(tmp_path, base_url=f"{server.base_url}/elsewhere", api_key="key") as run:
         await run.screen("ModelPickerScreen")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -13,18 +13,6 @@ PROPOSED = FILE.replace("'Hello '", "'Hi '")
 MINE = FILE.replace("'Hello '", "'Moin '")
 """What somebody made of the line that the proposal changes."""
 LONG = "".join(f"{'def greet' if at in (2, 30) else 'line'} {at}\n" for at in range(40))
-
-
-async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> None:
-    """Have the model propose."""
-    if edits:
-        pairs = [{"old": old, "new": new} for old, new in edits]
-        server.call("edit_file", {"path": "greet.py", "edits": pairs})
-    else:
-        server.call(*edit())
-    server.say("Have a look.")
-    await run.say("change it")
-    await run.see(run.proposals[-1].id)
 
 
 async def put(run: Running, text: str, name: str = "greet.py") -> None:
@@ -46,49 +34,30 @@ async def make_stale(run: Running, server: WireServer) -> None:
 
 
 async def open_conflict(run: Running) -> ConflictEditor:
-    await run.pilot.press("e")
-    await run.screen("ConflictScreen")
+    await run.screen("ConflictScreen", "e")
     return run.app.screen.query_one(ConflictEditor)
 
 
-async def test_a_stale_proposal_is_resolved_in_place_and_then_written(tmp_path: Path, server: WireServer) -> None:
+async def test_a_stale_proposal_is_resolved_by_sides_or_by_hand_and_then_written(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         await run.see("e  resolve")
-        await open_conflict(run)
-        await run.see("<<<<<<< on disk now", "||||||| before", "======= proposed in P1", ">>>>>>> proposed in P1")
-        await run.pilot.press("p")
-        await run.told("no conflict left, not saved yet")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
-        await run.see("The conflicts of P1 are resolved; y writes it.", "changed by you")
-        assert run.file == MINE, "nothing is written before the approval"
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: run.file == PROPOSED, "the proposed text on disk")
-        server.always(Turn("I see."))
-        await run.pilot.press("f2")
-        await run.say("go on")
-        assert any("by hand" in said for said in of_role(server.last, "system")), "the model is told"
-
-
-async def test_keys_choose_sides_and_letters_write_in_an_edit_by_hand(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await make_stale(run, server)
         area = await open_conflict(run)
-        for key, line in (("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '")):
+        await run.see("<<<<<<< on disk now", "||||||| before", "======= proposed in P1", ">>>>>>> proposed in P1")
+        for key, line in (("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '"), ("p", "'Hi '")):
             await run.pilot.press(key)
             assert area.source == FILE.replace("'Hello '", line)
             await run.pilot.press("u")
             assert "<<<<<<<" in area.source and len(area.blocks) == 1
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         # Leaving with a choice asks first.
         await open_conflict(run)
-        await run.pilot.press("p", "escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.screen("Workbench")
+        await run.pilot.press("p")
+        await run.told("no conflict left, not saved yet")
+        await run.screen("ConfirmScreen", "escape")
+        await run.screen("Workbench", "y")
         assert state_of(run) is ProposalState.STALE
         # Letters write only while the user edits by hand.
         area = await open_conflict(run)
@@ -100,11 +69,14 @@ async def test_keys_choose_sides_and_letters_write_in_an_edit_by_hand(tmp_path: 
         await run.pilot.press("ctrl+home", "p", "d", "b", "escape")
         assert area.source.startswith("pdbdef greet")
         await run.screen("ConflictScreen")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: run.file.startswith("pdbdef greet"), "the text by hand on disk")
+        await run.screen("Workbench", "ctrl+s")
+        await run.see("The conflicts of P1 are resolved; y writes it.", "changed by you")
+        assert run.file == MINE, "nothing is written before the approval"
+        await run.review("y")
+        await run.until(lambda: run.file == f"pdb{PROPOSED}", "the text by hand on disk")
+        server.always(Turn("I see."))
+        await run.say("go on")
+        assert any("by hand" in said for said in of_role(server.last, "system")), "the model is told"
 
 
 async def test_unresolved_conflicts_are_not_saved(tmp_path: Path, server: WireServer) -> None:
@@ -131,13 +103,12 @@ async def test_unresolved_conflicts_are_not_saved(tmp_path: Path, server: WireSe
         await run.see("is still a conflict marker")
         assert state_of(run) is ProposalState.STALE
         area.source = LONG.replace("greet 2", "hail 2").replace("greet 30", "hail 30")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "ctrl+s")
         assert state_of(run) is ProposalState.PENDING
 
 
 async def test_the_users_resolution_is_kept_when_the_file_changes_again(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, vim=True) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
         await run.pilot.press("b")
@@ -146,120 +117,80 @@ async def test_the_users_resolution_is_kept_when_the_file_changes_again(tmp_path
         await run.see("has changed again since you began", "<<<<<<< on disk now", "when you began", "your text")
         await run.pilot.press("p")
         assert area.source == FILE.replace("'Hello '", "'Moin ' + name\n    return 'Hi '")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
+        # Vim keys work by hand.
+        await run.pilot.press("e")
+        await run.told("NORMAL")
+        await run.pilot.press("g", "g", "d", "d", "escape")
+        assert area.source.startswith("    return 'Moin '")
+        await run.told("no conflict left")
+        await run.screen("Workbench", "ctrl+s")
         assert state_of(run) is ProposalState.PENDING
 
 
 async def test_an_edit_keeps_concurrent_changes_or_resolves_conflicts(tmp_path: Path, server: WireServer) -> None:
-    text = "one\f\ntwo\u2028\nthree\x85\n"
     async with running(tmp_path, server) as run:
         # An edit that turns stale is resolved with what was written.
         await stage(run, server)
-        await run.review()
-        await run.pilot.press("e")
+        await run.review("e")
         await run.screen("EditProposalScreen")
         await run.pilot.press("ctrl+home")
         await run.write("# mine")
         await run.pilot.press("enter")
         await put(run, MINE)
-        await run.pilot.press("ctrl+s")
-        await run.screen("ConflictScreen")
+        await run.screen("ConflictScreen", "ctrl+s")
         await run.see("# mine", "your text", "'Moin '")
-        await run.pilot.press("p", "ctrl+s")
-        await run.screen("Workbench")
-        await run.review()
-        await run.pilot.press("y")
+        await run.screen("Workbench", "p", "ctrl+s")
+        await run.review("y")
         await run.until(lambda: run.file == f"# mine\n{PROPOSED}", "the user's text on disk")
         # An edit keeps what was written to disk meanwhile.
         await run.pilot.press("f2")
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"))
-        await run.review()
-        await run.pilot.press("e")
+        await run.review("e")
         await run.screen("EditProposalScreen")
         await run.pilot.press("ctrl+end")
         await run.write("end")
         later = LONG.replace("line 20\n", "twenty\n")
         await put(run, later)
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "ctrl+s")
         await run.see("is yours now")
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: "end" in run.file, "the edit on disk")
         assert run.file == later.replace("greet 2", "hail 2") + "end"
-        # A form feed survives an edit.
-        await run.pilot.press("f2")
-        (run.runtime.workspace.root / "greet.py").write_text(text)
-        await stage(run, server, ("two", "2"))
-        await run.review()
-        await run.pilot.press("e")
-        await run.screen("EditProposalScreen")
-        await run.pilot.press("ctrl+end")
-        await run.write("end")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: "end" in run.file, "the edit on disk")
-        assert run.file == text.replace("two", "2") + "end"
 
 
-async def test_several_files_are_resolved_one_after_the_other(tmp_path: Path, server: WireServer) -> None:
+async def test_several_files_are_resolved_one_after_the_other_and_a_deleted_one_as_a_whole(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
-        root = run.runtime.workspace.root
-        (root / "b.txt").write_text("b\n")
+        gone = run.runtime.workspace.root / "b.txt"
+        gone.write_text("b\n")
         server.turn(calls=[edit(), ("edit_file", {"path": "b.txt", "edits": [{"old": "b", "new": "B"}]})])
         server.say("Have a look.")
         await run.say("change it")
-        await run.see("P1")
-        (root / "b.txt").unlink()
+        gone.unlink()
         await put(run, MINE)
-        await run.see("Stale")
+        await run.see("Stale", "b.txt is gone")
         await run.review()
         await open_conflict(run)
         await run.see("1 more file")
         titles = []
         for _ in range(2):
             titles.append(str(run.app.screen.query_one("#dialog").border_title).strip())
+            if "b.txt" in titles[-1]:
+                await run.see("on disk now: no file")
+                await run.pilot.press("ctrl+s")
+                await run.see("Not saved: take one side first.")
+                await run.pilot.press("e")
+                await run.told("take one side; once saved, it can be edited")
             await run.pilot.press("p", "ctrl+s")
             await run.until(lambda: titles[-1] not in run.text, "the next one")
         assert sorted(titles) == ["Resolve P1 · b.txt", "Resolve P1 · greet.py"]
         await run.screen("Workbench")
         assert state_of(run) is ProposalState.PENDING
-        assert not (root / "b.txt").exists()
-
-
-async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
-        (run.runtime.workspace.root / "greet.py").unlink()
-        await run.app.require_session().rebase_after_disk_change({"greet.py"})
-        await run.see("greet.py is gone")
-        await run.review()
-        await open_conflict(run)
-        await run.see("on disk now: no file")
-        await run.pilot.press("ctrl+s")
-        await run.see("Not saved: take one side first.")
-        await run.pilot.press("e")
-        await run.told("take one side; once saved, it can be edited")
-        await run.pilot.press("p", "ctrl+s")
-        await run.screen("Workbench")
-        await run.review()
-        await run.pilot.press("y")
-        await run.until((run.runtime.workspace.root / "greet.py").exists, "the file")
-
-
-async def test_vim_keys_work_in_the_conflict_editor(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, vim=True) as run:
-        await make_stale(run, server)
-        area = await open_conflict(run)
-        await run.pilot.press("p", "e")
-        await run.told("NORMAL")
-        await run.pilot.press("g", "g", "d", "d", "escape")
-        assert area.source.startswith("    return 'Hi '")
-        await run.told("no conflict left")
+        assert not gone.exists()
+        await run.review("y")
+        await run.until(gone.exists, "the file")
 
 
 async def test_r_sends_the_stale_reason_as_system_with_or_without_feedback(

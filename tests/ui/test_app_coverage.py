@@ -36,8 +36,7 @@ async def test_lines_that_no_test_runs_are_marked_in_the_gutter(tmp_path: Path, 
         await run.see("2!+     return 'Hi ' +")
         assert not (root / "lcov.info").exists()
         assert not any("changed line" in json.dumps(request.said) for request in server.requests), "not for the model"
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
         report = make_proposal_review_report(run.runtime, "P1")
         for text in (render_review_report_as_markdown(report), render_report_html(report)):
@@ -45,25 +44,21 @@ async def test_lines_that_no_test_runs_are_marked_in_the_gutter(tmp_path: Path, 
 
 
 @pytest.mark.layer
-async def test_coverage_marks_disappear_when_the_result_is_outdated(tmp_path: Path, server: WireServer) -> None:
+async def test_uncovered_lines_are_marked_while_the_result_holds_and_become_a_feedback_draft(
+    tmp_path: Path, server: WireServer
+) -> None:
     root = prepared(tmp_path, CHECK.replace("printf", "test ! -e off && printf"))
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
         await run.see("2!+     return 'Hi ' + name")
-        (root / "off").write_text("")
+        (root / "off").touch()
         await run.until(lambda: "2!+" not in run.text and RUN_BY_NONE not in run.text, "the marks to go")
-
-
-@pytest.mark.layer
-async def test_uncovered_lines_become_a_feedback_draft(tmp_path: Path, server: WireServer) -> None:
-    prepared(tmp_path, CHECK)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server)
+        await run.see("tests ✗")
+        (root / "off").unlink()
         # A check that runs again, as it does where the watcher is late, takes its result back for a moment.
         while not run.app.workbench.review.feedback_field.is_open:
             await run.see(RUN_BY_NONE, "as feedback")
-            await run.review()
-            await run.pilot.press("S")
+            await run.review("S")
             await run.painted()
         await run.see("No test runs 1 changed line. Test what they do")
         assert run.file == FILE, "nothing is decided by that"

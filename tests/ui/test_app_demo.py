@@ -8,7 +8,6 @@ from pathlib import Path
 from app.demo.demo_server import create_sample_workspace, demo_server
 from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
-from tests.ui.test_app_aftermath import write_feedback
 
 WORDS = "Keep the test: it still passes."
 
@@ -25,19 +24,12 @@ async def demo(folder: Path, size: tuple[int, int]) -> AsyncIterator[Running]:
         yield run
 
 
-async def ask(run: Running, text: str) -> None:
-    """Send a message, from wherever the focus is."""
-    await run.pilot.press("f2")
-    await run.say(text)
-
-
 async def decide(run: Running, proposal: str, key: str, state: ProposalState) -> None:
     """Decide on the proposal that the review shows."""
     await run.until(lambda: getattr(run.app.workbench.review.state.proposal, "id", "") == proposal, proposal)
     await run.ready_to_decide()
     if key == "r":
-        await write_feedback(run, WORDS)
-        await run.pilot.press("ctrl+s")
+        await run.write_feedback(WORDS, "ctrl+s")
     else:
         await run.pilot.press(key)
     await run.until(lambda: run.runtime.service.get(proposal).state is state, f"{proposal} {state}")
@@ -47,12 +39,12 @@ async def test_three_agents_propose_and_each_receives_its_decision(tmp_path: Pat
     async with demo(tmp_path, (160, 60)) as run:
         root = run.runtime.workspace.root
         table = (root / "tests/test_table.py").read_bytes()
-        await ask(run, "fix the failing tests")
+        await run.say("fix the failing tests")
         await run.see("After that, send me this", "bring in two agents")
         await run.pilot.press("f4")
         await decide(run, "P1", "y", ProposalState.APPLIED)
 
-        await ask(run, "bring in two agents")
+        await run.say("bring in two agents")
         await run.see("Claude Code proposes P2", "what were they told?")
         assert [(each.id, each.origin.name) for each in run.proposals] == [
             ("P1", "signoff-demo"),
@@ -70,8 +62,7 @@ async def test_three_agents_propose_and_each_receives_its_decision(tmp_path: Pat
         await run.pilot.press("f4")
         # How many were on the screen already depends on how fast they came.
         for _ in listed:
-            await run.ready_to_decide()
-            await run.pilot.press("right_parenthesis")
+            await run.ready_to_decide("right_parenthesis")
         await run.see("read 12 of 12 lines")
         await run.pilot.press("O")
         await run.see("only claude: 2 more")
@@ -85,10 +76,10 @@ async def test_three_agents_propose_and_each_receives_its_decision(tmp_path: Pat
         assert "name.strip().casefold()" in (root / "tideline/harbours.py").read_text()
         assert "a_week_on" in (root / "tests/test_tides.py").read_text()
 
-        await ask(run, "what were they told?")
+        await run.say("what were they told?")
         await run.see("Codex is told", "P3 is denied", WORDS, "Claude Code is told", "P2 is approved")
-        await ask(run, "what were they told?")
+        await run.say("what were they told?")
         await run.see("Nothing new")
-        await ask(run, "bring in two agents")
+        await run.say("bring in two agents")
         await run.see("They have proposed what they had")
         assert len(run.proposals) == 4

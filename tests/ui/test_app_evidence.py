@@ -15,7 +15,7 @@ from tests.wire.bench import FILE, of_role
 from tests.wire.server import WireServer
 
 NEEDS_HEY = '[[check]]\nname = "greets"\nrun = "grep -q Hey greet.py"\nwhen = "asked"\nevidence = true\n'
-NOTICES_NOTHING = NEEDS_HEY.replace("grep -q Hey greet.py", "true")
+NOTICES_NOTHING = NEEDS_HEY.replace("grep -q Hey greet.py", "true").replace("asked", "staged")
 UNNOTICED = "none of the tests that ran notices"
 
 
@@ -23,15 +23,13 @@ UNNOTICED = "none of the tests that ran notices"
 async def test_a_key_shows_what_holds_a_hunk_and_approval_records_it(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, "'Hey '")
-        await run.review()
-        await run.pilot.press("E")
+        await stage(run, server, ("'Hello '", "'Hey '"))
+        await run.review("E")
         for size in ((160, 45), (60, 30)):
             await run.pilot.resize_terminal(*size)
             await run.see("held by the check", "without each hunk", "1 held", "all tests of the check")
         assert (root / "greet.py").read_text() == FILE
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: "'Hey '" in run.file, "the approval")
         (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
         fact = entry.circumstances.evidence
@@ -48,17 +46,16 @@ async def test_a_key_shows_what_holds_a_hunk_and_approval_records_it(tmp_path: P
 
 
 @pytest.mark.layer
-async def test_an_unnoticed_hunk_needs_attention_and_drafts_feedback(tmp_path: Path, server: WireServer) -> None:
+async def test_an_unnoticed_hunk_is_found_after_the_check_and_drafts_feedback(
+    tmp_path: Path, server: WireServer
+) -> None:
     prepared(tmp_path, NOTICES_NOTHING)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
-        await run.review()
-        await run.pilot.press("E")
         await run.see(UNNOTICED, "1 that nothing notices", "Has 1 hunk that no test notices")
         (diff,) = run.app.workbench.review.preview.diffs
         assert diff.reasons[-1].kind is ReasonKind.UNHELD
-        await run.review()
-        await run.pilot.press("S")
+        await run.review("S")
         await run.see("Nothing notices these hunks")
         assert run.file == FILE, "nothing is decided by that"
         server.say("I see.")
@@ -70,22 +67,13 @@ async def test_an_unnoticed_hunk_needs_attention_and_drafts_feedback(tmp_path: P
 
 
 @pytest.mark.layer
-async def test_evidence_is_collected_automatically_after_a_passed_check(tmp_path: Path, server: WireServer) -> None:
-    by_itself = NEEDS_HEY.replace('when = "asked"', 'when = "staged"')
-    prepared(tmp_path, by_itself)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, "'Hey '")
-        await run.see("held by the check")
-
-
-@pytest.mark.layer
 async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("widgets.common.input_order._PAUSE_SECONDS", 3600.0)
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, "'Hey '")
+        await stage(run, server, ("'Hello '", "'Hey '"))
         await run.review()
         monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 3600.0)
         await run.pilot.press("E")
@@ -101,11 +89,3 @@ async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
         await run.see("held by the check")
         (root / "other.txt").write_text("new\n")
         await run.until(lambda: "held by the check" not in run.text, "the mark to go")
-
-
-async def test_without_a_check_the_evidence_key_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server)
-        await run.review()
-        await run.pilot.press("E")
-        await run.see("There is no check whose tests could tell")

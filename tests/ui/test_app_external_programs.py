@@ -49,8 +49,7 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
     async with staged(tmp_path, server, external_diff=command) as run:
         await run.review()
         await run.until(lambda: "Diff program" in footer(run), "the key")
-        await run.pilot.press("D")
-        await run.screen("ExternalDiffScreen")
+        await run.screen("ExternalDiffScreen", "D")
         await run.see("'Hello '", "line 3", "greet.py")
         screen = run.app.screen
         assert isinstance(screen, ExternalDiffScreen)
@@ -62,8 +61,7 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
         await run.see("match 1 of 1", "line 77")
         await run.pilot.press("G")
         await run.see("return")
-        await run.pilot.press("y", "escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "y", "escape")
         assert run.proposals[0].state == "pending"
         # A proposal that comes up meanwhile is not shown.
         draft = run.runtime.service.new_draft("")
@@ -81,23 +79,25 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
         await run.see("P1 ·", "'Hello '")
         assert "another = 1" not in run.text
         # A notice says that the old content is no longer stored.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         await run.review()
         with run.runtime.database.transaction() as connection:
             connection.execute("DELETE FROM blobs")
-        await run.pilot.press("D")
-        await run.screen("ExternalDiffScreen")
+        await run.screen("ExternalDiffScreen", "D")
         await run.see("The old content of greet.py is no longer stored.")
 
 
-async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:
+async def test_without_a_diff_program_or_a_check_the_key_says_what_is_missing(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         assert "Diff program" not in footer(run)
         await run.pilot.press("D")
         await run.see("No diff program is set", "diff.external")
         assert "Diff program" not in footer(run)
+        await run.review("E")
+        await run.see("There is no check whose tests could tell")
 
 
 class Lending(App[None]):

@@ -7,8 +7,10 @@ import sqlite3
 import stat
 import tempfile
 import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from textual.widgets import OptionList
@@ -30,76 +32,61 @@ from widgets.common.workbench_bars import StatusBar
 SECRET = "the-secret-of-the-user"
 
 
-async def test_a_message_that_cannot_be_stored_returns_to_the_composer(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        # Any writer may find the disk full; a trigger makes SQLite fail in the middle of the transaction.
-        other = sqlite3.connect(run.runtime.database.path)
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
-        other.commit()
-        await run.write("keep me")
-        await run.pilot.press("enter")
-        await run.until(
-            lambda: "could not be used: disk is full" in " ".join(run.text.replace("▌", "").split()), "the reason"
-        )
-        await run.until(lambda: run.app.workbench.composer.draft == "keep me", "the message in the composer")
-        assert server.requests == []
-        other.execute("DROP TRIGGER full")
-        other.commit()
-        other.close()
+@contextlib.contextmanager
+def broken(run: Running, message: str) -> Iterator[None]:
+    """Make SQLite fail in the middle of the transaction: any writer may find the disk full."""
+    with contextlib.closing(sqlite3.connect(run.runtime.database.path)) as other:
+        other.execute(f"CREATE TRIGGER broken BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, '{message}'); END")
+        yield
+        other.execute("DROP TRIGGER broken")
+
+
+async def test_what_cannot_be_stored_returns_to_the_composer_or_is_reported_as_written(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with staged(tmp_path, server) as run:
+        before = len(server.requests)
+        with broken(run, "disk is full"):
+            await run.submit("keep me")
+            await run.until(
+                lambda: "could not be used: disk is full" in " ".join(run.text.replace("▌", "").split()), "the reason"
+            )
+            await run.until(lambda: run.app.workbench.composer.draft == "keep me", "the message in the composer")
+            assert len(server.requests) == before
         server.say("Here I am.")
         run.app.clear_notifications()
         await run.pilot.press("enter")
         await run.see("Here I am.")
-
-
-async def test_an_unrecorded_approval_is_reported_as_written(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        other = sqlite3.connect(run.runtime.database.path)
-        other.execute("CREATE TRIGGER eio BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
-        other.commit()
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: run.file == APPROVED, "the file")
-        review = run.app.workbench.review
-        await run.until(
-            lambda: "Don't repeat it" in str(review.approval_pane.query_one("#outcome").render()), "what to do"
-        )
-        await run.see("P1 is applied, all its files are written", "1 decided")
-        other.execute("DROP TRIGGER eio")
-        other.commit()
-        other.close()
+        await run.settled()
+        # An approval is reported as written although it is not recorded.
+        with broken(run, "disk I/O error"):
+            await run.review("y")
+            await run.until(lambda: run.file == APPROVED, "the file")
+            outcome = run.app.workbench.review.approval_pane.query_one("#outcome")
+            await run.until(lambda: "Don't repeat it" in str(outcome.render()), "what to do")
+            await run.see("P1 is applied, all its files are written", "1 decided")
 
 
 async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = await asyncio.start_server(_list_models, "127.0.0.1", 0)
-    port = reader.sockets[0].getsockname()[1]
+    server.models = ["a-model", "local-model"]
+    port = urlsplit(server.base_url).port
     monkeypatch.setattr(endpoint_doctor, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
     monkeypatch.setattr(
         endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=MAX_WAIT_SECONDS)
     )
-    async with reader:
-        async with running(tmp_path) as run:
-            await run.screen("SetupScreen")
-            await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "2 models on this machine")
-            assert isinstance(run.app.screen, SetupScreen)
-            await run.pilot.press("down", "enter")
-            await run.until(lambda: run.app.current_session is not None, "the session")
-            assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
-            assert run.app.settings.model == "local-model"
-        async with running(tmp_path) as run:
-            await run.screen("SetupScreen")
-            await run.see("2 models on this machine")
-            assert run.app.screen.query_one(OptionList).highlighted == 1, "the one of the last time"
-
-
-async def _list_models(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(asyncio.IncompleteReadError):
-        await reader.readuntil(b"\r\n\r\n")
-    body = b'{"object": "list", "data": [{"id": "a-model", "owned_by": "vllm"}, {"id": "local-model"}]}'
-    writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
-    await writer.drain()
-    writer.close()
+    async with running(tmp_path) as run:
+        await run.screen("SetupScreen")
+        await run.see("local-model", f"127.0.0.1:{port}", "The demo model", "2 models on this machine")
+        assert isinstance(run.app.screen, SetupScreen)
+        await run.pilot.press("down", "enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        assert run.app.settings.base_url == f"http://127.0.0.1:{port}/v1"
+        assert run.app.settings.model == "local-model"
+    async with running(tmp_path) as run:
+        await run.screen("SetupScreen")
+        await run.see("2 models on this machine")
+        assert run.app.screen.query_one(OptionList).highlighted == 1, "the one of the last time"
 
 
 async def test_a_crash_report_after_a_render_error_has_no_data(

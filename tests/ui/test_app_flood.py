@@ -19,7 +19,7 @@ from widgets.chat import chat_pane
 
 
 async def test_a_key_is_not_queued_behind_streamed_text(tmp_path: Path, server: WireServer) -> None:
-    deltas = [chunk(f"word {number} ") for number in range(3000)]
+    deltas = [chunk(f"word {number} ") for number in range(1000)]
     server.script([stream(*deltas, chunk(finish="stop"), DONE)])
     queues: list[int] = []
 
@@ -34,7 +34,7 @@ async def test_a_key_is_not_queued_behind_streamed_text(tmp_path: Path, server: 
         assert painting._interval == pytest.approx(textual.screen.UPDATE_PERIOD / 2)
         watching = asyncio.create_task(watch())
         await run.say("pour")
-        await run.see("word 2999")
+        await run.see("word 999")
         watching.cancel()
     # A key would stand at the end of this queue.
     assert max(queues) < 20
@@ -84,8 +84,8 @@ async def test_a_key_is_handled_before_storing_and_late_updates_are_dropped(
         try:
             run.app._update_buffer.put(ProposalsChanged(("P1",)))
             run.app._update_buffer.put(EventRecorded(AssistantMessage(id=1000, text="said later")))
-            await run.write("hello")
-            await run.see("hello")
+            await run.write("hi")
+            await run.see("❯ hi")
             assert "said later" not in run.text
         finally:
             release.set()

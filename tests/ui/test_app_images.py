@@ -12,8 +12,7 @@ from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.report_screens import format_request_body, make_request_body_readable
 from tests.oracles.reading import images
-from tests.ui.running_app import Running, running, stage, staged
-from tests.ui.test_app_checks import prepared
+from tests.ui.running_app import Running, running, stage
 from tests.unit.images.pictures import gif, png
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
@@ -26,9 +25,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def paste(run: Running, text: str) -> None:
+async def paste(run: Running, text: str, field: TextArea | None = None) -> None:
     """What the terminal sends for a file that is dropped on it."""
-    editor = run.app.workbench.composer.editor
+    editor = field or run.app.workbench.composer.editor
     before = editor.text
     editor.post_message(events.Paste(text))
     await run.until(lambda: editor.text != before, "the paste")
@@ -64,7 +63,9 @@ async def test_a_named_image_is_sent_and_shown_in_the_chat(folder: Path, server:
         assert images(server.last.body)[-1] == ("image/gif", gif(3, 2))
 
 
-async def test_a_dropped_file_becomes_a_mention(folder: Path, server: WireServer) -> None:
+async def test_a_dropped_file_becomes_a_mention_and_a_typed_one_needs_confirmation(
+    folder: Path, server: WireServer
+) -> None:
     server.always(Turn("I see."))
     outside = folder / "two words.png"
     outside.write_bytes(PICTURE)
@@ -81,6 +82,16 @@ async def test_a_dropped_file_becomes_a_mention(folder: Path, server: WireServer
         await run.until(lambda: run.turns == 1, "the end of the turn")
         assert images(server.last.body) == [("image/png", PICTURE)]
         assert sent(run)[0].text == f'Look: @"{path}" please'
+        # One outside the workspace that is typed needs a confirmation.
+        (typed := folder / "elsewhere.png").write_bytes(gif(3, 2))
+        for answer, sent_too in (("n", []), ("y", [("image/gif", gif(3, 2))])):
+            before = run.turns
+            await run.submit(f"See @{typed}")
+            await run.screen("ConfirmScreen")
+            await run.see("outside the workspace")
+            await run.pilot.press(answer)
+            await run.until(lambda before=before: run.turns > before, "the end of the turn")  # type: ignore[misc]
+            assert images(server.last.body) == [("image/png", PICTURE), *sent_too]
 
 
 async def test_other_pastes_are_unchanged_and_a_refused_image_is_reported(folder: Path, server: WireServer) -> None:
@@ -100,8 +111,7 @@ async def test_other_pastes_are_unchanged_and_a_refused_image_is_reported(folder
         (root / "out.png").symlink_to(folder / "elsewhere.png")
         for name, line in REFUSED.items():
             run.app.clear_notifications()
-            run.app.workbench.composer.draft = f"See @{name}"
-            await run.pilot.press("enter")
+            await run.submit(f"See @{name}")
             await run.until(lambda: len(run.app._notifications) == 1, line)
             (told,) = [one.message for one in run.app._notifications]
             assert line in told and "Nothing was sent" in told and "\n" not in told
@@ -113,21 +123,6 @@ async def test_other_pastes_are_unchanged_and_a_refused_image_is_reported(folder
         await run.pilot.press("enter")
         await run.until(lambda: run.turns == 1, "the end of the turn")
         assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
-
-
-async def test_a_typed_image_outside_the_workspace_needs_confirmation(folder: Path, server: WireServer) -> None:
-    server.always(Turn("I see."))
-    outside = folder / "elsewhere.png"
-    outside.write_bytes(PICTURE)
-    async with running(folder, server) as run:
-        for turns, answer in ((1, "n"), (2, "y")):
-            run.app.workbench.composer.draft = f"See @{outside}"
-            await run.pilot.press("enter")
-            await run.screen("ConfirmScreen")
-            await run.see("outside the workspace")
-            await run.pilot.press(answer)
-            await run.until(lambda turns=turns: run.turns == turns, "the end of the turn")  # type: ignore[misc]
-            assert len(images(server.last.body)) == (answer == "y")
 
 
 REFUSED = {
@@ -150,13 +145,6 @@ async def test_images_left_out_for_a_model_are_reported_once(folder: Path, serve
         assert sum("accepts no images" in text for text in notices) == 1
 
 
-async def drop(run: Running, area: TextArea, text: str) -> None:
-    """What the terminal sends for a file that is dropped on a field of the review."""
-    before = area.text
-    area.post_message(events.Paste(text))
-    await run.until(lambda: area.text != before, "the paste")
-
-
 async def test_images_in_feedback_and_comments_are_sent_and_shown(folder: Path, server: WireServer) -> None:
     """Named or dropped; what is only quoted is somebody else's."""
     outside = folder / "two words.png"
@@ -169,10 +157,17 @@ async def test_images_in_feedback_and_comments_are_sent_and_shown(folder: Path, 
         await run.review()
         review = run.app.workbench.review
         await run.pilot.press("f3", "c")
-        await drop(run, review.diff_pane.query_one("#comment").query_one(TextArea), str(outside))
+        await paste(run, str(outside), review.diff_pane.query_one("#comment").query_one(TextArea))
         await run.pilot.press("ctrl+s")
+        # A denial with an image that cannot be used is not made.
         await run.review()
-        await run.pilot.press("r")
+        await run.write_feedback("As in @missing.png", "ctrl+s")
+        await run.see("There is no missing.png. P1 waits as it did")
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING] and run.turns == 1
+        await run.review("r")
+        field = review.feedback_field.query_one(TextArea)
+        assert field.text == "As in @missing.png"
+        field.text = ""
         await run.write("As in @shot.png\n> see @private.png")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: run.turns == 2, "the end of the turn")
@@ -182,61 +177,25 @@ async def test_images_in_feedback_and_comments_are_sent_and_shown(folder: Path, 
         await run.see("As in @shot.png", "▣ shot.png", "1,280×720", "▣ ", "two words.png  3×2")
 
 
-async def test_a_denial_with_an_unusable_image_is_not_made(folder: Path, server: WireServer) -> None:
-    async with staged(folder, server) as run:
-        await run.review()
-        before = len(server.requests)
-        await run.pilot.press("r")
-        await run.write("As in @missing.png")
-        await run.pilot.press("ctrl+s")
-        await run.see("There is no missing.png. P1 waits as it did")
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING] and len(server.requests) == before
-        await run.review()
-        await run.pilot.press("r")
-        assert run.app.workbench.review.feedback_field.query_one(TextArea).text == "As in @missing.png"
-
-
-async def test_an_answer_with_an_unusable_image_is_not_given(folder: Path, server: WireServer) -> None:
-    server.call("ask_user", {"question": "Which one?"})
-    async with running(folder, server) as run:
-        run.app.workbench.composer.draft = "ask me"
-        await run.pilot.press("enter")
-        await run.see("Which one?")
-        run.app.workbench.composer.draft = "This: @missing.png"
-        await run.pilot.press("enter")
-        await run.until(lambda: any("There is no missing.png" in one.message for one in run.app._notifications))
-        assert run.app.workbench.composer.draft == "This: @missing.png"
-        assert run.app.require_session().question is not None and len(server.requests) == 1
-
-
-@pytest.mark.layer
-async def test_images_named_in_check_output_are_not_attached(folder: Path, server: WireServer) -> None:
-    prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
+async def test_images_named_in_answers_are_not_attached(folder: Path, server: WireServer) -> None:
     async with running(folder, server) as run:
         put(run, "shot.png")
-        await stage(run, server)
-        await run.review()
-        await run.see("greets ✗")
-        await run.review()
-        server.always(Turn("I see."))
-        await run.pilot.press("S")
-        await run.until(lambda: run.turns == 2, "the end of the turn")
-        assert "see @shot.png" in str(server.last.body) and images(server.last.body) == []
-
-
-async def test_an_image_named_in_a_denied_permission_is_not_attached(folder: Path, server: WireServer) -> None:
-    async with running(folder, server) as run:
-        put(run, "shot.png")
+        composer = run.app.workbench.composer
         server.call("run_command", {"command": "touch x"})
-        server.always(Turn("All right."))
-        run.app.workbench.composer.draft = "Do it"
-        await run.pilot.press("enter")
+        server.say("All right.")
+        await run.submit("Do it")
         await run.until(lambda: run.reviewed and run.app.workbench.review.state.permission_request, "the question")
         await run.review()
-        await run.pilot.press("r")
-        await run.write("Not so: @shot.png")
-        await run.pilot.press("ctrl+s")
-        said = "The model gets only the name shot.png"
-        await run.until(lambda: any(said in one.message for one in run.app._notifications), said)
+        await run.write_feedback("Not so: @shot.png", "ctrl+s")
+        await run.notified("The model gets only the name shot.png")
         await run.until(lambda: run.turns == 1, "the end of the turn")
         assert "Not so: @shot.png" in str(server.last.body) and images(server.last.body) == []
+        # An answer with an image that cannot be used is not given.
+        server.call("ask_user", {"question": "Which one?"})
+        await run.say("ask me")
+        await run.see("Which one?")
+        before = len(server.requests)
+        await run.submit("This: @missing.png")
+        await run.notified("There is no missing.png")
+        assert composer.draft == "This: @missing.png"
+        assert run.app.require_session().question is not None and len(server.requests) == before

@@ -1,14 +1,13 @@
 """Where things stand in the whole app: what must stay in view, and what gives way."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.chat_column import ChatColumn
@@ -16,8 +15,12 @@ from widgets.chat.transcript_layout import EntrySlot
 from widgets.diff.diff_pane import PositionBar
 
 
-async def with_proposal(run: Running) -> None:
+async def with_proposal(
+    run: Running, server: WireServer, old: str = "'Hello '", new: str = "'Hi '", more: str = ""
+) -> None:
     """Have the model stage a proposal, and look at its diff."""
+    server.call(*edit(old, new))
+    server.say(f"Staged.{more}")
     await run.say("Change the greeting")
     await run.pilot.press("f3")
     await run.until(lambda: run.app.workbench.review.preview.diffs, "the diff")
@@ -27,9 +30,7 @@ async def with_proposal(run: Running) -> None:
 async def test_a_notification_does_not_cover_the_diff(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call("read_file", {"path": "greet.py"})
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await with_proposal(run)
+        await with_proposal(run, server)
         for size, full in (((60, 20), False), ((80, 24), False), ((120, 40), False), ((120, 40), True)):
             await run.pilot.resize_terminal(*size)
             if full:
@@ -49,11 +50,20 @@ async def test_a_notification_does_not_cover_the_diff(tmp_path: Path, server: Wi
             await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
 
 
-async def test_the_focused_pane_is_marked_and_tiny_sizes_work(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await with_proposal(run)
+async def test_the_focused_pane_is_marked_without_restyling_its_content_and_tiny_sizes_work(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    styled: list[int] = []
+    update_nodes = Stylesheet.update_nodes
+
+    def counted(self: Stylesheet, nodes: Iterable[DOMNode], animate: bool = False) -> None:
+        every = list(nodes)
+        styled.append(len(every))
+        update_nodes(self, every, animate=animate)
+
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        monkeypatch.setattr(Stylesheet, "update_nodes", counted)
+        await with_proposal(run, server)
         review = run.app.workbench.review
         marks: dict[str, Callable[[], object]] = {
             "f3": lambda: review.query_one(PositionBar).styles.background,
@@ -66,6 +76,15 @@ async def test_the_focused_pane_is_marked_and_tiny_sizes_work(tmp_path: Path, se
             looks[key] = {name: look() for name, look in marks.items()}
         for key, others in (("f3", ("f4", "f2")), ("f4", ("f3", "f2")), ("f2", ("f3", "f4"))):
             assert all(looks[key][key] != looks[other][key] for other in others)
+        for size in ((160, 45), (80, 24)):
+            assert max(styled) < 30, "of some fifty"
+            await run.pilot.resize_terminal(*size)
+            styled.clear()
+            for key in ("f2", "f3", "f4", "f2"):
+                await run.pilot.press(key)
+                shown = key == "f2" or size[0] > 100
+                assert bool(run.app.workbench.query_one(ChatColumn).size) is shown
+        assert max(styled) < 30, "of some fifty"
         # A terminal of hardly any size ends nothing.
         for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
             await run.pilot.resize_terminal(*size)
@@ -86,13 +105,10 @@ def widths(run: Running) -> tuple[int, int]:
 async def test_the_chat_has_the_whole_width_if_nothing_waits(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         assert widths(run) == (140, 0)
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await run.say("Change the greeting")
+        await stage(run, server)
         await run.until(lambda: widths(run)[1] > 60, "the review")
         await run.pilot.press("f4")
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("y")
+        await run.ready_to_decide("y")
         await run.see("P1 written")
         assert widths(run)[1] > 60, "what came of it can be read, and taken back"
         await run.pilot.press("f2")
@@ -102,11 +118,8 @@ async def test_the_chat_has_the_whole_width_if_nothing_waits(tmp_path: Path, ser
         await run.pilot.press("f2")
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
         # The review goes when the model goes on.
-        server.turn(calls=[edit("'Hi '", "'Hey '")])
-        server.say("Staged.")
-        await with_proposal(run)
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("y")
+        await with_proposal(run, server, "'Hi '", "'Hey '")
+        await run.ready_to_decide("y")
         await run.see("P2 written")
         server.say("Good.")
         await run.app.require_session().send("And now?")
@@ -115,45 +128,34 @@ async def test_the_chat_has_the_whole_width_if_nothing_waits(tmp_path: Path, ser
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
 
 
-@pytest.mark.parametrize("size", [(160, 45), (80, 24)])
-async def test_showing_a_pane_does_not_restyle_its_content(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
-    styled: list[int] = []
-    update_nodes = Stylesheet.update_nodes
-
-    def counted(self: Stylesheet, nodes: Iterable[DOMNode], animate: bool = False) -> None:
-        every = list(nodes)
-        styled.append(len(every))
-        update_nodes(self, every, animate=animate)
-
-    async with running(tmp_path, server, size=size) as run:
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        monkeypatch.setattr(Stylesheet, "update_nodes", counted)
-        await with_proposal(run)
-        for key in ("f2", "f3", "f4", "f2"):
-            await run.pilot.press(key)
-            shown = key == "f2" or size[0] > 100
-            assert bool(run.app.workbench.query_one(ChatColumn).size) is shown
-    assert max(styled) < 30, "of some fifty"
-
-
-async def test_the_review_has_two_thirds_of_the_width_at_any_focus(
+async def test_the_review_has_two_thirds_of_the_width_and_the_chat_wraps_once_for_each(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(tmp_path, server, size=(110, 40)) as run:
-        laid_out: list[int] = []
-        lay_out = EntrySlot.lay_out
+    laid_out: list[int] = []
+    lay_out = EntrySlot.lay_out
+    words = " These words take several rows in each of the widths." * 9
 
-        def counted(slot: EntrySlot, width: int, deadline: float | None = None) -> bool:
-            laid_out.append(width)
-            return lay_out(slot, width, deadline)
+    def counted(slot: EntrySlot, width: int, deadline: float | None = None) -> bool:
+        laid_out.append(width)
+        return lay_out(slot, width, deadline)
 
-        server.turn(calls=[edit()])
-        server.say("Staged. " + "These words take several rows in each of the widths. " * 9)
-        await with_proposal(run)
+    async with running(tmp_path, server) as run:
+        server.say(words)
+        await run.say("Hi")
         monkeypatch.setattr(EntrySlot, "lay_out", counted)
+        texts = []
+        for key in ("f3", "f2", "f3", "f2"):
+            await run.pilot.press(key)
+            width = 120 if key == "f2" else 39
+            await run.until(lambda width=width: widths(run)[0] == width, "the review, or none")  # type: ignore[misc]
+            texts.append(run.text)
+            if len(texts) == 1:
+                assert laid_out
+                laid_out.clear()
+        assert laid_out == []
+        assert texts[1] == texts[3] != texts[0]
+        # While a proposal waits, the widths are the same at any focus.
+        await with_proposal(run, server, more=words)
         for width in (110, 200):
             await run.pilot.resize_terminal(width, 40)
             await run.painted()
@@ -168,53 +170,9 @@ async def test_the_review_has_two_thirds_of_the_width_at_any_focus(
             assert laid_out == [], "no text of the chat wraps anew"
 
 
-def chat_has(run: Running, width: int) -> bool:
-    """Whether the chat has so many columns."""
-    return widths(run)[0] == width
-
-
-async def test_the_chat_wraps_once_for_each_width(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(tmp_path, server, size=(120, 40)) as run:
-        server.say("These words take several rows in each of the widths. " * 9)
-        await run.say("Hi")
-        laid_out: list[int] = []
-        lay_out = EntrySlot.lay_out
-
-        def counted(slot: EntrySlot, width: int, deadline: float | None = None) -> bool:
-            laid_out.append(width)
-            return lay_out(slot, width, deadline)
-
-        monkeypatch.setattr(EntrySlot, "lay_out", counted)
-        texts = []
-        for key in ("f3", "f2", "f3", "f2"):
-            await run.pilot.press(key)
-            width = 120 if key == "f2" else 39
-            await run.until(partial(chat_has, run, width), "the review, or none")
-            texts.append(run.text)
-            if len(texts) == 1:
-                assert laid_out
-                laid_out.clear()
-        assert laid_out == []
-        assert texts[1] == texts[3] != texts[0]
-
-
-async def test_the_greeting_is_complete_beside_the_review(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(110, 40)) as run:
-        await run.pilot.press("f3")
-        await run.until(lambda: widths(run)[1], "the review")
-        rows = [row[: widths(run)[0]] for row in run.text.split("\n")]
-        words = " ".join(" ".join(rows).split())
-        assert "Nothing on disk changes before you approve it." in words
-        assert "commands, such as /sessions and /model" in words
-
-
 async def test_the_split_is_changed_by_mouse_and_key_and_remembered(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await with_proposal(run)
+        await with_proposal(run, server)
         before = widths(run)[1]
         await run.pilot.press("plus")
         await run.until(lambda: widths(run)[1] > before, "more room")
@@ -234,8 +192,16 @@ async def test_the_split_is_changed_by_mouse_and_key_and_remembered(tmp_path: Pa
         await again.until(lambda: widths(again)[1] == 80, "the whole width of a narrow terminal")
 
 
-async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+async def test_without_a_proposal_the_greeting_is_complete_and_no_decision_keys_are_shown(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(110, 40)) as run:
+        await run.pilot.press("f3")
+        await run.until(lambda: widths(run)[1], "the review")
+        rows = [row[: widths(run)[0]] for row in run.text.split("\n")]
+        words = " ".join(" ".join(rows).split())
+        assert "Nothing on disk changes before you approve it." in words
+        assert "commands, such as /sessions and /model" in words
         server.turn(calls=[("ask_user", {"question": "Which one?", "options": ["a", "b"]})])
         await run.say("Hi")
         await run.pilot.press("f3")
@@ -248,43 +214,22 @@ async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireS
             assert "Approve" not in footer and "Deny" not in footer and "Comment" not in footer
 
 
-@pytest.mark.parametrize(
-    ("size", "least", "summary"),
-    [
-        ((80, 24), 16, "Keep the moon's time"),
-        ((60, 20), 12, "Keep the moon's time: a lunar day is 24 h 50 min, and not 24 hours flat"),
-    ],
-)
-async def test_a_small_terminal_shows_the_diff_of_a_single_proposal(
-    tmp_path: Path, server: WireServer, size: tuple[int, int], least: int, summary: str
-) -> None:
-    async with running(tmp_path, server, size=size) as run:
+async def test_a_small_terminal_shows_the_diff_of_a_single_proposal(tmp_path: Path, server: WireServer) -> None:
+    summary = "Keep the moon's time: a lunar day is 24 h 50 min, and not 24 hours flat"
+    async with running(tmp_path, server, size=(60, 20)) as run:
         text = "".join(f"line {number}\n" for number in range(80))
         server.call("write_file", {"path": "moon.txt", "content": text, "summary": summary})
         server.say("Staged.")
         await run.say("Write it down")
         await run.pilot.press("f3")
         await run.until(lambda: run.app.workbench.review.preview.diffs, "the diff")
-        await run.see("P1 Keep the moon's", "+80 -0", "1 file", "unseen", "y  approve")
-        review = run.app.workbench.review
-        lines = run.text.split("\n")
-        of_diff = [line for line in lines if ("line " in line and " + " in line) or "moon.txt  " in line]
-        assert len(of_diff) >= least, run.text
-        assert run.text.count("Keep the moon's time") <= 1 + (len(summary) > 20), "the rest of it is above the file"
-        assert not review.approval_pane.queue.items, "one that waits needs no list"
-        footer = lines[-1]
-        assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), (
-            "those keys stand in their row"
-        )
-
-
-async def test_the_palette_shows_each_actions_keys(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, keys={"review.ask": "Q"}) as run:
-        await run.pilot.press("ctrl+p")
-        await run.screen("CommandPalette")
-        await run.write("previous hunk")
-        await run.see("Review: Previous hunk  [")
-        for _ in range(len("previous hunk")):
-            await run.pilot.press("backspace")
-        await run.write("review: ask")
-        await run.see("Review: Ask  Q")
+        for size, least in (((60, 20), 12), ((80, 24), 16)):
+            await run.pilot.resize_terminal(*size)
+            await run.see("P1 Keep the moon's", "+80 -0", "1 file", "unseen", "y  approve")
+            lines = run.text.split("\n")
+            of_diff = [line for line in lines if ("line " in line and " + " in line) or "moon.txt  " in line]
+            assert len(of_diff) >= least, run.text
+            assert run.text.count("Keep the moon's time") <= 2, "the rest of it is above the file"
+            assert not run.app.workbench.review.approval_pane.queue.items, "one that waits needs no list"
+            footer = lines[-1]
+            assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), "they stand in their row"

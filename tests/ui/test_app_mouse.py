@@ -9,8 +9,6 @@ from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, staged
 from tests.wire.server import WireServer
 
-NARROW = (80, 24)
-
 
 def where(run: Running, text: str, *, last: bool = False) -> Offset:
     """The place of a text on the screen, in cells."""
@@ -55,28 +53,25 @@ async def test_clicks_navigate_and_decide(tmp_path: Path, server: WireServer) ->
         await click(run, "test-model", last=True)
         await run.screen("ModelPickerScreen")
         # A screen is opened from the palette.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         await click(run, "Palette")
         await run.screen("CommandPalette")
         await click(run, "Doctor")
         await run.screen("EndpointDoctorScreen")
+        await run.screen("Workbench", "escape")
+        # Tabs of a narrow terminal can be clicked.
+        await run.pilot.resize_terminal(80, 24)
+        for tab, place in (
+            ("Approvals", review.approval_pane.queue),
+            ("Diff", review.view),
+            ("Chat", run.app.workbench.composer.editor),
+        ):
+            await click(run, tab)
+            await run.until(lambda place=place: run.app.focused is place, tab)  # type: ignore[misc]
+        await run.pilot.resize_terminal(120, 40)
         # Decision keys are shown once and can be clicked.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
         await run.review()
         keys = run.text.lower()
         assert [keys.count(name) for name in ("y  approve ", " deny ", " request changes")] == [1, 1, 1], run.text
         await click(run, "deny", last=True)
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
-
-
-async def test_tabs_of_a_narrow_terminal_can_be_clicked(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server, size=NARROW) as run:
-        bench = run.app.workbench
-        await click(run, "Approvals")
-        await run.until(lambda: run.app.focused is bench.review.approval_pane.queue, "the approvals")
-        await click(run, "Diff")
-        await run.until(lambda: run.app.focused is bench.review.view, "the diff")
-        await click(run, "Chat")
-        await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")

@@ -4,9 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
+from app.prompts.custom_commands import CommandCatalogue
 from tests.oracles.reading import images
-from tests.ui.running_app import running
+from tests.ui.running_app import Running, running
 from tests.unit.images.pictures import png
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
@@ -26,6 +28,10 @@ Be brief.
 def put(folder: Path, path: str, text: str = REVIEW) -> None:
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_text(text)
+
+
+def catalogue(run: Running) -> CommandCatalogue:
+    return run.app.controllers.commands.custom_commands.catalogue
 
 
 @pytest.fixture
@@ -59,12 +65,14 @@ async def test_a_command_is_offered_and_shown(
         await run.see("Be brief.")
 
 
-async def test_help_and_palette_list_custom_commands(
+async def test_help_and_palette_list_custom_commands_and_the_keys_of_actions(
     tmp_path: Path, user: Path, workspace: Path, server: WireServer
 ) -> None:
     put(user, ".claude/commands/help.md")
     put(user, ".claude/commands/broken.md", "---\nnot closed")
-    async with running(tmp_path, server, environment={"HOME": str(user)}, size=(160, 60)) as run:
+    async with running(
+        tmp_path, server, environment={"HOME": str(user)}, size=(160, 60), keys={"review.ask": "Q"}
+    ) as run:
         await run.command("help")
         await run.screen("HelpScreen")
         await run.pilot.press(*"your own", *"git:")
@@ -75,32 +83,36 @@ async def test_help_and_palette_list_custom_commands(
         await run.until(lambda: screen.query("#help-text"), "the text")
         screen.query_one("#help-text").scroll_end(animate=False)
         await run.see("/help is signoff's own command", "its front matter has no end")
-        await run.pilot.press("escape", "ctrl+p")
-        await run.screen("CommandPalette")
+        await run.screen("CommandPalette", "escape", "ctrl+p")
         await run.pilot.press(*"git:rev")
         await run.see("/git:review", "Look [/] [bold]with care")
+        for search, line in (("prev", "Review: Previous hunk  ["), ("w: ask", "Review: Ask  Q")):
+            run.app.screen.query_one(Input).value = search
+            await run.see(line)
         await run.pilot.press("escape")
         await run.command("broken now")
         await run.see("/broken cannot be used", "no end")
         assert server.requests == []
 
 
-async def test_workspace_commands_need_trust_in_their_content(
+async def test_workspace_commands_are_reported_once_and_need_trust_in_their_content(
     tmp_path: Path, workspace: Path, server: WireServer
 ) -> None:
     put(workspace, ".signoff/commands/ship.md", "Ship it.")
     server.script([Turn("Shipped.")])
     async with running(tmp_path, server) as run:
         await run.see("commands along: /ship")
+    async with running(tmp_path, server) as run:
+        await run.until(lambda: catalogue(run).untrusted, "the look")
+        await run.painted()
+        assert "/ship" not in run.text
         await run.command("ship")
         await run.see("/ship comes")
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
         await run.pilot.press("y")
-        await run.until(
-            lambda: "ship" in run.app.controllers.commands.custom_commands.catalogue.commands, "the command"
-        )
+        await run.until(lambda: "ship" in catalogue(run).commands, "the command")
         await run.say("/ship")
         assert of_role(server.requests[0], "user") == ["Ship it."]
         put(workspace, ".signoff/commands/ship.md", "Ship it to me.")
@@ -110,9 +122,7 @@ async def test_workspace_commands_need_trust_in_their_content(
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.pilot.press("y")
-        await run.until(
-            lambda: "ship" in run.app.controllers.commands.custom_commands.catalogue.commands, "the command"
-        )
+        await run.until(lambda: "ship" in catalogue(run).commands, "the command")
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see("withdraw trust")
@@ -120,16 +130,6 @@ async def test_workspace_commands_need_trust_in_their_content(
         await run.until(
             lambda: run.app.controllers.commands.custom_commands.catalogue.untrusted == ("ship",), "no trust"
         )
-
-
-async def test_untrusted_commands_are_reported_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
-    put(workspace, ".claude/commands/ship.md", "Ship it.")
-    async with running(tmp_path, server) as run:
-        await run.see("commands along: /ship")
-    async with running(tmp_path, server) as run:
-        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.untrusted, "the look")
-        await run.painted()
-        assert "/ship" not in run.text
 
 
 async def test_a_custom_command_is_read_when_used_and_is_no_answer(
@@ -141,12 +141,10 @@ async def test_a_custom_command_is_read_when_used_and_is_no_answer(
     server.call("ask_user", {"question": "Which one?"})
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
         # Files are read on use.
-        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.commands, "the first look")
+        await run.until(lambda: catalogue(run).commands, "the first look")
         put(user, ".claude/commands/newest.md", "New.")
         await run.write("/")
-        await run.until(
-            lambda: "newest" in run.app.controllers.commands.custom_commands.catalogue.commands, "the second look"
-        )
+        await run.until(lambda: "newest" in catalogue(run).commands, "the second look")
         await run.write("newe")
         await run.see("› /newest")
         # Files it names are attached.

@@ -19,11 +19,9 @@ async def stage_command(run: Running, server: WireServer, command: str) -> None:
     """Have the model run a command that the user allows, and wait for its proposal."""
     server.call("run_command", {"command": command})
     server.say("It ran.")
-    await run.write("run it")
-    await run.pilot.press("enter")
+    await run.submit("run it")
     await run.see("Needs your permission")
-    await run.review()
-    await run.pilot.press("y")
+    await run.review("y")
     await run.until(lambda: run.proposals, "the proposal")
     await run.settled()
 
@@ -31,18 +29,15 @@ async def stage_command(run: Running, server: WireServer, command: str) -> None:
 async def test_unseen_files_of_a_reproduced_command_are_confirmed_at_once(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(60, 30)) as run:
         await stage_command(run, server, MANY)
-        await run.review()
-        await run.pilot.press("equals_sign")
+        await run.review("equals_sign")
         await run.see(SAME)
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         for size in ((60, 30), (160, 45)):
             await run.pilot.resize_terminal(*size)
             await run.see("gave twice,", "byte for byte. Approve?")
         root = run.runtime.workspace.root
         assert not (root / "made1.txt").exists()
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: (root / "made9.txt").exists(), "the approval")
         (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
         assert entry.recipe is not None and (entry.recipe.command, entry.recipe.reproduced) == (MANY, 1)
@@ -54,29 +49,24 @@ async def test_unseen_files_of_a_reproduced_command_are_confirmed_at_once(tmp_pa
         assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
 
 
-async def test_a_reproduction_can_be_stopped_and_started_again(tmp_path: Path, server: WireServer) -> None:
+async def test_a_reproduction_can_be_stopped_and_started_again_and_names_files_that_differ(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage_command(run, server, "test -e slow && sleep 60; seq 1 400 > made.txt")
         (run.runtime.workspace.root / "slow").touch()
-        await run.review()
-        await run.pilot.press("equals_sign")
+        await run.review("equals_sign")
         await run.see("its command runs again")
-        await run.review()
-        await run.pilot.press("equals_sign")
+        await run.review("equals_sign")
         await run.until(lambda: "its command runs again" not in run.text, "the end of it")
         (run.runtime.workspace.root / "slow").unlink()
-        await run.review()
-        await run.pilot.press("equals_sign")
+        await run.review("equals_sign")
         await run.see("same 1 file, byte for byte")
-
-
-async def test_a_different_reproduction_names_its_files(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage_command(run, server, "head -c 9 /dev/urandom | base64 > made.txt")
-        await run.review()
-        await run.pilot.press("equals_sign")
-        await run.see("not the same: 1 file differs (made.txt)")
-        assert not run.proposals[0].is_reproduced
+        await run.review("n")
+        await stage_command(run, server, "head -c 9 /dev/urandom | base64 > other.txt")
+        await run.review("equals_sign")
+        await run.see("not the same: 1 file differs (other.txt)")
+        assert not run.proposals[1].is_reproduced
 
 
 async def test_the_model_is_told_once_that_a_reproduction_replaced_its_edit(
@@ -87,15 +77,13 @@ async def test_the_model_is_told_once_that_a_reproduction_replaced_its_edit(
         notes.write_text("one\n")
         await stage_command(run, server, "tr a-z A-Z < notes.txt > new && mv new notes.txt")
         notes.write_text("one more\n")
-        await run.review()
-        await run.pilot.press("equals_sign")
+        await run.review("equals_sign")
         await run.see("run again on the present files")
         for count in (1, 2):
             before = len(server.requests)
             server.say("Yes.")
             await run.pilot.press("f2")
-            await run.write("go on")
-            await run.pilot.press("enter")
+            await run.submit("go on")
             await run.until(lambda before=before: len(server.requests) > before, f"request {count}")  # type: ignore[misc]
             await run.settled()
             told = [(role, text) for role, text in server.last.said if "has run the command of P1 again" in text]

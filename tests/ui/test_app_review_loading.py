@@ -14,8 +14,7 @@ from widgets.common.splitter import Splitter
 
 async def begin_words(run: Running) -> None:
     """Begin to say something on the proposal."""
-    await run.review()
-    await run.pilot.press("r")
+    await run.review("r")
     await run.until(lambda: run.app.workbench.review.feedback_field.is_open, "the field")
     await run.write("Say Ahoy")
     await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")

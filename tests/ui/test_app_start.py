@@ -16,8 +16,7 @@ from textual.dom import DOMNode
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
-from app.ui.startup import WorkspaceWithOptions
-from tests.ui.running_app import Running
+from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.chat.composer import Composer
@@ -25,31 +24,11 @@ from widgets.review.review_messages import DiffsWanted
 
 
 @contextlib.asynccontextmanager
-async def waiting(
-    folder: Path,
-    server: WireServer,
-    *,
-    resume: bool = False,
-    size: tuple[int, int] = (120, 40),
-    kind: type[SignoffApp] = SignoffApp,
-) -> AsyncIterator[tuple[Running, asyncio.Event]]:
+async def waiting(folder: Path, server: WireServer, **options: Any) -> AsyncIterator[tuple[Running, asyncio.Event]]:
     """An app that shows its first picture and opens its workspace once the event is set."""
-    root = folder / "workspace"
-    root.mkdir(exist_ok=True)
-    runtime = open_workspace(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
     go_on = asyncio.Event()
-
-    async def opener() -> WorkspaceWithOptions:
-        await go_on.wait()
-        return WorkspaceWithOptions(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
-
-    app = kind(opener, runtime.dirs.log)
-    try:
-        async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
-            yield Running(app, runtime, pilot), go_on
-            await app.action_quit()
-    finally:
-        runtime.close()
+    async with running(folder, server, go_on=go_on, **options) as run:
+        yield run, go_on
 
 
 def filled(folder: Path) -> str:
@@ -67,15 +46,10 @@ def filled(folder: Path) -> str:
 
 
 class Counting(SignoffApp):
-    """Counts how often all that is on the screen is styled anew, the style sheets were read, the status was drawn."""
+    """Counts how often all that is on the screen is styled anew, and the style sheets were read."""
 
     styled = 0
     read = 0
-    drawn = 0
-
-    def update_status_bar(self) -> None:
-        self.drawn += 1
-        super().update_status_bar()
 
     def update_styles(self, node: DOMNode, animate: bool = True) -> None:
         self.styled += node is self.workbench
@@ -95,33 +69,20 @@ async def test_the_first_picture_has_no_review(tmp_path: Path, server: WireServe
         assert not run.app.workbench.query("#parting, #front-review")
 
 
-async def test_unchanged_settings_are_not_drawn_again(tmp_path: Path, server: WireServer) -> None:
-    async with waiting(tmp_path, server, kind=Counting) as (run, go_on):
-        go_on.set()
-        await run.app.wait_until_open()
-        await run.see("test-model")
-        assert isinstance(run.app, Counting)
-        before = run.app.drawn
-        run.app.controllers.preferences.apply_for_this_run(model="test-model")
-        assert run.app.drawn == before
-        run.app.controllers.preferences.apply_for_this_run(model="another")
-        assert run.app.drawn == before + 1
-        await run.see("another")
-
-
-async def test_text_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:
+async def test_text_typed_while_the_session_opens_is_kept_at_its_place(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
-        await run.write("one ")
+        await run.write("one end")
+        await run.pilot.press("left", "left", "left")
         go_on.set()
         typed = "one "
         while not run.app.current.workspace_attached.is_set():
             await run.pilot.press("x")
             typed += "x"
         await run.app.wait_until_open()
-        await run.write(" two")
+        await run.write(" two ")
         await run.see("answer 2")
-        assert run.app.workbench.composer.draft == f"{typed} two"
+        assert run.app.workbench.composer.draft == f"{typed} two end"
 
 
 async def test_keys_for_parts_that_are_not_loaded_do_nothing(tmp_path: Path, server: WireServer) -> None:
@@ -137,20 +98,9 @@ async def test_keys_for_parts_that_are_not_loaded_do_nothing(tmp_path: Path, ser
         assert bench.is_in_composer and bench.composer.draft == "/none.png"
 
 
-async def test_the_cursor_in_the_composer_stays_during_the_start(tmp_path: Path, server: WireServer) -> None:
-    async with waiting(tmp_path, server) as (run, go_on):
-        await run.write("begin end")
-        await run.pilot.press("left", "left", "left")
-        go_on.set()
-        await run.app.wait_until_open()
-        await run.write("the ")
-        assert run.app.workbench.composer.draft == "begin the end"
-
-
-@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_resizing_during_the_start_works(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+async def test_resizing_during_the_start_works(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
-    async with waiting(tmp_path, server, resume=True, size=size) as (run, go_on):
+    async with waiting(tmp_path, server, resume=True, size=(80, 24)) as (run, go_on):
         go_on.set()
         sizes = [(200, 50), (60, 20), (111, 30), (109, 30)]
         while not run.app.current.workspace_attached.is_set():
