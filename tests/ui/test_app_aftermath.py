@@ -204,6 +204,7 @@ async def test_unsent_feedback_ticks_and_excluded_hunks_survive_a_restart(tmp_pa
         server.say("Better?")
         await run.review()
         await run.write_feedback("!", "ctrl+s")
+        await run.until(lambda: len(run.proposals) == 2, "the answer")
         await run.settled()
         (said,) = [text for text in of_role(server.last, "user") if "Ahoy" in text]
         assert said.startswith("Say Ahoy!") and "saved" in said and "aside" in said

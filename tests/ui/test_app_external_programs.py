@@ -56,7 +56,7 @@ async def test_the_diff_programs_output_is_shown_and_decides_nothing(tmp_path: P
         view = screen.query_one(TextView)
         strip = view.render_line(1)
         assert any(segment.style and segment.style.color for segment in strip if "Hello" in segment.text)
-        await run.pilot.press("slash", *"line 77", "enter")
+        await run.pilot.press("slash", *"77", "enter")
         await run.until(lambda: view.scroll_offset.y > 40, "the match")
         await run.see("match 1 of 1", "line 77")
         await run.pilot.press("G")

@@ -5,19 +5,12 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running, staged
+from app.runtime.open_workspace import open_workspace
+from tests.ui.running_app import running, staged
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.composer import Composer
 from widgets.common.splitter import Splitter
-
-
-async def begin_words(run: Running) -> None:
-    """Begin to say something on the proposal."""
-    await run.review("r")
-    await run.until(lambda: run.app.workbench.review.feedback_field.is_open, "the field")
-    await run.write("Say Ahoy")
-    await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")
 
 
 @pytest.mark.parametrize(("key", "place", "size"), [("f3", "diff", (140, 40)), ("f4", "approvals", (80, 24))])
@@ -80,10 +73,13 @@ async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, 
 @pytest.mark.parametrize("resume", [True, False])
 async def test_drafts_on_decided_proposals_are_restored(tmp_path: Path, server: WireServer, resume: bool) -> None:
     async with staged(tmp_path, server) as run:
-        await begin_words(run)
+        await run.review()
+        await run.write_feedback("Say Ahoy")
+        await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")
         # Another process decides, and this one ends before it hears of it.
         decided = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
-    async with running(tmp_path) as between:
-        between.runtime.proposals.save_proposal(decided)
+    between = open_workspace(tmp_path / "workspace", {}, {})
+    between.proposals.save_proposal(decided)
+    between.close()
     async with running(tmp_path, server, resume=resume) as again:
         await again.until(lambda: again.app.workbench.composer.draft == "Say Ahoy", "the words")
