@@ -2,13 +2,15 @@
 
 import re
 import sys
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from app.proposals.files.filesystem import OPEN_FOLDERS, PosixFilesystem
-from app.proposals.values.models import Proposal
+import pytest
+
+from app.proposals.files.filesystem import PosixFilesystem
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -34,51 +36,31 @@ def documented_chains() -> list[list[str]]:
     return [chain for chain in chains if chain]
 
 
-class WatchedDisk(PosixFilesystem):
-    """A disk that notes through which files it is called to exchange two names."""
+def record_callers(monkeypatch: pytest.MonkeyPatch, owner: object, method: str) -> list[list[str]]:
+    """Return a list that gets the calling files of each call of a method."""
+    calls: list[list[str]] = []
+    inner = getattr(owner, method)
 
-    calls: list[list[str]]
+    def watched(*arguments: Any, **named: Any) -> Any:
+        calls.append(calling_files())
+        return inner(*arguments, **named)
 
-    def exchange(self, *arguments: Any, **named: Any) -> Any:
-        self.calls.append(calling_files())
-        return super().exchange(*arguments, **named)
-
-
-class WatchedStore(MemoryStore):
-    """A store that notes through which files it is called to save proposals."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[list[str]] = []
-
-    def save_proposal(self, *proposals: Proposal) -> None:
-        self.calls.append(calling_files())
-        super().save_proposal(*proposals)
+    monkeypatch.setattr(owner, method, watched)
+    return calls
 
 
-def test_no_file_is_in_a_chain_twice_and_none_has_more_than_ten() -> None:
+def test_a_draft_reaches_the_store_and_an_approval_the_disk_through_the_documented_files(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
     staging, approving = documented_chains()
     for chain in (staging, approving):
         assert len(chain) == len(set(chain)) <= 10
-
-
-def test_a_draft_reaches_the_store_through_the_documented_files(tmp_path: Path) -> None:
-    store = WatchedStore()
-    Bench(tmp_path, {"a.py": "one\ntwo\n"}, store).edit("a.py", ("two", "TWO"))
-
-    staging = documented_chains()[0]
-    service = staging.index("app/proposals/proposal_service.py")
-    assert [[*call, "app/storage/sqlite_proposal_store.py"] for call in store.calls] == [staging[service:]]
-
-
-def test_an_approval_reaches_the_disk_through_the_documented_files(tmp_path: Path) -> None:
-    (tmp_path / "workspace").mkdir()
-    disk = WatchedDisk(tmp_path / "workspace", 2**24, OPEN_FOLDERS)
-    disk.calls = []
-    bench = Bench(tmp_path, {"a.py": "one\ntwo\n"}, filesystem=disk)
-
-    bench.service.approve(bench.edit("a.py", ("two", "TWO")).id)
-
-    approving = documented_chains()[1]
-    service = approving.index("app/proposals/proposal_service.py")
-    assert [[*call, "app/proposals/files/filesystem.py"] for call in disk.calls] == [approving[service:]]
+    saves = record_callers(monkeypatch, MemoryStore, "save_proposal")
+    exchanges = record_callers(monkeypatch, PosixFilesystem, "exchange")
+    site = bench({"a.py": "one\ntwo\n"})
+    proposal = site.edit("a.py", ("two", "TWO"))
+    service = "app/proposals/proposal_service.py"
+    saving, exchanging = (chain[chain.index(service) :] for chain in (staging, approving))
+    assert [[*call, "app/storage/sqlite_proposal_store.py"] for call in saves] == [saving]
+    site.service.approve(proposal.id)
+    assert [[*call, "app/proposals/files/filesystem.py"] for call in exchanges] == [exchanging]

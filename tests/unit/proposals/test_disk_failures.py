@@ -61,6 +61,9 @@ class Awkward(PosixFilesystem):
             self._work()
 
 
+LOCKED = RuntimeError("the database is locked")
+
+
 class Killed(BaseException):
     """What a process that dies leaves is left, but for the process."""
 
@@ -73,23 +76,34 @@ def pull_the_cable() -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def failing(store: MemoryStore, *names: str, error: BaseException) -> None:
+def failing(
+    site: Bench, *names: str, error: BaseException = LOCKED, work: Callable[[], object] = lambda: None
+) -> None:
+    """Have the store fail in writes of these names, after some work; and in no others."""
+
     def fail(name: str) -> None:
         if name in names:
+            work()
             raise error
 
-    store.before_write = fail
+    assert isinstance(site.store, MemoryStore)
+    site.store.before_write = fail
 
 
-def test_a_failing_store_is_reported_and_nothing_has_changed(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n"}, store=store)
+def test_a_failing_store_or_preflight_is_reported_and_nothing_has_changed(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))
-    failing(store, "open_journal_record", error=RuntimeError("the database is locked"))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "statvfs", lambda _: pull_the_cable())
+        with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: input/output error"):
+            site.service.approve(proposal.id)
+    failing(site, "open_journal_record")
     with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: the database is locked"):
         site.service.approve(proposal.id)
-    assert site.tree() == {"a.txt": (b"one\n", 0o644)}
-    failing(store, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
+    assert site.tree() == {"a.txt": (b"one\n", 0o644)} and site.store.journal_records() == []
+    failing(site, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
     with pytest.raises(DiskFailed, match="The disk can't be used: input/output error; nothing has changed"):
         site.service.deny(proposal.id)
     assert site.service.get(proposal.id).state is ProposalState.PENDING
@@ -97,18 +111,17 @@ def test_a_failing_store_is_reported_and_nothing_has_changed(bench: Make) -> Non
 
 @pytest.mark.parametrize("action", ["approve", "undo"])
 def test_unrecorded_rollback_is_recorded_at_the_next_start(bench: Make, action: str) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n"}, store=store)
+    site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))
     if action == "undo":
         site.service.approve(proposal.id)
     before, state = site.tree(), site.service.get(proposal.id).state
-    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
+    failing(site, "close_journal_record")
     with pytest.raises(ApplyFailed, match="every file is as it was: the database is locked"):
         getattr(site.service, action)(proposal.id)
     (said,) = site.reopened().recover()
     assert "could not be recorded yet (the database is locked)" in said
-    store.before_write = lambda name: None
+    failing(site)
     (said,) = site.reopened().recover()
     assert "every file is as before" in said and "recorded" not in said
     assert (site.tree(), site.service.get(proposal.id).state) == (before, state)
@@ -152,18 +165,6 @@ def test_a_recovery_that_fails_is_retried(bench: Make) -> None:
     assert site.tree() == dict.fromkeys(("a.txt", "b.txt"), (b"one\n", 420))
 
 
-def test_a_disk_that_fails_the_preflight_is_reported(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> os.statvfs_result:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    site = bench({"a.txt": "one\n"})
-    proposal = site.edit("a.txt", ("one", "two"))
-    monkeypatch.setattr(os, "statvfs", fail)
-    with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: input/output error"):
-        site.service.approve(proposal.id)
-    assert site.store.journal_records() == []
-
-
 def test_a_file_removed_at_the_last_moment_is_named(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
@@ -204,10 +205,9 @@ def test_a_file_saved_during_a_revert_stays_in_place(bench: Make) -> None:
 
 
 def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n"}, store=store)
+    site = bench({"a.txt": "one\n"})
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
-    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
+    failing(site, "close_journal_record")
     disk = Awkward(site, "put", "a.txt", lambda: site.put(**{"a.txt": "theirs\n"}))
     with pytest.raises(ApplyFailed, match=r"Another program changed a\.txt; its content is kept as a\.txt\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
@@ -217,13 +217,12 @@ def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> 
 
 
 def test_unrecorded_apply_is_completed(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n", "gone.txt": "g\n"}, store=store)
+    site = bench({"a.txt": "one\n", "gone.txt": "g\n"})
     proposal = site.write(**{"a.txt": "two\n", "gone.txt": None, "new.txt": "n\n"})
-    failing(store, "close_journal_record", error=Killed())
+    failing(site, "close_journal_record", error=Killed())
     with pytest.raises(Killed):
         site.service.approve(proposal.id)
-    store.before_write = lambda name: None
+    failing(site)
     (said,) = site.reopened().recover()
     assert "interrupted after the last file: it was completed, every file is new" in said
     assert site.contents() == {"a.txt": b"two\n", "new.txt": b"n\n"}
@@ -256,13 +255,12 @@ def test_a_file_of_another_process_with_the_same_text_is_not_ours(bench: Make) -
 
 
 def test_backup_is_kept_when_its_folder_became_a_file(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"stuff/a": "a\n"}, store=store)
+    site = bench({"stuff/a": "a\n"})
     draft = site.service.new_draft("session")
     draft.delete("stuff/a")
     draft.write("stuff", "s\n")
     proposal = site.service.stage(draft, "Turn over")
-    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
+    failing(site, "close_journal_record")
     disk = Awkward(site, "remove", ".signoff-", lambda: site.put(stuff="theirs\n"))
     with pytest.raises(ApplyFailed, match=r"Another program changed stuff/a; its content is kept as a\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
@@ -271,37 +269,24 @@ def test_backup_is_kept_when_its_folder_became_a_file(bench: Make) -> None:
 
 
 def test_kept_backup_replaces_no_file(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n"}, store=store)
+    site = bench({"a.txt": "one\n"})
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
     disk = Awkward(site, "put", ".kept-", lambda: take_name(site))
-
-    def fail(name: str) -> None:
-        if name == "close_journal_record":
-            site.put(**{"a.txt": "theirs\n"})
-            raise RuntimeError("the database is locked")
 
     def take_name(site: Bench) -> None:
         mark = next(site.root.glob(".signoff-*")).name.removeprefix(".signoff-").removesuffix(".tmp")
         site.put(**{f"a.txt.kept-P1-{mark[:4]}{mark.rpartition('-')[2]}": "taken\n"})
 
-    store.before_write = fail
+    failing(site, "close_journal_record", work=lambda: site.put(**{"a.txt": "theirs\n"}))
     with pytest.raises(ApplyFailed, match=r"is kept as a\.txt\.kept-P1-\w+\.1"):
         site.reopened(disk).approve(proposal.id)
     assert sorted(site.contents().values()) == [b"one\n", b"taken\n", b"theirs\n"]
 
 
 def test_a_new_folder_used_by_another_process_is_kept(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({}, store=store)
+    site = bench({})
     proposal = site.write(**{"new/a.txt": "a\n"})
-
-    def fail(name: str) -> None:
-        if name == "close_journal_record":
-            site.put(**{"new/theirs.txt": "theirs\n"})
-            raise RuntimeError("the database is locked")
-
-    store.before_write = fail
+    failing(site, "close_journal_record", work=lambda: site.put(**{"new/theirs.txt": "theirs\n"}))
     with pytest.raises(ApplyFailed, match="every file is as it was"):
         site.service.approve(proposal.id)
     assert site.contents() == {"new/theirs.txt": b"theirs\n"}
@@ -325,14 +310,13 @@ def test_a_leftover_that_cannot_be_removed_does_not_keep_others(bench: Make) -> 
 
 @pytest.mark.parametrize("error", [RuntimeError("the database is locked"), OSError(errno.ENOSPC, "No space left")])
 def test_a_decision_stands_although_others_cannot_be_rebased(bench: Make, error: Exception) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": numbered(20)}, store=store)
+    site = bench({"a.txt": numbered(20)})
     first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
     second = site.edit("a.txt", ("line 15\n", "fifteen\n"))
-    failing(store, "save_proposal", error=error)
+    failing(site, "save_proposal", error=error)
     result = site.service.approve(first.id)
     assert (result.proposal.state, result.changed) == (ProposalState.APPLIED, ())
-    store.before_write = lambda name: None
+    failing(site)
     site.service.approve(second.id)
     assert site.read("a.txt").decode() == numbered(20, l2="two\nmore", l15="fifteen")
 

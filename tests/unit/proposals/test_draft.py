@@ -84,30 +84,21 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
 
-def test_an_unknown_file_version_is_noted(bench: Make) -> None:
-    site = bench({"a.txt": numbered(5)})
-    for digits in (0, 12, 64):
-        draft = site.service.new_draft("session")
-        version = draft.read("a.txt").version[:digits]
-        report = draft.edit("a.txt", [TextReplacement("line 2", "two")], version)
-        assert len(report.text.splitlines()) == 1, report.text
+def test_an_unknown_file_version_is_noted_also_a_short_one_of_another_file(bench: Make) -> None:
+    site = bench({"a.txt": numbered(5), "b.txt": numbered(5, l5="another last line")})
     draft = site.service.new_draft("session")
-    present = draft.read("a.txt").version[:12]
-    report = draft.edit("a.txt", [TextReplacement("line 2", "two")], "0123456789ab")
-    told = f"version 0123456789ab is not known; the edit was made in {present}, which is there now"
-    assert told in report.text.splitlines()
+    present, other = (draft.read(name).version for name in ("a.txt", "b.txt"))
+    for known in ("", present[:12], present):
+        report = site.service.new_draft("session").edit("a.txt", [TextReplacement("line 2", "two")], known)
+        assert len(report.text.splitlines()) == 1, report.text
+    for version in (other[:1], other[:4], other[:7], "0123456789ab"):
+        draft = site.service.new_draft("session")
+        draft.read("b.txt")
+        report = draft.edit("a.txt", [TextReplacement("line 2", "two")], version)
+        told = f"version {version} is not known; the edit was made in {present[:12]}, which is there now"
+        assert told in report.text.splitlines()
     [change] = site.service.stage(draft, "").files
     assert change.notes == (told,)
-
-
-def test_a_short_version_prefix_does_not_find_another_files_content(bench: Make) -> None:
-    site = bench({"a.txt": numbered(5), "b.txt": numbered(5, l5="another last line")})
-    for digits in (1, 4, 7):
-        draft = site.service.new_draft("session")
-        other = draft.read("b.txt").version[:digits]
-        present = draft.read("a.txt").version[:12]
-        report = draft.edit("a.txt", [TextReplacement("line 2", "two")], other)
-        assert f"version {other} is not known; the edit was made in {present}" in report.text
 
 
 def test_an_ambiguous_version_prefix_finds_nothing(bench: Make) -> None:

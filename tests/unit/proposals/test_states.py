@@ -45,21 +45,12 @@ def test_a_state_becomes_only_those_that_may_follow() -> None:
 
 def records(history: str) -> list[JournalRecord]:
     """From `apply undo -apply`, newest first; a minus is for one that was rolled back."""
-    made = [
-        JournalRecord.model_validate(
-            {
-                "id": number,
-                "proposal": "P1",
-                "action": word.removeprefix("-"),
-                "time": 0.0,
-                "entries": (),
-                "after_proposal": "",
-                "state": "rolled_back" if word.startswith("-") else "done",
-                "folder_modes": {"folder": number},
-            }
-        )
-        for number, word in enumerate(history.split(), 1)
-    ]
+    common = {"proposal": "P1", "time": 0.0, "entries": (), "after_proposal": ""}
+    made = []
+    for number, word in enumerate(history.split(), 1):
+        fate = {"action": word.removeprefix("-"), "state": "rolled_back" if word.startswith("-") else "done"}
+        values = {"id": number, "folder_modes": {"folder": number}, **common, **fate}
+        made.append(JournalRecord.model_validate(values))
     return made[::-1]
 
 

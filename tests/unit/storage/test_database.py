@@ -1,13 +1,14 @@
 """The database: private, migrated, never overwritten, durable."""
 
+import os
 import pickle
 import re
+import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import tracemalloc
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.conversation.histories import Simulation, sessions
+from tests.unit.proposals.faults import in_child
 
 
 @pytest.fixture
@@ -113,25 +115,20 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_appended_events_survive_sigkill(tmp_path: Path) -> None:
-    code = f"""
-import os, signal
-from pathlib import Path
-from app.conversation.events import UserMessage
-from app.storage.database import Database
-from app.storage.session_store import SessionStore
-from app.storage.process_coordination import DatabaseChangeSignal
-base = Path({str(tmp_path)!r})
-store = SessionStore(Database(base / "signoff.db"), "/w", DatabaseChangeSignal(base / "signals", "/w"))
-record = store.create()
-for number in range(5):
-    store.append_events(record.id, [UserMessage(text=str(number))])
-print(record.id, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == -9, done.stderr
-    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w"))
-    events = store.events(done.stdout.strip())
+    def opened() -> SessionStore:
+        return SessionStore(Database(tmp_path / "signoff.db"), "/w", DatabaseChangeSignal(tmp_path / "signals", "/w"))
+
+    def append() -> None:
+        store = opened()
+        record = store.create()
+        for number in range(5):
+            store.append_events(record.id, [UserMessage(text=str(number))])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(append) == signal.SIGKILL
+    store = opened()
+    (record,) = store.all()
+    events = store.events(record.id)
     assert [event.text for event in events if isinstance(event, UserMessage)] == ["0", "1", "2", "3", "4"]
 
 
@@ -371,21 +368,22 @@ def test_a_stored_proposal_takes_little_memory(tmp_path: Path) -> None:
 
 def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> None:
     path = tmp_path / "signoff.db"
+
+    def write(key: str) -> None:
+        database = Database(path)
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO settings VALUES ('', ?, '')", (key,))
+        database.close()
+
     first = Database(path)
     with first.transaction() as connection:
         connection.execute("INSERT INTO settings VALUES ('', 'ours', '')")
         # A current one opens while another writes.
         Database(path).close()
     second = Database(path)
-    program = (
-        "import sys; from pathlib import Path; from app.storage.database import Database\n"
-        "d = Database(Path(sys.argv[1]))\n"
-        "with d.transaction() as c: c.execute('INSERT INTO settings VALUES (?, ?, ?)', ('', sys.argv[2], ''))\n"
-        "d.close()"
-    )
     keys = {("ours",)}
     for key in ("a", "b", "c"):
-        subprocess.run([sys.executable, "-c", program, str(path), key], check=True, cwd=Path(__file__).parents[3])
+        assert in_child(partial(write, key)) == 0
         keys.add((key,))
         for database in (first, second):
             assert set(database.query_rows("SELECT key FROM settings")) == keys
@@ -426,8 +424,8 @@ def test_a_misplaced_configuration_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_concurrent_capture_stores_nothing_and_must_retry(tmp_path: Path) -> None:
-    signal = DatabaseChangeSignal(tmp_path / "signals", "/w")
-    captured = CapturedEditStore(Database(tmp_path / "signoff.db"), "/w", signal)
+    changes = DatabaseChangeSignal(tmp_path / "signals", "/w")
+    captured = CapturedEditStore(Database(tmp_path / "signoff.db"), "/w", changes)
     turn = CapturedAgentTurn("claude", "s", "p")
 
     def file(after: bytes) -> CapturedFileEdit:

@@ -150,19 +150,6 @@ def test_read_raises_the_usual_errors(workspace: Workspace) -> None:
             workspace.read(folder)
 
 
-def test_a_missing_folder_has_no_files(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = tmp_path / "started"
-    started.mkdir()
-    (workspace.root / ".env").write_text("KEY=1")
-    os.link(workspace.root / ".env", started / "notes")
-    monkeypatch.chdir(started)
-    assert workspace.kind("none/notes") == "missing"
-    assert workspace.find_secret_hard_link("none/notes") == ""
-    for read in (workspace.read, workspace.read_with_mode):
-        with pytest.raises(FileNotFoundError):
-            read("none/notes")
-
-
 def test_an_entry_is_not_reached_through_a_link(workspace: Workspace) -> None:
     workspace.check_folder_entry("in")
     with pytest.raises(UnsafePath, match=r"in/a\.py is reached through a link"):

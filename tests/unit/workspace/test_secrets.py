@@ -157,9 +157,10 @@ def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.Mon
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert workspace.find_secret_hard_link("gone/key") == ""
-    assert workspace.resolve("gone/link") == "gone/link"
-    with pytest.raises(FileNotFoundError, match="gone/key does not exist"):
-        workspace.read("gone/key")
+    assert (workspace.resolve("gone/link"), workspace.kind("gone/key")) == ("gone/link", "missing")
+    for read in (workspace.read, workspace.read_with_mode):
+        with pytest.raises(FileNotFoundError, match="gone/key does not exist"):
+            read("gone/key")
 
 
 @pytest.mark.parametrize(
