@@ -23,9 +23,12 @@ EVENTS = "text/event-stream"
 SDK = Path(__file__).with_name("sdk_server.py")
 
 
-@pytest.fixture(params=["events", pytest.param("json", marks=pytest.mark.soak)])
-def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The port of a server of the package."""
+@pytest.fixture(params=["events", *(pytest.param(each, marks=pytest.mark.soak) for each in ("json", "stdio"))])
+def sdk(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """The configuration table of a server of the package; an HTTP server runs."""
+    if request.param == "stdio":
+        yield {"command": sys.executable, "args": [str(SDK)]}
+        return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
@@ -35,22 +38,20 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         for line in process.stderr:
             if "running on" in line:
                 break
-        yield number
+        yield {"url": f"http://127.0.0.1:{number}/mcp"}
         process.terminate()
 
 
-async def test_sdk_servers_over_http_and_stdio_can_be_called(port: int, wire: WireServer, tmp_path: Path) -> None:
-    near = {"command": sys.executable, "args": [str(SDK)]}
-    servers = {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}, "near": near}
-    async with open_server_session(wire, tmp_path, servers) as on:
+async def test_sdk_server_can_be_called(sdk: dict[str, Any], wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"sdk": sdk}) as on:
+        await on.wait_until_ready("sdk")
         answer = await on.run_turn(("sdk__add", {"first": 2, "second": 3}))
         assert json.loads(answer) == {"value": 5, "words": ["sum"]}
         failed = await on.run_turn(("sdk__fail", {}))
         assert failed == "Error executing tool fail"
         assert on.results[-1].failed
-        assert on.permission_requests[0].notes[0] == "This server runs elsewhere: the arguments leave this machine."
-        await on.wait_until_ready("near")
-        assert json.loads(await on.run_turn(("near__add", {"first": 2, "second": 3})))["value"] == 5
+        elsewhere = "This server runs elsewhere: the arguments leave this machine."
+        assert (on.permission_requests[0].notes[0] == elsewhere) == ("url" in sdk)
 
 
 async def test_requests_name_session_and_version_and_end_with_delete(wire: WireServer, tmp_path: Path) -> None:
@@ -140,7 +141,6 @@ async def _hangs_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> N
 
 
 def _answer_call(status: int = 200, **what: Any) -> Answer:
-
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(document(json.dumps({"jsonrpc": "2.0", "id": request.message["id"], **what}).encode(), status))
 

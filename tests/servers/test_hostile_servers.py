@@ -73,9 +73,7 @@ HABITS = {
 
 
 @pytest.mark.parametrize("slow", [True, False])
-async def test_misbehaviour_becomes_an_error_line_and_restarts_the_server(
-    slow: bool, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_misbehaviour_is_an_error_line_and_a_restart(slow: bool, wire: WireServer, tmp_path: Path) -> None:
     async with open_server_session(wire, tmp_path, {"play": player(timeout=1.5 if slow else 60)}) as on:
         await on.wait_until_ready("play")
         for habit, (code, error) in HABITS.items():
@@ -85,7 +83,7 @@ async def test_misbehaviour_becomes_an_error_line_and_restarts_the_server(
                 assert await run(on, "found['said'] = 'well'") == "well", habit
 
 
-async def test_server_that_never_reads_is_reported(
+async def test_server_that_never_reads_is_named(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**26)
@@ -130,7 +128,7 @@ async def test_server_without_ping_is_usable_after_an_interrupt(wire: WireServer
 
 @pytest.mark.layer
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
-async def test_processes_are_paused_while_a_layer_is_read_and_a_lost_one_is_reported(
+async def test_processes_pause_while_a_layer_is_read_and_a_lost_one_is_named(
     on: ServerSession, tmp_path: Path
 ) -> None:
     await run(on, SPAWN.format(mark := new_mark()))
@@ -183,7 +181,7 @@ async def test_failed_start_shows_its_reason(wire: WireServer, tmp_path: Path) -
         assert not [name for name in on.offered_tools if "__" in name]
 
 
-async def test_exception_in_a_start_is_reported(
+async def test_exception_in_a_start_is_named(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -375,9 +373,7 @@ async def test_server_receives_no_secrets_of_signoff_and_leaves_no_process(wire:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 @pytest.mark.parametrize("modes", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
-async def test_server_ends_when_signoff_is_killed(
-    processes: Forking, modes: tuple[SandboxMode, ...], tmp_path: Path
-) -> None:
+async def test_server_ends_with_signoff(processes: Forking, modes: tuple[SandboxMode, ...], tmp_path: Path) -> None:
     mark, (ours, theirs) = new_mark(), socket.socketpair()
     words = ("tests.servers.killed", str(tmp_path), mark, *modes)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
@@ -389,9 +385,7 @@ async def test_server_ends_when_signoff_is_killed(
     await until(lambda: process_state(mark) in ("", "Z"))
 
 
-async def test_server_without_overlay_cannot_write_and_the_question_shows_it(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_server_without_overlay_cannot_write_as_the_question_shows(wire: WireServer, tmp_path: Path) -> None:
     async with open_server_session(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         answer = await on.run_turn(("play__write", {"path": str(path), "text": "x"}))
@@ -405,9 +399,7 @@ async def test_server_without_overlay_cannot_write_and_the_question_shows_it(
             )
 
 
-async def test_unreviewed_server_is_reported_asked_about_and_disabled_in_plan_mode(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_unreviewed_server_is_named_asked_about_and_off_in_plan_mode(wire: WireServer, tmp_path: Path) -> None:
     forms = []
     for layer in (True, False):
         async with open_server_session(wire, tmp_path, {"play": player(layer=layer)}) as on:

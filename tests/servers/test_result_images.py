@@ -61,7 +61,7 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 
-async def test_unsendable_result_images_become_a_note_and_displace_no_user_images(
+async def test_unsendable_result_images_become_a_note_and_displace_no_others(
     wire: WireServer, tmp_path: Path
 ) -> None:
     async with open_session_on_wire(wire, tmp_path, "chat") as on:

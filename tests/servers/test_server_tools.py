@@ -16,11 +16,9 @@ from app.mcp_client.mcp_servers import CONTEXT_SHARE_DIVISOR
 from tests.forking import Forking
 from tests.servers.stage import NO, PLAYER, YES, open_server_session, player
 from tests.wire.bench import FILE, edit, of_role
-from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
+from tests.wire.endpoints import IGNORES_TOOL_CHOICE, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
 from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
-
-TOOL_CHOICE_BEHAVIOURS = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS_CALLS, FAILS_CALLS)
 
 
 @pytest.mark.layer
@@ -44,7 +42,7 @@ async def test_server_tool_is_offered_and_called_after_permission(wire: WireServ
         assert first == same != other, "a permission holds for a tool as described"
 
 
-@pytest.mark.parametrize("behaviour", TOOL_CHOICE_BEHAVIOURS, ids=lambda each: each.name)
+@pytest.mark.parametrize("behaviour", (IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE), ids=lambda each: each.name)
 async def test_a_closed_gate_stops_server_calls(behaviour: Behaviour, wire: WireServer, tmp_path: Path) -> None:
     async with open_server_session(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
         wire.always(Turn(calls=(Call("play__echo", {"text": "hello"}),)))
@@ -98,16 +96,12 @@ async def run(
 
 
 @pytest.mark.layer
-async def test_headless_writes_of_a_server_wait_as_a_proposal(
-    processes: Forking, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_headless_writes_of_a_server_are_staged(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
     outcome, _ = await run(processes, wire, tmp_path, "--commands", "allow")
     assert outcome["proposals"] == ["P1"]
 
 
-async def test_headless_calls_require_permission_and_leave_no_process(
-    processes: Forking, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_headless_calls_need_permission_and_end(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
     outcome, output = await run(processes, wire, tmp_path)
     assert outcome["proposals"] == []
     assert "not allowed without the screen: write" in output
@@ -123,7 +117,7 @@ async def test_headless_calls_require_permission_and_leave_no_process(
 
 
 @pytest.mark.layer
-async def test_headless_unreviewed_server_requires_in_place(
+async def test_headless_unreviewed_server_needs_in_place(
     processes: Forking, wire: WireServer, tmp_path: Path
 ) -> None:
     _, output = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")

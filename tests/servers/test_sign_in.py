@@ -113,7 +113,6 @@ async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Serv
 
 
 def answering(document_body: object, status: int = 200) -> Answer:
-
     async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(document(json.dumps(document_body).encode(), status=status))
 
@@ -167,9 +166,7 @@ async def test_expired_or_rejected_token_is_refreshed(wire: WireServer, tmp_path
         assert on.server("far").state is McpServerState.SIGN_IN
 
 
-async def test_a_token_that_cannot_be_renewed_needs_a_sign_in_unless_the_network_fails(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_without_renewal_a_sign_in_is_needed_unless_the_network_fails(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         tokens, url, token = await signed_in(on, authority)
         ended = token.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})

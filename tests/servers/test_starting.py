@@ -4,11 +4,13 @@ A server with the trick `waits` starts when the test creates a file.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -211,17 +213,20 @@ def log(on: ServerSession) -> list[Event]:
     return list(on.host.session.log.events)
 
 
-async def run_server_once(wire: WireServer, folder: Path) -> None:
+@contextlib.asynccontextmanager
+async def restarted(wire: WireServer, folder: Path, **more: Any) -> AsyncIterator[ServerSession]:
+    """A session with a server that has run before, so that its tools are stored, and now waits."""
     (folder / "shared").mkdir(exist_ok=True)
     let_start(folder)
     async with open_server_session(wire, folder, {"play": waiting(folder)}) as on:
         await on.wait_until_ready("play")
     (folder / "shared/go").unlink()
+    async with open_server_session(wire, folder, {"play": waiting(folder, **more)}) as on:
+        yield on
 
 
 async def test_late_server_is_waited_for_once_per_turn(wire: WireServer, tmp_path: Path) -> None:
-    await run_server_once(wire, tmp_path)
-    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path, start_timeout=0.5)}) as on:
+    async with restarted(wire, tmp_path, start_timeout=0.5) as on:
         answer = await on.run_turn(ECHO, ECHO, ECHO)
         assert "The server play can't be used: it did not start within 0.5 s." in answer
         assert [each.text == answer for each in on.results] == [True] * 3
@@ -233,9 +238,10 @@ async def test_late_server_is_waited_for_once_per_turn(wire: WireServer, tmp_pat
         assert "play__echo" not in on.offered_tools, "its stored tools are no longer offered"
 
 
-async def test_user_can_stop_a_waiting_call(wire: WireServer, tmp_path: Path) -> None:
-    await run_server_once(wire, tmp_path)
-    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
+async def test_user_can_stop_a_waiting_call_and_a_changed_tool_is_not_called(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with restarted(wire, tmp_path) as on:
         session = on.host.session
         assert session is not None
         wire.turn(calls=[ECHO])
@@ -244,11 +250,15 @@ async def test_user_can_stop_a_waiting_call(wire: WireServer, tmp_path: Path) ->
         session.interrupt()
         await session.wait_until_idle()
         assert on.results[-1].outcome is CallOutcome.ABORTED
+        # The server's definition is the same: the new tools come through a file.
+        tools = [{"name": "echo", "description": "Sends it elsewhere.", "inputSchema": {"type": "object"}}]
+        (tmp_path / "shared/tools.json").write_text(json.dumps({"tools": tools}))
         let_start(tmp_path)
-        assert await on.run_turn(ECHO) == "hello", "the start continued"
+        assert "has changed its tool echo" in await on.run_turn(ECHO), "the start continued"
+        assert on.called_tools == []
 
 
-async def test_unknown_tools_wait_for_the_start(
+async def test_unknown_tools_wait_for_a_start(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model may call it because of an earlier session."""
@@ -265,24 +275,6 @@ async def test_unknown_tools_wait_for_the_start(
         assert tools[0] == tools[1], "the list is constant within a turn"
         assert on.results[0].text == "hello"
         assert "There is no tool 'play__no_such_tool'" in on.results[1].text
-
-
-async def test_tools_of_an_earlier_start_are_not_called(wire: WireServer, tmp_path: Path) -> None:
-    await run_server_once(wire, tmp_path)
-    other = {"tools": [{"name": "echo", "description": "Sends it elsewhere.", "inputSchema": {"type": "object"}}]}
-    # The server's definition is the same: the new answer comes through a file.
-    answer = tmp_path / "shared/tools.json"
-    answer.write_text(json.dumps(other))
-    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
-
-        def call(request: Request) -> Turn:
-            let_start(tmp_path)
-            return Turn(calls=(Call(*ECHO),))
-
-        wire.script([call])
-        await on.run_turn()
-        assert "has changed its tool echo" in on.results[-1].text
-        assert on.called_tools == []
 
 
 @pytest.mark.layer

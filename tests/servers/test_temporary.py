@@ -60,9 +60,7 @@ except OSError as error:
     assert (folder / "named.txt").read_text() == "named.txt"
 
 
-async def test_named_sockets_and_state_files_are_not_accessible(
-    folder: Path, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_named_sockets_and_state_files_are_hidden(folder: Path, wire: WireServer, tmp_path: Path) -> None:
     database = tmp_path / "home/state/signoff.db"
     agent = folder / "agent.sock"
     with socket.socket(socket.AF_UNIX) as listening:

@@ -22,7 +22,7 @@ FILE = "def greet(name):\n    return 'Hello ' + name\n"
 
 TIMEOUTS = Timeouts(closing=MAX_WAIT_SECONDS)
 """A busy machine may be slow to answer."""
-GIVEN_UP_SOON = Timeouts(closing=1.0)
+GIVEN_UP_SOON = Timeouts(closing=0.3)
 """For an endpoint that is silent."""
 SOON = RetryPolicy(base=0.05, busy_base=0.05)
 """The standard policy without its long gaps."""

@@ -1,11 +1,13 @@
 """Driving a `ModelClient` against the test server."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from app.llm.client import ModelClient
-from app.llm.failures.request_errors import RetryPolicy
+from app.llm.failures.request_errors import RequestError, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
@@ -88,6 +90,13 @@ async def complete(server: WireServer, profile: EndpointProfile | None = None, *
     """The response to one opening request; checks what holds for every response on the way."""
     async with client_of(server, profile, **options) as client:
         return response(await updates_of(client))
+
+
+async def failure_of(request: Awaitable[object], match: str | None = None) -> RequestError:
+    """The error that a request ends in; `match` is a regular expression for its message."""
+    with pytest.raises(RequestError, match=match) as caught:
+        await request
+    return caught.value
 
 
 def response(updates: list[StreamUpdate]) -> ResponseCompleted:

@@ -3,7 +3,6 @@
 A validator takes the request's body and returns the refusing reply, or None.
 """
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,10 @@ from typing import Any
 from tests.wire.replies import Reply, document, error
 
 Body = dict[str, Any]
+
+
+def calls_of(body: Body) -> list[Any]:
+    return [call for message in body["messages"] for call in message.get("tool_calls") or ()]
 
 
 def openai_adjacency(body: Body) -> Reply | None:
@@ -51,29 +54,19 @@ def openai_fields(body: Body) -> Reply | None:
         return error(
             400, "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
         )
-    for message in body["messages"]:
-        for call in message.get("tool_calls") or ():
-            if len(call["id"]) > 64:
-                return error(
-                    400,
-                    f"Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum "
-                    f"length 64, but got a string with length {len(call['id'])} instead.",
-                    code="string_above_max_length",
-                )
-    return None
+    return ids_of_at_most(64)(body)
 
 
 def ids_of_at_most(longest: int, *, named: bool = True) -> Callable[[Body], Reply | None]:
     """A limit of another length than OpenAI's, which the refusal names or not."""
 
     def validate(body: Body) -> Reply | None:
-        for message in body["messages"]:
-            for call in message.get("tool_calls") or ():
-                if len(call["id"]) > longest:
-                    words = f"maximum length {longest}, but got a string with length {len(call['id'])} instead."
-                    end = f" Expected a string with {words}" if named else ""
-                    where = "Invalid 'messages[2].tool_calls[0].id'"
-                    return error(400, f"{where}: string too long.{end}", kind="invalid_request_error")
+        for call in calls_of(body):
+            if len(call["id"]) > longest:
+                words = f"maximum length {longest}, but got a string with length {len(call['id'])} instead."
+                end = f" Expected a string with {words}" if named else ""
+                where = "Invalid 'messages[2].tool_calls[0].id'"
+                return error(400, f"{where}: string too long.{end}", code="string_above_max_length")
         return None
 
     return validate
@@ -83,14 +76,11 @@ def mistral_template(status: int) -> Callable[[Body], Reply | None]:
     """Mistral's chat templates, by which llama.cpp (500) and vLLM (400) render: ids of nine letters and digits."""
 
     def validate(body: Body) -> Reply | None:
-        for message in body["messages"]:
-            for call in message.get("tool_calls") or ():
-                if not re.fullmatch(r"[A-Za-z0-9]{9}", call["id"]):
-                    words = "Tool call IDs should be alphanumeric strings with length 9!"
-                    if status >= 500:
-                        words = f"Jinja Exception: {words}"
-                    return error(status, words, code=status, kind="BadRequestError")
-        return None
+        if all(re.fullmatch(r"[A-Za-z0-9]{9}", call["id"]) for call in calls_of(body)):
+            return None
+        words = "Tool call IDs should be alphanumeric strings with length 9!"
+        words = f"Jinja Exception: {words}" if status >= 500 else words
+        return error(status, words, code=status, kind="BadRequestError")
 
     return validate
 
@@ -165,32 +155,6 @@ def anthropic(body: Body) -> Reply | None:
     return None
 
 
-def ollama(body: Body) -> Reply | None:
-    """Ollama: the arguments in the history must be JSON, and an assistant message says something."""
-    for message in body["messages"]:
-        for call in message.get("tool_calls") or ():
-            try:
-                parsed = json.loads(call["function"]["arguments"])
-            except ValueError:
-                parsed = None
-            if not isinstance(parsed, dict):
-                return error(400, "invalid tool call arguments", kind="invalid_request_error")
-        if message.get("content") is None and not message.get("tool_calls"):
-            return error(400, "invalid message content type: <nil>", kind="invalid_request_error")
-    return None
-
-
-def vllm(body: Body) -> Reply | None:
-    """vLLM: an empty list of tools is an error, and so is "auto" where no parser was configured."""
-    if body.get("tools") == []:
-        return error(
-            400, "[{'type': 'too_short', 'loc': ('body', 'tools'), 'msg': 'List should have at least 1 item'}]"
-        )
-    if body.get("tool_choice") == "auto":
-        return error(400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
-    return None
-
-
 def no_tool_choice(body: Body) -> Reply | None:
     """Bedrock through LiteLLM: "none" is unknown, and tools are required once the history has calls."""
     if body.get("tool_choice") == "none":
@@ -216,13 +180,10 @@ def deepseek(body: Body) -> Reply | None:
 
 def gemini(body: Body) -> Reply | None:
     """Gemini: the thought signature of a call has to come back with it."""
-    for message in body["messages"]:
-        for call in message.get("tool_calls") or ():
-            if not ((call.get("extra_content") or {}).get("google") or {}).get("thought_signature"):
-                words = "Function call is missing a thought_signature in functionCall parts."
-                return document(
-                    [{"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}], status=400
-                )
+    for call in calls_of(body):
+        if not ((call.get("extra_content") or {}).get("google") or {}).get("thought_signature"):
+            words = "Function call is missing a thought_signature in functionCall parts."
+            return document([{"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}], status=400)
     return None
 
 

@@ -64,6 +64,22 @@ TEMPLATES: tuple[Template, ...] = (
 )
 
 
+PLACEMENTS = {
+    "takes_all": "inline",
+    "drops_later_system": "fold_first",
+    "refuses_later_system": "fold_first",
+    "knows_no_system": "fold_user",
+    "system_beside_the_last_user": "fold_user",
+}
+"""The placement of system messages that each needs, by its name."""
+REFUSALS = [
+    (template, status)
+    for template in TEMPLATES
+    for status in ((400,) if template in (takes_all, drops_later_system) else (400, 500))
+]
+"""Each with the status of what it raises, if it does."""
+
+
 def refusal(template: Template, status: int) -> Callable[[dict[str, Any]], Reply | None]:
     """A validator that answers as a server does whose template raises."""
 

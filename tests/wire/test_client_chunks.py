@@ -1,12 +1,21 @@
 """Chunks: content, reasoning and usage in every place and form that servers use."""
 
+import threading
 from typing import Any
 
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, ResponseCompleted, TextDelta, TokenUsage
-from tests.wire.driving import client_of, complete, response, updates_of
+from app.llm.values.endpoint import EndpointProfile
+from app.llm.values.requests_and_updates import (
+    CallProgress,
+    Payload,
+    ReasoningDelta,
+    ResponseCompleted,
+    TextDelta,
+    TokenUsage,
+)
+from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream
 from tests.wire.server import WireServer
 
@@ -129,7 +138,7 @@ COUNTS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(("parts", "expected"), COUNTS.values(), ids=list(COUNTS))
-async def test_usage_is_read_from_every_kind_of_chunk(
+async def test_usage_is_read_from_all_chunks(
     server: WireServer, parts: list[Any], expected: TokenUsage | None
 ) -> None:
     server.script([stream(*parts, DONE)])
@@ -167,7 +176,13 @@ async def test_opaque_reasoning_is_kept_for_the_next_request(server: WireServer)
     }
 
 
-async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> None:
+async def test_chunks_of_one_read_are_merged_in_order_and_payloads_built_on_a_thread(server: WireServer) -> None:
+    made_on: list[threading.Thread] = []
+
+    def build(profile: EndpointProfile) -> Payload:
+        made_on.append(threading.current_thread())
+        return opening(profile)
+
     thoughts, words, letters = [chunk(reasoning="hm ")] * 300, [chunk("word ")] * 300, [*'{"path": "a.py"}']
     begun = chunk(calls=[call_delta(0, call_id="c1", name="edit_file", arguments="")])
     called = [begun, *(chunk(calls=[call_delta(0, arguments=letter)]) for letter in letters)]
@@ -175,9 +190,10 @@ async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> Non
     sent = b"".join(map(event, [*thoughts, *words, *called, chunk(finish="tool_calls")]))
     server.script([stream(sent, DONE)])
     async with client_of(server) as client:
-        updates = await updates_of(client)
+        updates = await updates_of(client, build)
     assert response(updates).text == "word " * 300
     assert len(updates) < 30
     kinds = [type(update) for update in updates]
     assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, ResponseCompleted].index)
     assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
+    assert made_on and threading.current_thread() not in made_on

@@ -12,7 +12,19 @@ from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile, filter_accepted_tools
 from app.llm.values.requests_and_updates import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
-from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
+from tests.wire.driving import (
+    NOTE,
+    SYSTEM,
+    TOOLS,
+    USER,
+    called,
+    client_of,
+    closing,
+    failure_of,
+    opening,
+    response,
+    updates_of,
+)
 from tests.wire.endpoints import CLOSING_SILENT, ENDPOINTS, REJECTS_MID_SYSTEM_400, REJECTS_MID_SYSTEM_500, Behaviour
 from tests.wire.replies import Call, Reply, Turn, document, error
 from tests.wire.server import WireServer
@@ -169,9 +181,8 @@ async def test_a_refusal_changes_and_stores_the_profile(
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, start, cache=cache) as client:
         if learned is None:
-            with pytest.raises(RequestError) as caught:
-                await updates_of(client, build)
-            assert caught.value.kind is FailureKind.INVALID_REQUEST
+            caught = await failure_of(updates_of(client, build))
+            assert caught.kind is FailureKind.INVALID_REQUEST
             assert len(server.requests) == 2
             return
         updates = await updates_of(client, build)
@@ -241,13 +252,10 @@ async def test_the_error_of_a_server_that_refuses_everything_is_shown(server: Wi
         ("tool_choice: try later", closing),
     ],
 )
-async def test_an_error_that_no_correction_helps_changes_no_profile(
-    server: WireServer, words: str, build: Build
-) -> None:
+async def test_an_error_beyond_correction_changes_no_profile(server: WireServer, words: str, build: Build) -> None:
     server.always(error(400, words, kind="invalid_request_error"))
     async with client_of(server) as client:
-        with pytest.raises(RequestError, match=words):
-            await updates_of(client, build)
+        await failure_of(updates_of(client, build), words)
         assert client.profile == EndpointProfile()
     assert len(server.requests) == 1
 
@@ -343,8 +351,7 @@ async def test_an_mcp_tool_with_a_refused_schema_is_left_out(server: WireServer,
 async def test_a_built_in_tool_is_never_left_out(server: WireServer, message: str) -> None:
     server.insist(lambda body: error(400, message))
     async with client_of(server, EndpointProfile()) as client:
-        with pytest.raises(RequestError):
-            await updates_of(client, serving)
+        await failure_of(updates_of(client, serving))
         assert all(len(request.body["tools"]) == len(SERVED) for request in server.requests)
 
 
@@ -361,15 +368,14 @@ def alternates(body: dict[str, Any]) -> bool:
     ],
     ids=["no placement helps", "another error after it"],
 )
-async def test_a_request_that_fails_at_last_changes_no_profile(
+async def test_a_request_that_fails_changes_no_profile(
     server: WireServer, validator: Any, words: str, sent: int
 ) -> None:
     server.insist(validator)
     server.always(error(401, "Expired", code="invalid_api_key"))
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, cache=cache) as client:
-        with pytest.raises(RequestError, match=words):
-            await updates_of(client, closing)
+        await failure_of(updates_of(client, closing), words)
         assert client.profile == EndpointProfile()
     assert not cache
     assert len(server.requests) == sent
@@ -389,8 +395,7 @@ async def test_a_request_that_fails_after_two_corrections_changes_no_profile(ser
     """What a request must have learned by the time of its second correction stays when the third is in vain."""
     server.insist(strict.mistral_template(400), refused_unless("Jinja Exception: no", lambda body: False))
     async with client_of(server) as client:
-        with pytest.raises(RequestError, match="Jinja Exception: no"):
-            await updates_of(client, closing)
+        await failure_of(updates_of(client, closing), "Jinja Exception: no")
         assert client.profile == EndpointProfile()
     sent = [request.body["messages"] for request in server.requests]
     calls = [call["id"] for messages in sent for one in messages for call in one.get("tool_calls", ())]
@@ -412,9 +417,8 @@ def groq(**fields: Any) -> Reply:
 async def test_a_call_of_the_model_despite_none_is_no_refusal_of_the_server(server: WireServer, reply: Reply) -> None:
     server.always(reply)
     async with client_of(server) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client, closing, closing=True)
-        assert caught.value.kind is FailureKind.TOOL_USE_FAILED
+        caught = await failure_of(updates_of(client, closing, closing=True))
+        assert caught.kind is FailureKind.TOOL_USE_FAILED
         assert client.profile == EndpointProfile(tool_choice_none="fails")
         server.always(Turn("Hello"))
         assert response(await updates_of(client, closing, closing=True)).text == "Hello"

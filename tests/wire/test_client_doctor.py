@@ -250,20 +250,10 @@ async def test_a_correction_that_does_not_help_a_probe_is_not_learned(server: Wi
     assert (await examined(server)).profile.mid_system == "inline"
 
 
-@pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize(
-    ("template", "placement"),
-    [
-        (templates.takes_all, "inline"),
-        (templates.drops_later_system, "fold_first"),
-        (templates.refuses_later_system, "fold_first"),
-        (templates.knows_no_system, "fold_user"),
-        (templates.system_beside_the_last_user, "fold_user"),
-    ],
-)
+@pytest.mark.parametrize(("template", "status"), templates.REFUSALS)
 async def test_the_placement_that_a_template_renders_is_found(
-    server: WireServer, template: templates.Template, placement: str, status: int
+    server: WireServer, template: templates.Template, status: int
 ) -> None:
     server.insist(templates.refusal(template, status))
     server.model(lambda request: follows([{"role": "user", "content": template(request.messages)}]))
-    assert (await examined(server)).profile.mid_system == placement
+    assert (await examined(server)).profile.mid_system == templates.PLACEMENTS[template.__name__]

@@ -19,7 +19,7 @@ from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, response, updates_of
+from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, failure_of, response, updates_of
 from tests.wire.replies import STALL, Reply, Turn, document, error, stream
 from tests.wire.server import WireServer
 
@@ -29,10 +29,9 @@ K = FailureKind
 async def failure(server: WireServer, reply: Reply, **options: Any) -> RequestError:
     """The failure that this reply ends in, when it is all that the server has to say."""
     server.always(reply)
-    with pytest.raises(RequestError) as caught:
-        await complete(server, **options)
-    assert "\n" not in caught.value.message and len(caught.value.message) < 500
-    return caught.value
+    caught = await failure_of(complete(server, **options))
+    assert "\n" not in caught.message and len(caught.message) < 500
+    return caught
 
 
 @contextlib.asynccontextmanager
@@ -47,9 +46,8 @@ async def failures_at(base_url: str, *more: Any, **options: Any) -> list[Request
     found = []
     async with client_at(base_url, *more, **options) as client:
         for ask in (updates_of(client), client.model_ids()):
-            with pytest.raises(RequestError) as caught:
-                await ask
-            found.append(caught.value)
+            caught = await failure_of(ask)
+            found.append(caught)
     return found
 
 
@@ -195,10 +193,9 @@ async def test_a_full_context_is_recognised_and_its_size_learned(
 ) -> None:
     server.always(document({"error": {"message": words, **more}}, status=status))
     async with client_of(server) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client)
+        caught = await failure_of(updates_of(client))
         assert client.profile.context_window == window
-    assert (caught.value.kind, caught.value.context_window) == (FailureKind.CONTEXT_FULL, window)
+    assert (caught.kind, caught.context_window) == (FailureKind.CONTEXT_FULL, window)
     assert len(server.requests) == 1
 
 
@@ -208,11 +205,10 @@ async def test_no_message_contains_the_key(server: WireServer) -> None:
     async with client_at(server.base_url, key, {"x-token": token}) as client:
         for reply in (error(401, echo), error(500, echo), document(f"<title>{echo}</title>", status=400)):
             server.always(reply)
-            with pytest.raises(RequestError) as caught:
-                await updates_of(client)
+            caught = await failure_of(updates_of(client))
             for secret in (key, token, "sk-other"):
-                assert secret not in caught.value.message and secret not in str(caught.value)
-            assert "***" in caught.value.message
+                assert secret not in caught.message and secret not in str(caught)
+            assert "***" in caught.message
 
 
 @pytest.mark.parametrize("key", ["sekrit value-1234", "sekrit\nvalue-1234", "sekrit-ключ-1234", "\tsekrit-1234 \n"])
@@ -293,13 +289,11 @@ async def test_a_missing_key_and_a_wrong_key_have_different_messages(server: Wir
     server.require_key("right")
     assert "wants an API key" in (await failure(server, error(500, ""))).message
     async with client_at(server.base_url, "wrong-key") as client:
-        with pytest.raises(RequestError, match="does not accept the API key"):
-            await updates_of(client)
+        await failure_of(updates_of(client), "does not accept the API key")
         server.always(error(403, "Not in your country"))
         server.require_key("wrong-key")
         words = r"does not allow this \(403\): Not in your country. Check what the API key"
-        with pytest.raises(RequestError, match=words):
-            await updates_of(client)
+        await failure_of(updates_of(client), words)
 
 
 async def test_only_configured_keys_and_headers_are_sent(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,13 +430,12 @@ async def test_secrets_of_an_address_are_sent_but_never_shown(server: WireServer
     assert endpoint.base_url == f"{server.base_url}/?api-version=7"
     cache: dict[str, dict[str, Any]] = {}
     client = ModelClient(endpoint, EndpointProfile(), timeouts=BRISK, cache=cache)
-    with pytest.raises(RequestError) as caught:
-        await updates_of(client)
+    caught = await failure_of(updates_of(client))
     server.script([error(400, "stream_options unknown"), Turn("Hi")])
     await updates_of(client)
     await client.aclose()
     (key,) = cache
-    for seen in (caught.value.message, repr(endpoint), key):
+    for seen in (caught.message, repr(endpoint), key):
         assert "s3cr3t" not in seen and "t0k3n" not in seen and "dXNlcjpzM2NyM3Q" not in seen
     for request in server.requests:
         path, _, query = request.path.partition("?")
@@ -472,16 +465,13 @@ async def test_the_model_list_is_read_and_its_failure_reported(server: WireServe
         server.route("/v1/models", document({"models": [{"name": "c"}, {"id": 3}, "x"]}))
         assert await client.model_ids() == ["c"]
         server.route("/v1/models", document("<html>", content_type="text/html"))
-        with pytest.raises(RequestError):
-            await client.model_ids()
+        await failure_of(client.model_ids())
         server.route("/v1/models", Reply((STALL,)))
         async with client_of(server, timeouts=replace(BRISK, connect=0.1, write=0.1)) as impatient:
-            with pytest.raises(RequestError, match=r"nothing for 0\.1 s while waiting for the list of models"):
-                await impatient.model_ids()
+            await failure_of(impatient.model_ids(), r"nothing for 0\.1 s while waiting for the list of models")
         server.route("/v1/models", error(401, "No"))
-        with pytest.raises(RequestError) as caught:
-            await client.model_ids()
-        assert caught.value.kind is FailureKind.AUTH
+        caught = await failure_of(client.model_ids())
+        assert caught.kind is FailureKind.AUTH
 
 
 @pytest.mark.parametrize(
@@ -500,9 +490,7 @@ async def test_the_model_list_is_read_and_its_failure_reported(server: WireServe
         ({}, None),
     ],
 )
-async def test_the_model_list_gives_context_windows(
-    server: WireServer, entry: dict[str, Any], window: int | None
-) -> None:
+async def test_the_model_list_names_the_window(server: WireServer, entry: dict[str, Any], window: int | None) -> None:
     other = {"id": "other", "context_length": 512}
     server.route("/v1/models", document({"data": [other, {"id": "test-model", **entry}]}))
     server.always(Turn("Hi"))

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.failures.request_errors import FailureKind
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
-from tests.wire.driving import USER, client_of, complete, response, updates_of
+from tests.wire.driving import USER, client_of, complete, failure_of, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
@@ -73,13 +73,10 @@ async def test_an_empty_response_is_a_response(server: WireServer, begin: Any, r
 
 
 @pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
-async def test_an_empty_response_cut_by_length_is_a_full_context_but_at_our_own_limit(
-    server: WireServer, reason: str
-) -> None:
+async def test_an_empty_cut_response_is_a_full_context_but_at_our_own_limit(server: WireServer, reason: str) -> None:
     server.always(stream(chunk("", role="assistant"), chunk(finish=reason), DONE))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert caught.value.kind is FailureKind.CONTEXT_FULL
+    caught = await failure_of(complete(server))
+    assert caught.kind is FailureKind.CONTEXT_FULL
     if reason == "length":
         async with client_of(server) as client:
             completed = response(await updates_of(client, lambda profile: Payload([USER], [], max_tokens=5)))
@@ -106,12 +103,11 @@ ERRORS_IN_STREAMS: dict[str, Any] = {
 @pytest.mark.parametrize("problem", ERRORS_IN_STREAMS.values(), ids=list(ERRORS_IN_STREAMS))
 async def test_an_error_inside_the_stream_is_retried_and_then_reported(server: WireServer, problem: Any) -> None:
     server.always(stream(chunk("Hi"), problem))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert "Overloaded now" in caught.value.message
-    assert caught.value.kind is FailureKind.SERVER_ERROR
-    assert caught.value.partial is not None and caught.value.partial.text.startswith("Hi")
-    assert caught.value.partial.truncated
+    caught = await failure_of(complete(server))
+    assert "Overloaded now" in caught.message
+    assert caught.kind is FailureKind.SERVER_ERROR
+    assert caught.partial is not None and caught.partial.text.startswith("Hi")
+    assert caught.partial.truncated
     assert len(server.requests) == 6, "as a busy server is asked"
 
 
@@ -120,9 +116,8 @@ async def test_an_error_inside_the_stream_is_retried_and_then_reported(server: W
 )
 async def test_a_permanent_error_in_the_stream_is_not_retried(server: WireServer, problem: Any) -> None:
     server.always(stream(problem))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert caught.value.kind is FailureKind.AUTH
+    caught = await failure_of(complete(server))
+    assert caught.kind is FailureKind.AUTH
     assert len(server.requests) == 1
 
 
@@ -136,5 +131,4 @@ async def test_an_error_after_a_complete_response_is_ignored(server: WireServer)
 
 async def test_an_error_document_with_status_200_is_an_error(server: WireServer) -> None:
     server.always(error(200, "No such thing", code="invalid_request_error"))
-    with pytest.raises(RequestError, match="No such thing"):
-        await complete(server)
+    await failure_of(complete(server), "No such thing")

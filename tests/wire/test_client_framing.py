@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.failures.request_errors import FailureKind
 from app.llm.values.requests_and_updates import AttemptDiscarded, RetryScheduled
-from tests.wire.driving import client_of, complete, opening, response, updates_of
+from tests.wire.driving import client_of, complete, failure_of, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream
 from tests.wire.server import WireServer
 
@@ -120,10 +120,9 @@ async def test_damaged_characters_are_replaced_and_cut_ones_joined(server: WireS
 async def test_a_page_instead_of_a_stream_says_to_check_the_base_url(server: WireServer) -> None:
     page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>Hi</body></html>"
     server.always(document(page, content_type="text/html"))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert caught.value.kind is FailureKind.INVALID_REQUEST
-    assert "Sign in" in caught.value.message and "base URL" in caught.value.message
+    caught = await failure_of(complete(server))
+    assert caught.kind is FailureKind.INVALID_REQUEST
+    assert "Sign in" in caught.message and "base URL" in caught.message
     assert len(server.requests) == 1
 
 

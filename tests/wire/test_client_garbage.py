@@ -26,7 +26,7 @@ from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted
 from app.llm.wires import chat
 from tests.examples import scale_examples
 from tests.unit.conversation.test_log import Store
-from tests.wire.driving import FAST, client_of, complete, opening, response, updates_of
+from tests.wire.driving import FAST, client_of, complete, failure_of, opening, response, updates_of
 from tests.wire.replies import CUT, DONE, STALL, Call, Reply, Turn, call_delta, chunk, document, error, event, stream
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
@@ -62,7 +62,7 @@ def events_of(reply: Reply) -> list[tuple[bytes, Any]]:
 @pytest.mark.parametrize("wire", PATHS)
 @settings(max_examples=scale_examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_any_value_at_any_place_ends_as_response_or_failure(
+async def test_any_value_anywhere_ends_as_response_or_failure(
     server: WireServer, wire: str, data: st.DataObject
 ) -> None:
     events = copy.deepcopy(events_of(PATHS[wire](TURN, 0)))
@@ -92,16 +92,13 @@ async def readable(completed: ResponseCompleted) -> None:
     assert EVENT_JSON.validate_json(stored.model_dump_json()) == stored
 
 
-async def test_an_exception_while_reading_fails_the_request(
-    server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_exception_in_reading_fails_the_request(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: object, body: object) -> Any:
         raise TypeError("unhashable type")
 
     monkeypatch.setattr(chat._ChatDecoder, "read_event", broken)
     server.always(Turn("Hello."))
-    with pytest.raises(RequestError, match="failed: TypeError: unhashable type"):
-        await complete(server)
+    await failure_of(complete(server), "failed: TypeError: unhashable type")
 
 
 def nested(levels: int) -> Any:
@@ -123,8 +120,7 @@ async def test_too_deeply_nested_arguments_are_invalid(server: WireServer, level
 async def test_a_too_deeply_nested_event_is_damaged(server: WireServer, levels: int) -> None:
     text = json.dumps(chunk("Hi", reasoning_details=[nested(levels)]))
     server.always(stream(text))
-    with pytest.raises(RequestError, match="contains something that is no JSON object"):
-        await complete(server)
+    await failure_of(complete(server), "contains something that is no JSON object")
 
 
 TEXTS = {
@@ -146,8 +142,7 @@ TEXTS = {
 async def test_an_error_text_cannot_make_a_regular_expression_slow(server: WireServer, text: str) -> None:
     """A body of blanks held everything up for a minute and a half."""
     server.always(document(json.dumps(TEXTS[text]), status=400))
-    with pytest.raises(RequestError):
-        await complete(server)
+    await failure_of(complete(server))
 
 
 @pytest.mark.parametrize(
@@ -163,9 +158,8 @@ async def test_an_error_text_cannot_make_a_regular_expression_slow(server: WireS
 )
 async def test_an_html_error_page_becomes_plain_text(server: WireServer, page: str, words: str) -> None:
     server.always(document(page, status=400, content_type="text/html"))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert words in caught.value.message
+    caught = await failure_of(complete(server))
+    assert words in caught.message
 
 
 @pytest.mark.parametrize("charset", ["zlib", "rot13", "idna", "undefined", "utf-16"])
@@ -176,9 +170,8 @@ async def test_an_unusual_charset_is_read_as_utf_8(server: WireServer, charset: 
     server.route("/v1/models", document({"data": [{"id": "a-model"}]}, content_type=kind))
     async with client_of(server) as client:
         assert await client.model_ids() == ["a-model"]
-        with pytest.raises(RequestError, match="Expired") as caught:
-            await updates_of(client)
-    assert caught.value.kind is FailureKind.AUTH and len(server.requests) == 1
+        caught = await failure_of(updates_of(client), "Expired")
+    assert caught.kind is FailureKind.AUTH and len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -268,9 +261,8 @@ async def test_too_large_response_fails_and_is_not_retried(
     monkeypatch.setattr(bounded_stream, "MAX_EVENT_BYTES", MIB)
     reply, words = TOO_LARGE[what]
     server.always(reply)
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert words in caught.value.message and caught.value.kind is FailureKind.STREAM_BROKEN
+    caught = await failure_of(complete(server))
+    assert words in caught.message and caught.kind is FailureKind.STREAM_BROKEN
     assert len(server.requests) == 1
 
 
@@ -282,8 +274,7 @@ async def test_a_compression_bomb_takes_bounded_memory(server: WireServer, statu
         await client.model_ids()
         tracemalloc.start()
         try:
-            with pytest.raises(RequestError):
-                await updates_of(client)
+            await failure_of(updates_of(client))
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -293,22 +284,19 @@ async def test_a_compression_bomb_takes_bounded_memory(server: WireServer, statu
 async def test_endless_empty_events_are_too_large(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_BODY_BYTES", 4 * MIB)
     server.always(poured(b"", event(chunk(None)) * 1_000))
-    with pytest.raises(RequestError, match="sent a response of more than 4 MiB"):
-        await complete(server)
+    await failure_of(complete(server), "sent a response of more than 4 MiB")
 
 
 async def test_text_before_an_oversized_event_is_kept(server: WireServer) -> None:
     server.always(stream(chunk("Hello"), b"data: ", *[MUCH] * 9))
-    with pytest.raises(RequestError) as caught:
-        await complete(server)
-    assert isinstance(caught.value.partial, ResponseCompleted) and caught.value.partial.text == "Hello"
+    caught = await failure_of(complete(server))
+    assert isinstance(caught.partial, ResponseCompleted) and caught.partial.text == "Hello"
 
 
 async def test_an_endless_model_list_is_refused(server: WireServer) -> None:
     server.route("/v1/models", poured(b'{"data": [', MUCH))
     async with client_of(server) as client:
-        with pytest.raises(RequestError, match="sent a list of models of more than 16 MiB"):
-            await client.model_ids()
+        await failure_of(client.model_ids(), "sent a list of models of more than 16 MiB")
 
 
 ANSWER = b"".join([event(chunk("Hello")), event(chunk(finish="stop")), DONE])
@@ -325,9 +313,7 @@ _BARE = zlib.compressobj(wbits=-15)
         ("identity", ANSWER),
     ],
 )
-async def test_a_compressed_body_is_read_although_not_requested(
-    server: WireServer, encoding: str, body: bytes
-) -> None:
+async def test_a_compressed_body_is_read_if_not_requested(server: WireServer, encoding: str, body: bytes) -> None:
     cut = (body[:7], body[7:])
     server.always(Reply(cut, headers={"content-encoding": encoding}))
     assert (await complete(server)).text == "Hello"
@@ -337,8 +323,7 @@ async def test_a_compressed_body_is_read_although_not_requested(
 async def test_a_compressed_error_body_is_shown(server: WireServer) -> None:
     body = gzip.compress(json.dumps({"error": {"message": "No such thing"}}).encode())
     server.always(document(body, status=400, headers={"content-encoding": "gzip"}))
-    with pytest.raises(RequestError, match="No such thing"):
-        await complete(server)
+    await failure_of(complete(server), "No such thing")
 
 
 _AFTER_ZLIB = zlib.compressobj(wbits=-15)
@@ -357,8 +342,7 @@ async def test_a_body_that_cannot_be_decompressed_is_damaged(server: WireServer,
     told = (
         "is damaged" if encoding in ("gzip", "deflate") else f"it is encoded as {encoding}, which was not asked for"
     )
-    with pytest.raises(RequestError, match=told):
-        await complete(server)
+    await failure_of(complete(server), told)
 
 
 REQUESTS = max(60, scale_examples(150))

@@ -15,7 +15,7 @@ from app.llm.transport import ProgressTimeout, Timeouts, Transport
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
-from tests.wire.driving import FAST, client_of, closing, opening, response, updates_of
+from tests.wire.driving import FAST, client_of, closing, failure_of, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
 
@@ -70,11 +70,10 @@ async def test_a_long_retry_delay_fails_and_leaves_the_decision_to_the_user(
 ) -> None:
     server.always(error(429, "Wait", headers=headers))
     async with client_of(server) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client)
-    assert caught.value.kind is FailureKind.RATE_LIMITED
-    assert caught.value.retry_at is not None and 2900 < caught.value.retry_at - time.time() <= 3600
-    assert re.search(r"It takes requests again at \d\d:\d\d", caught.value.message)
+        caught = await failure_of(updates_of(client))
+    assert caught.kind is FailureKind.RATE_LIMITED
+    assert caught.retry_at is not None and 2900 < caught.retry_at - time.time() <= 3600
+    assert re.search(r"It takes requests again at \d\d:\d\d", caught.message)
     assert len(server.requests) == 1
 
 
@@ -153,9 +152,8 @@ async def test_a_response_that_trickles_ends_at_the_total_time_limit(server: Wir
 async def test_silence_before_the_first_byte_is_named_in_the_error(server: WireServer) -> None:
     server.always(stream(STALL))
     async with client_of(server, timeouts=Timeouts(read=0.2), retry=RetryPolicy(attempts=1)) as client:
-        with pytest.raises(RequestError, match=r"sent nothing for 0.2 s while waiting for its first byte") as caught:
-            await updates_of(client)
-    assert "scope" not in caught.value.message
+        caught = await failure_of(updates_of(client), r"sent nothing for 0.2 s while waiting for its first byte")
+    assert "scope" not in caught.message
 
 
 async def test_reasoning_and_calls_count_as_progress(server: WireServer) -> None:
@@ -176,9 +174,8 @@ async def test_reasoning_and_calls_count_as_progress(server: WireServer) -> None
 async def test_a_closing_request_is_retried_once_and_soon(server: WireServer, reply: Any, sent: int) -> None:
     server.always(reply)
     async with client_of(server, retry=FAST if sent == 2 else PATIENT) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client, closing, closing=True)
-    assert (caught.value.retry_at is not None) == (sent == 1)
+        caught = await failure_of(updates_of(client, closing, closing=True))
+    assert (caught.retry_at is not None) == (sent == 1)
     assert len(server.requests) == sent
 
 
@@ -186,9 +183,8 @@ async def test_silence_after_a_closing_request_ends_early(server: WireServer) ->
     server.always(stream(STALL))
     timeouts = Timeouts(closing=0.5, first=60, idle=60)
     async with client_of(server, timeouts=timeouts, retry=RetryPolicy(closing_total=0.05)) as client:
-        with pytest.raises(RequestError) as caught:
-            await updates_of(client, closing, closing=True)
-    assert caught.value.kind is FailureKind.STREAM_BROKEN
+        caught = await failure_of(updates_of(client, closing, closing=True))
+    assert caught.kind is FailureKind.STREAM_BROKEN
     assert len(server.requests) == 1
 
 

@@ -15,7 +15,7 @@ from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import WIRES, wire_for
-from tests.wire.driving import BRISK, FAST, TOOLS
+from tests.wire.driving import BRISK, FAST, TOOLS, failure_of
 from tests.wire.replies import Call, Reply, Turn, document, stream
 from tests.wire.server import WireServer
 from tests.wire.vendors import NOT_THERE, ONLY_RESPONSES, VENDORS, Vendor, anthropic_error, named
@@ -24,7 +24,6 @@ each_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDO
 
 
 def asking(*more: Item, closing: bool = False) -> Any:
-
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
         items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
@@ -108,8 +107,7 @@ async def test_without_responses_chat_completions_are_used(server: WireServer) -
 async def test_a_server_without_both_wires_keeps_chat_and_shows_its_error(server: WireServer) -> None:
     server.wires = {"chat": ONLY_RESPONSES, "responses": NOT_THERE, "anthropic": NOT_THERE}
     talk = Talk(server)
-    with pytest.raises(RequestError):
-        await talk.ask()
+    await failure_of(talk.ask())
     assert len(server.requests) <= 3
     assert talk.client.profile.wire == "chat"
 
@@ -155,7 +153,7 @@ ECHOED = OpaqueResponseBlocks(
 
 
 @pytest.mark.parametrize(("wire", "words", "learned"), REFUSALS)
-async def test_a_refusal_on_each_wire_is_learned(
+async def test_refusals_on_each_wire_are_learned(
     server: WireServer, wire: str, words: str, learned: dict[str, Any]
 ) -> None:
     server.script([VENDORS[wire].error(400, words), Turn("Done.")])

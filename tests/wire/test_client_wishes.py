@@ -9,12 +9,11 @@ import pytest
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.request_errors import RequestError
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemItem, UserItem
 from app.llm.wires.wire_registry import SentRequest, wire_for
-from tests.wire.driving import TOOLS, client_of, updates_of
+from tests.wire.driving import TOOLS, client_of, failure_of, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
 from tests.wire.vendors import VENDORS
@@ -25,7 +24,6 @@ WORK = ModelTurn("", (CallWithResult("call_1", "read_file", "{}", "text"),))
 def wishing(
     effort: str = "off", *more: Item, limit: int | None = None, **fields: Any
 ) -> Callable[[EndpointProfile], Payload]:
-
     def build(profile: EndpointProfile) -> Payload:
         wire = wire_for(profile)
         items = [SystemItem("You are signoff."), UserItem("Fix it."), *more]
@@ -76,9 +74,7 @@ def body_of(model: str, wire: str, build: Callable[[EndpointProfile], Payload]) 
         ),
     ],
 )
-def test_the_effort_is_sent_in_the_field_of_the_wire(
-    wire: str, model: str, effort: str, fields: dict[str, Any]
-) -> None:
+def test_the_effort_is_sent_in_the_wires_field(wire: str, model: str, effort: str, fields: dict[str, Any]) -> None:
     body = body_of(model, wire, wishing(effort))
     names = ("reasoning_effort", "reasoning", "thinking", "output_config")
     assert {name: body[name] for name in names if name in body} == fields
@@ -131,9 +127,7 @@ def test_thinking_is_not_started_in_the_middle_of_a_turn(said: tuple[Item, ...],
         ),
     ],
 )
-def test_extra_fields_override_values_and_merge_tables(
-    wire: str, fields: dict[str, Any], sent: dict[str, Any]
-) -> None:
+def test_extra_fields_override_and_merge_tables(wire: str, fields: dict[str, Any], sent: dict[str, Any]) -> None:
     body = body_of("m", wire, wishing("high", **fields))
     assert {name: body[name] for name in sent} == sent
 
@@ -196,8 +190,7 @@ async def test_an_error_with_a_word_like_a_field_name_refuses_no_field(server: W
     server.always(error(400, "Conversation roles must alternate user/assistant/user"))
     cache: dict[str, dict[str, Any]] = {}
     async with client_of(server, cache=cache) as client:
-        with pytest.raises(RequestError):
-            await updates_of(client, wishing(user="me"))
+        await failure_of(updates_of(client, wishing(user="me")))
         assert client.profile == EndpointProfile() and not cache
 
 

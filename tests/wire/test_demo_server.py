@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import openai
@@ -70,16 +71,17 @@ async def raw(base_url: str, request: bytes) -> tuple[int, dict[str, str], bytes
     return int(head[0].split()[1]), headers, body
 
 
-async def test_the_demo_model_is_listed(client: Any) -> None:
+async def test_the_demo_model_is_listed_and_others_are_unknown(client: Any) -> None:
     assert [model.id async for model in client.models.list()] == ["signoff-demo"]
     assert (await client.models.retrieve("signoff-demo")).owned_by == "signoff"
+    with pytest.raises(openai.NotFoundError, match="`gpt-9` does not exist") as caught:
+        await client.chat.completions.create(model="gpt-9", messages=HELP)
+    assert caught.value.code == "model_not_found"
 
 
-async def test_text_streams_in_pieces_with_usage_at_the_end(client: Any) -> None:
-    stream = await client.chat.completions.create(
-        model="signoff-demo", messages=HELP, stream=True, stream_options={"include_usage": True}
-    )
-    chunks = [chunk async for chunk in stream]
+async def test_text_streams_in_pieces_with_usage_at_the_end_if_requested(client: Any) -> None:
+    create = partial(client.chat.completions.create, model="signoff-demo", messages=HELP, stream=True)
+    chunks = [chunk async for chunk in await create(stream_options={"include_usage": True})]
     assert chunks[0].choices[0].delta.role == "assistant"
     texts = [choice.delta.content for chunk in chunks for choice in chunk.choices if choice.delta.content]
     assert len(texts) > 100
@@ -89,11 +91,7 @@ async def test_text_streams_in_pieces_with_usage_at_the_end(client: Any) -> None
     assert usage is not None and usage.prompt_tokens > 0
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
     assert len({chunk.id for chunk in chunks}) == 1
-
-
-async def test_usage_is_sent_only_if_requested(client: Any) -> None:
-    stream = await client.chat.completions.create(model="signoff-demo", messages=HELP, stream=True)
-    assert all(chunk.usage is None and chunk.choices for chunk in [chunk async for chunk in stream])
+    assert all(chunk.usage is None and chunk.choices for chunk in [chunk async for chunk in await create()])
 
 
 async def test_a_call_streams_its_name_first_and_its_arguments_in_pieces(client: Any) -> None:
@@ -112,23 +110,15 @@ async def test_a_call_streams_its_name_first_and_its_arguments_in_pieces(client:
     assert arguments == {"path": "a/rather/long/path/that/needs/two/pieces.md"}
 
 
-async def test_the_answer_without_streaming_equals_the_stream(client: Any) -> None:
-    whole = await client.chat.completions.create(model="signoff-demo", messages=EXPLAIN, tools=[TOOL])
-    choice = whole.choices[0]
+async def test_the_answer_without_streaming_equals_the_stream_and_a_forced_tool_is_called(client: Any) -> None:
+    create = partial(client.chat.completions.create, model="signoff-demo", tools=[TOOL])
+    choice = (await create(messages=EXPLAIN)).choices[0]
     assert choice.finish_reason == "tool_calls"
     assert choice.message.tool_calls[0].function.arguments == '{"path": "notes.md"}'
-    stream = await client.chat.completions.create(model="signoff-demo", messages=EXPLAIN, tools=[TOOL], stream=True)
-    text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
-    assert text == choice.message.content
-
-
-async def test_a_forced_tool_is_called_with_valid_arguments(client: Any) -> None:
-    forced = {"type": "function", "function": {"name": "read_file"}}
-    for choice in (forced, "required"):
-        whole = await client.chat.completions.create(
-            model="signoff-demo", messages=HELP, tools=[TOOL], tool_choice=choice
-        )
-        call = whole.choices[0].message.tool_calls[0].function
+    stream = await create(messages=EXPLAIN, stream=True)
+    assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == choice.message.content
+    for forced in ({"type": "function", "function": {"name": "read_file"}}, "required"):
+        call = (await create(messages=HELP, tool_choice=forced)).choices[0].message.tool_calls[0].function
         assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "demo"})
 
 
@@ -168,20 +158,13 @@ INVALID: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", INVALID)
-async def test_demo_server_refuses_unreadable_bodies(client: Any, case: str) -> None:
-    with pytest.raises(openai.BadRequestError, match="not in the form of the Chat Completions API") as caught:
-        await client.post(
-            "/chat/completions", body={"model": "signoff-demo", **INVALID[case]}, cast_to=dict[str, Any]
-        )
-    body: Any = caught.value.body
-    assert body["type"] == "invalid_request_error"
-
-
-async def test_an_unknown_model_is_named(client: Any) -> None:
-    with pytest.raises(openai.NotFoundError, match="`gpt-9` does not exist") as caught:
-        await client.chat.completions.create(model="gpt-9", messages=HELP)
-    assert caught.value.code == "model_not_found"
+async def test_demo_server_refuses_unreadable_bodies(client: Any) -> None:
+    for case, fields in INVALID.items():
+        body: Any = {"model": "signoff-demo", **fields}
+        with pytest.raises(openai.BadRequestError, match="not in the form of the Chat Completions API") as caught:
+            await client.post("/chat/completions", body=body, cast_to=dict[str, Any])
+        body = caught.value.body
+        assert body["type"] == "invalid_request_error", case
 
 
 @pytest.mark.parametrize(
@@ -195,9 +178,7 @@ async def test_an_unknown_model_is_named(client: Any) -> None:
         (b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
     ],
 )
-async def test_demo_server_answers_bad_requests_with_their_status(
-    server: str, request_bytes: bytes, status: int
-) -> None:
+async def test_demo_server_answers_with_the_right_status(server: str, request_bytes: bytes, status: int) -> None:
     answered, headers, body = await raw(server, request_bytes)
     assert answered == status
     assert json.loads(body)["error"]["message"]
@@ -246,28 +227,27 @@ async def test_a_client_that_disconnects_gets_no_more_data() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_the_demo_server_command_runs_until_a_signal(number: int) -> None:
-    process = await asyncio.create_subprocess_exec(*COMMAND, stdout=asyncio.subprocess.PIPE)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*COMMAND, stdout=pipe)
     assert process.stdout is not None
     base_url = (await process.stdout.readline()).decode().strip()
     async with AsyncOpenAI(base_url=base_url, api_key="none needed", max_retries=0) as client:
         assert [model.id async for model in client.models.list()] == ["signoff-demo"]
+    port = str(port_of(base_url))
+    if number == signal.SIGTERM:
+        # A second one is told in one line that the port is occupied.
+        second = await asyncio.create_subprocess_exec(*COMMAND, "--port", port, stdout=pipe, stderr=pipe)
+        output, errors = await second.communicate()
+        assert (second.returncode, output) == (1, b"")
+        assert len(errors.decode().strip().splitlines()) == 1 and port in errors.decode()
     process.send_signal(number)
     await process.communicate()
     assert process.returncode == 0
     with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection("127.0.0.1", port_of(base_url))
+        await asyncio.open_connection("127.0.0.1", int(port))
 
 
-async def test_an_occupied_port_is_reported_in_one_line(server: str) -> None:
-    port = str(port_of(server))
-    with pytest.raises(DemoServerCannotListen, match=port):
-        async with demo_server(port=int(port)):
+async def test_an_occupied_port_is_an_error(server: str) -> None:
+    with pytest.raises(DemoServerCannotListen, match=str(port_of(server))):
+        async with demo_server(port=port_of(server)):
             pass
-    process = await asyncio.create_subprocess_exec(
-        *(*COMMAND, "--port", port), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    output, errors = await process.communicate()
-    assert process.returncode == 1
-    assert output == b""
-    assert len(errors.decode().strip().splitlines()) == 1
-    assert port in errors.decode()

@@ -20,7 +20,6 @@ from tests.wire.server import Request, WireServer
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greet.py").write_text(FILE)
 
@@ -30,23 +29,18 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
     return json.loads(said.out), said.err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_wrong_usage_is_reported_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
         ("show", "--json"),
         ("approve", "--json"),
         ("run", "Hi", "--json", "--no-such-option"),
-        ("--json", "nothing", "proposals"),
         ("stage", "--json", "--from"),
-    ],
-)
-def test_wrong_usage_is_reported_as_json_too(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    if words[0] == "--json":
-        assert main(words) == 2 and not capsys.readouterr().out, "no command, so no document"
-        return
-    assert main(words) == 2
-    document, err = told(capsys)
-    assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
+    ):
+        assert main(words) == 2
+        document, err = told(capsys)
+        assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
+    assert main(("--json", "nothing", "proposals")) == 2
+    assert not capsys.readouterr().out, "no command, so no document"
 
 
 def test_an_unknown_session_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,9 +52,7 @@ def test_an_unknown_session_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -
     assert "no session '0ff'" in capsys.readouterr().err
 
 
-def test_a_continued_answer_is_joined_and_a_cut_one_is_an_error(
-    server: WireServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_continued_answer_is_joined_or_an_error(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Of an answer in two parts, standard output had the second."""
     words = ("--base-url", server.base_url, "--model", "m")
     server.script([Turn("It begins", finish="length"), Turn(" and it ends.")])
@@ -80,24 +72,20 @@ def test_a_continued_answer_is_joined_and_a_cut_one_is_an_error(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 @pytest.mark.parametrize("words", [("sessions",), ("sessions", "--json"), ("doctor", "--hook-schema"), ("run", "Hi")])
-@pytest.mark.parametrize("text", ["Hello.", "Hello.\n" * 20_000], ids=["short", "long"])
 def test_a_full_disk_is_reported_in_one_line(
-    server: WireServer,
-    words: tuple[str, ...],
-    text: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    server: WireServer, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.always(Turn(text))
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr("sys.stdout", full)
-        endpoint = ("--quiet", "--base-url", server.base_url, "--model", "m") if words[0] == "run" else ()
-        assert main([*words, *endpoint]) == 1
-    assert capsys.readouterr().err == "signoff: Standard output cannot be written: No space left on device.\n"
+    endpoint = ("--quiet", "--base-url", server.base_url, "--model", "m") if words[0] == "run" else ()
+    for text in ("Hello.", "Hello.\n" * 20_000) if endpoint else ("",):
+        server.always(Turn(text))
+        with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", full)
+            assert main([*words, *endpoint]) == 1
+        assert capsys.readouterr().err == "signoff: Standard output cannot be written: No space left on device.\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_an_unwritable_stdout_keeps_the_exit_code(
+def test_unwritable_output_keeps_the_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -107,18 +95,14 @@ def test_an_unwritable_stdout_keeps_the_exit_code(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("key", ["two\nlines", "k\u00e9y"])
-def test_an_invalid_key_is_reported_in_one_line(
-    key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    assert main(["run", "Hi", "--model", "m"]) == 2
-    assert "api_key: a key is one line of ASCII characters.\n" in capsys.readouterr().err
+def test_an_invalid_key_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for key in ("two\nlines", "k\u00e9y"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        assert main(["run", "Hi", "--model", "m"]) == 2
+        assert "api_key: a key is one line of ASCII characters.\n" in capsys.readouterr().err
 
 
-def test_a_failed_closing_request_is_reported_with_the_proposal(
-    server: WireServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_closing_request_is_reported_too(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
     server.turn(calls=[edit()], prompt_tokens=100, completion_tokens=10)
     server.always(error(400, "Not today"))
     assert main(["run", "Be brief", "--json", "--base-url", server.base_url, "--model", "m"]) == 0

@@ -14,7 +14,6 @@ from tests.wire.server import WireServer
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     monkeypatch.chdir(tmp_path / "ws")
 

@@ -173,14 +173,13 @@ def heard(request: Request, words: str) -> list[str]:
     return [role for role, text in request.said for _ in range(text.count(words))]
 
 
-@pytest.mark.parametrize("kind", CALLS)
-async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer, wired: Bench, kind: str) -> None:
+async def assert_feedback_follows_all_results(server: WireServer, on: Bench, kind: str) -> None:
     call, fact = CALLS[kind]
-    deny(wired, kind, WORDS)
+    deny(on, kind, WORDS)
     server.turn(calls=[call, ("read_file", {"path": "greet.py"})])
     server.turn("Looking again.", calls=[("list_files", {})])
-    await wired.say("Go", last="I will use make.")
-    assert wired.stopped == "answer"
+    await on.say("Go", last="I will use make.")
+    assert on.stopped == "answer"
     following = server.requests[1].said
     assert heard(server.requests[1], WORDS.strip()) == ["user"]
     place = next(at for at, (_, text) in enumerate(following) if WORDS.strip() in text)
@@ -189,9 +188,19 @@ async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer,
     assert "own words" in note
     # It stays where it is, and is not said again.
     assert heard(server.last, WORDS.strip()) == ["user"]
-    [event] = [one for one in wired.events if isinstance(one, CallDenied)]
+    [event] = [one for one in on.events if isinstance(one, CallDenied)]
     assert (event.source, event.feedback) == ("user", WORDS)
-    assert WORDS.strip() not in "".join(one.text for one in wired.events if isinstance(one, ToolResult))
+    assert WORDS.strip() not in "".join(one.text for one in on.events if isinstance(one, ToolResult))
+
+
+@pytest.mark.parametrize("kind", ["command", "secret"])
+async def test_feedback_of_a_denied_call_follows_all_results(server: WireServer, wired: Bench, kind: str) -> None:
+    await assert_feedback_follows_all_results(server, wired, kind)
+
+
+async def test_feedback_of_denied_changes_follows_all_and_nothing_is_staged(server: WireServer, on: Bench) -> None:
+    await assert_feedback_follows_all_results(server, on, "changes")
+    assert not on.runtime.service.all() and [each.name for each in on.root.iterdir()] == ["greet.py"]
 
 
 async def test_feedback_on_several_calls_stays_separate_and_in_order(server: WireServer, wired: Bench) -> None:

@@ -20,9 +20,7 @@ from tests.wire.server import WireServer
 
 
 @pytest.mark.layer
-async def test_a_failed_check_is_sent_to_the_model_once_and_keeps_the_gate_closed(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_failed_check_is_sent_once_and_keeps_the_gate_closed(server: WireServer, tmp_path: Path) -> None:
     root = prepared(tmp_path, TABLE + "feed = true\n")
     before = facts(root)
     async with bench(server, tmp_path) as on:

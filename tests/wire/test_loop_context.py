@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.agent.updates import SessionFailed
-from app.conversation.events import ContentPruned, HistoryCompacted, Intervention, InterventionKind
+from app.conversation.events import CallOutcome, ContentPruned, HistoryCompacted, ToolResult
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
@@ -89,22 +89,13 @@ async def test_an_interrupted_summary_changes_nothing(server: WireServer, on: Be
     assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
 
 
-async def test_changed_files_are_reported_to_the_model_once(server: WireServer, on: Bench) -> None:
-    await on.say("Read it", ("read_file", {"path": "greet.py"}))
-    (on.root / "greet.py").write_text("something else\n")
-    await on.say("Now?", last="I see.")
-    told = [text for text in of_role(server.last, "system") if "Files have changed" in text]
-    assert len(told) == 1 and "greet.py" in told[0]
-    await on.say("And now?", last="Yes.")
-    kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
-    assert kinds.count(InterventionKind.FILES_CHANGED) == 1
-
-
 async def test_edits_that_cancel_out_stage_nothing(server: WireServer, on: Bench) -> None:
     await on.say("Change it, and back", [edit(), edit("'Hi '", "'Hello '")])
     assert on.runtime.service.pending() == []
     assert not on.session.gate.is_closed and on.stopped == "answer"
-    assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
+    assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ERROR] * 2
+    told = of_role(server.last, "tool")
+    assert all("Nothing was staged: The edits cancel out" in text for text in told)
 
 
 async def test_guidance_is_in_the_system_prompt_nearest_first(server: WireServer, tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
 async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
-    places = range(1, 40, scale_step(1)) if fault == "disk" else range(1, STEPS, scale_step(5))
+    places = range(1, 40, scale_step(1)) if fault == "disk" else range(1, STEPS, scale_step(7))
     await play(server, tmp_path, wire, fault, places)
 
 
@@ -277,7 +277,5 @@ async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Pat
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
-async def test_a_fault_at_every_place_leaves_a_usable_session(
-    server: WireServer, tmp_path: Path, wire: str, fault: str
-) -> None:
+async def test_any_fault_leaves_a_usable_session(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
     await play(server, tmp_path, wire, fault, range(1, STEPS))

@@ -35,7 +35,7 @@ def refused(on: Bench) -> list[ToolResult]:
     return [event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED]
 
 
-async def test_the_closing_request_has_tool_choice_none_and_a_decision_opens_the_gate(
+async def test_the_closing_request_allows_no_calls_and_a_decision_opens_the_gate(
     server: WireServer, on: Bench
 ) -> None:
     await on.say("Be less formal", edit())
@@ -109,9 +109,7 @@ async def test_the_result_of_a_call_after_the_step_limit_mentions_no_edit(server
         assert not any("staged" in text for text in of_role(server.last, "system")[1:])
 
 
-async def test_a_gate_policy_is_in_prompt_and_results_and_closes_the_gate_after_its_steps(
-    server: WireServer, on: Bench
-) -> None:
+async def test_a_gate_policy_is_in_the_prompt_and_closes_after_its_steps(server: WireServer, on: Bench) -> None:
     await on.say("Hello", last="Hello.")
     assert "Once an edit is staged, stop" in of_role(server.last, "system")[0]
     on.session.set_gate_policy(GatePolicy("chain", 3))
@@ -150,8 +148,7 @@ GATE = "awaiting approval by the user"
 READ = Turn(calls=(Call("read_file", {"path": "greet.py"}),))
 
 
-@pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
+@pytest.mark.parametrize(("template", "status"), templates.REFUSALS)
 async def test_the_closing_instruction_reaches_the_model_through_every_template(
     server: WireServer, on: Bench, template: templates.Template, status: int
 ) -> None:
@@ -171,9 +168,7 @@ async def test_the_closing_instruction_reaches_the_model_through_every_template(
     assert len([event for event in on.events if isinstance(event, ProposalStaged)]) == 3
 
 
-async def test_a_model_that_ignores_the_gate_is_not_instructed_in_the_users_name(
-    server: WireServer, on: Bench
-) -> None:
+async def test_a_model_that_ignores_the_gate_gets_no_words_of_the_users(server: WireServer, on: Bench) -> None:
     """For a month, all that the program said went out in the user's name, the system prompt too."""
     server.behave(IGNORES_TOOL_CHOICE)
     eager(server, lambda request: READ if request.closing else None)

@@ -38,9 +38,7 @@ def told(out: Path) -> list[dict[str, Any]]:
     return lines
 
 
-async def test_hooks_receive_events_and_the_model_sees_none_of_it(
-    tmp_path: Path, home: Path, server: WireServer
-) -> None:
+async def test_hooks_receive_events_and_the_model_sees_none(tmp_path: Path, home: Path, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", *EVENTS))
     server.turn(calls=[edit(summary="Say hi")])
@@ -116,9 +114,7 @@ def not_in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def test_the_app_shows_an_agents_edit_and_its_denial_reaches_the_agent(
-    server: WireServer, hosted: Hosted
-) -> None:
+async def test_the_app_shows_an_agents_edit_whose_denial_reaches_it(server: WireServer, hosted: Hosted) -> None:
     agent = Agent("claude", hosted.root)
     text = FILE
     (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))

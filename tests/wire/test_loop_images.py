@@ -91,9 +91,7 @@ async def test_an_image_is_sent_in_its_message(server: WireServer, tmp_path: Pat
 
 
 @each_wire
-async def test_every_image_format_is_sent_and_the_closing_request_keeps_it(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_all_image_formats_are_sent_and_kept_in_closing(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     async with opened(server, tmp_path, wire) as on:
@@ -260,9 +258,7 @@ async def test_an_image_in_feedback_is_sent_with_its_text(server: WireServer, tm
     assert before[1][: len(before[0])] == before[0]
 
 
-async def test_a_refused_image_in_feedback_or_an_answer_is_reported_to_model_and_user(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refused_image_of_the_user_is_reported_to_model_and_user(server: WireServer, tmp_path: Path) -> None:
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await on.say("Change it", edit())
         server.turn("", calls=[("ask_user", {"question": "Which one?"})])

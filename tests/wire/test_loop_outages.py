@@ -43,7 +43,6 @@ async def test_a_notice_that_cannot_be_stored_is_still_shown(on: Bench) -> None:
 
 
 async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, on: Bench) -> None:
-
     def lose(request: Request) -> Turn:
         rename(on, "events", "lost")
         return Turn("Done.")
@@ -59,7 +58,6 @@ async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, on: 
 
 
 async def test_a_queued_message_stays_queued_if_its_turn_cannot_start(server: WireServer, on: Bench) -> None:
-
     def lose(update: Update) -> None:
         if isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded):
             leave()
@@ -97,9 +95,7 @@ class Silent(ToolSource):
         raise AssertionError
 
 
-async def test_retries_go_on_until_an_interrupt(
-    server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_interrupt_ends_the_wait(server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Silent()
     monkeypatch.setattr(on.session.ports.tools, "_source", source)
     await on.session.send("Do it")
@@ -174,7 +170,7 @@ async def test_feedback_does_not_cut_off_the_closing_answer(server: WireServer, 
     assert said[-1] == "It greets with Hey."
 
 
-async def test_a_slow_closing_answer_is_received(
+async def test_a_slow_closing_answer_arrives(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.agent.turn._STALL_SECONDS", MAX_WAIT_SECONDS)

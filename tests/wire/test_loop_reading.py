@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
 from app.conversation.events import CallOutcome, Intervention, InterventionKind, ProposalStaged, ToolResult
@@ -14,11 +12,6 @@ from tests.wire.server import WireServer
 SENTENCE = "The reviewer has 30 lines to read"
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def fill(on: Bench) -> str:
     """Another agent has staged a file of 30 lines; the proposal's id."""
     draft = on.runtime.service.new_draft("")
@@ -26,9 +19,7 @@ def fill(on: Bench) -> str:
     return on.runtime.service.stage(draft, "").id
 
 
-async def test_a_full_reading_budget_refuses_the_next_edit_and_ends_the_turn(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_full_reading_budget_refuses_an_edit_and_ends_the_turn(server: WireServer, tmp_path: Path) -> None:
     server.script(
         [
             Turn(calls=(Call("read_file", {"path": "greet.py"}), Call(*edit()), Call(*edit()))),
@@ -75,9 +66,7 @@ async def test_a_budget_filled_by_another_agent_refuses_the_whole_step(server: W
         on.check()
 
 
-async def test_a_full_reading_budget_ends_a_chain_and_names_the_staged_edits(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_full_reading_budget_ends_a_chain_and_names_its_edits(server: WireServer, tmp_path: Path) -> None:
     long = "".join(f"x{number} = {number}\n" for number in range(40))
     server.script(
         [

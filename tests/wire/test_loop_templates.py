@@ -67,13 +67,6 @@ def _detokenized(request: Request) -> Reply:
 
 
 GATE = "awaiting approval by the user"
-FOUND = {
-    "takes_all": "inline",
-    "drops_later_system": "fold_first",
-    "refuses_later_system": "fold_first",
-    "knows_no_system": "fold_user",
-    "system_beside_the_last_user": "fold_user",
-}
 
 
 HANDS_BACK = Turn("Have a look.")
@@ -119,7 +112,7 @@ async def test_the_first_closing_instruction_is_placed_where_the_template_render
     PLAYED[kind](server, template)
     stage_and_hand_back(server)
     await on.say("Be less formal")
-    assert on.stopped == "staged" and placement(on) == FOUND[template.__name__]
+    assert on.stopped == "staged" and placement(on) == templates.PLACEMENTS[template.__name__]
     sent = [request for request in server.requests if "_debug_render_only" not in request.body]
     (closing,) = [request for request in sent if request.closing]
     assert template(closing.messages).count(GATE) == 1
@@ -246,9 +239,7 @@ async def test_a_server_without_a_rendering_route_changes_nothing(server: WireSe
     ("version", "model"),
     [("0.11.11", "m"), ("0.7.0", "m"), ("new", "m"), (None, "m"), ("0.13.0", "gpt-oss:120b-cloud")],
 )
-async def test_no_probe_that_would_run_a_model_is_sent(
-    server: WireServer, tmp_path: Path, version: Any, model: str
-) -> None:
+async def test_no_probe_runs_a_model(server: WireServer, tmp_path: Path, version: Any, model: str) -> None:
     """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)

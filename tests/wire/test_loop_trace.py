@@ -56,7 +56,7 @@ async def test_a_logged_decision_has_the_time_at_which_it_was_made(server: WireS
     assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 
-async def test_the_trace_causes_no_write_and_no_request(
+async def test_the_trace_writes_and_sends_nothing(
     server: WireServer, on: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[list[str]] = []
@@ -106,9 +106,7 @@ async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_pat
         assert all(line["time"] > 1_000_000_000 for line in lines)
 
 
-async def test_a_repeated_call_is_reported_with_its_count_and_the_trace_is_not(
-    server: WireServer, on_wire: Bench
-) -> None:
+async def test_a_repeated_call_is_sent_with_its_count_and_no_trace_is(server: WireServer, on_wire: Bench) -> None:
     await on_wire.say("Look", ("list_files", {}), *[READ] * 5, last="I am stuck.")
     (nudge,) = [text for text in of_role(server.requests[4], "system") if "makes no progress" in text]
     assert "Step 4 of 50." in nudge

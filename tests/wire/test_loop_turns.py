@@ -168,9 +168,7 @@ def _said(events: list[Event]) -> list[str]:
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
 @settings(max_examples=scale_examples(25))
-def test_one_turn_runs_at_a_time_whoever_calls(
-    runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]
-) -> None:
+def test_one_turn_at_a_time_whoever_calls(runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]) -> None:
     async def go() -> None:
         session = create_or_resume_session(runtime, Model(moods))
         sent: list[str] = []
@@ -200,52 +198,69 @@ def test_one_turn_runs_at_a_time_whoever_calls(
     asyncio.run(go())
 
 
-async def test_an_option_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model(["question"]))
-    await session.send("Go")
+@pytest.fixture
+async def opened(runtime: OpenWorkspace) -> AsyncIterator[Callable[..., Session]]:
+    """Opens sessions with models of these moods; they are closed after the test."""
+    sessions: list[Session] = []
+
+    def open_session(*moods: str, again: Session | None = None) -> Session:
+        record = runtime.sessions.get(again.id) if again else None
+        sessions.append(create_or_resume_session(runtime, Model([*moods]), record))
+        return sessions[-1]
+
+    yield open_session
+    for session in reversed(sessions):
+        await session.close()
+
+
+Opened = Callable[..., Session]
+
+
+async def settled(session: Session, *actions: Awaitable[object]) -> None:
+    """Do these things one after the other, and wait until control is back."""
+    for action in actions:
+        await action
     await session.wait_until_idle()
+
+
+def of(session: Session, kind: Any) -> list[Any]:
+    return [event for event in session.log.events if isinstance(event, kind)]
+
+
+async def test_an_option_picked_twice_answers_once(opened: Opened) -> None:
+    session = opened("question")
+    await settled(session, session.send("Go"))
     assert session.question is not None
     call = session.question.call
-    await asyncio.gather(session.answer("a", call), session.answer("a", call), session.answer("b", call))
-    await session.wait_until_idle()
+    both = asyncio.gather(session.answer("a", call), session.answer("a", call), session.answer("b", call))
+    await settled(session, both)
     assert _said(list(session.log.events)) == ["Go", "a", "b"], "the second thought is a message"
     assert _causes(session) == ["message", "answer", "message"]
-    await session.close()
 
 
-async def test_a_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model(["question"]))
-    await session.send("Go")
-    await session.send("And then?")
-    await session.wait_until_idle()
+async def test_a_queued_message_waits_for_the_answer_to_a_question(opened: Opened) -> None:
+    session = opened("question")
+    await settled(session, session.send("Go"), session.send("And then?"))
     assert session.question is not None and session.queue == ("And then?",)
     assert _said(list(session.log.events)) == ["Go"]
-    await session.answer("a")
-    await session.wait_until_idle()
+    await settled(session, session.answer("a"))
     assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and not session.queue
-    await session.close()
 
 
-async def test_no_event_continues_the_model_past_an_open_question(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model(["edit", "question"]))
-    await session.send("Go")
-    await session.wait_until_idle()
-    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
-    await session.send("And?")
-    await session.wait_until_idle()
-    await session.resume()
-    await session.deny(proposal, feedback="Not like that.")
-    await session.wait_until_idle()
+async def test_no_event_continues_the_model_past_an_open_question(opened: Opened) -> None:
+    session = opened("edit", "question")
+    await settled(session, session.send("Go"))
+    (staged,) = of(session, ProposalStaged)
+    await settled(session, session.send("And?"))
+    await settled(session, session.resume(), session.deny(staged.proposal, feedback="Not like that."))
     assert _causes(session) == ["message", "message"]
-    await session.answer("a")
-    await session.wait_until_idle()
+    await settled(session, session.answer("a"))
     assert _causes(session) == ["message", "message", "answer"] and not session.has_undelivered_feedback
-    await session.close()
 
 
 @pytest.mark.parametrize("by", ["a key", "a message"])
-async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: OpenWorkspace, by: str) -> None:
-    session = create_or_resume_session(runtime, Model(["question"]))
+async def test_an_immediate_answer_comes_after_the_end_of_the_turn(opened: Opened, by: str) -> None:
+    session = opened("question")
     early: list[asyncio.Task[None]] = []
 
     def answer_as_it_is_asked(update: Update) -> None:
@@ -254,89 +269,64 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: Open
             early.append(asyncio.create_task(saying))
 
     session.subscribe(answer_as_it_is_asked)
-    await session.send("Go")
-    await session.wait_until_idle()
-    await asyncio.gather(*early)
-    await session.wait_until_idle()
-    turns = [event.type for event in session.log.events if isinstance(event, TurnStarted | TurnEnded)]
-    assert turns == ["turn_started", "turn_ended"] * 2
-    assert [event.text for event in session.log.events if isinstance(event, Answer)] == ["a"]
-    assert not any(isinstance(event, MessageQueued | QueueTaken) for event in session.log.events)
-    await session.close()
+    await settled(session, session.send("Go"))
+    await settled(session, *early)
+    assert [event.type for event in of(session, TurnStarted | TurnEnded)] == ["turn_started", "turn_ended"] * 2
+    assert [event.text for event in of(session, Answer)] == ["a"]
+    assert not of(session, MessageQueued | QueueTaken)
 
 
-async def test_a_following_window_runs_no_turn_and_recalls_no_message(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model(["edit", "question"]))
-    await session.send("Go")
-    await session.wait_until_idle()
-    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
-    await session.send("And?")
-    await session.send("queued")
-    await session.wait_until_idle()
-    model = Model([])
-    looker = create_or_resume_session(runtime, model, runtime.sessions.get(session.id))
+async def test_a_following_window_runs_no_turn_and_recalls_no_message(opened: Opened) -> None:
+    session = opened("edit", "question")
+    await settled(session, session.send("Go"))
+    (staged,) = of(session, ProposalStaged)
+    await settled(session, session.send("And?"), session.send("queued"))
+    looker = opened(again=session)
     assert looker.is_follower and looker.queue == ("queued",)
     assert looker.interrupt() == looker.take_back_queue() == () and looker.queue == ("queued",)
-    await session.answer("a")
-    await session.wait_until_idle()
-    await looker.load_external_events()
-    await looker.deny(proposal, feedback="Not like that.")
-    await looker.wait_until_idle()
-    await looker.load_external_events()
-    await looker.wait_until_idle()
-    assert model.requests == 0 and _causes(looker)[-1] == "message", "the words wait for who runs the turns"
-    await session.load_external_events()
-    await session.wait_until_idle()
+    await settled(session, session.answer("a"))
+    await settled(looker, looker.load_external_events(), looker.deny(staged.proposal, feedback="Not like that."))
+    await settled(looker, looker.load_external_events())
+    assert looker.ports.model.requests == 0, "the words wait for who runs the turns"  # type: ignore[attr-defined]
+    assert _causes(looker)[-1] == "message"
+    await settled(session, session.load_external_events())
     assert _causes(session)[-1] == "feedback"
-    await looker.close()
-    await session.close()
 
 
-async def test_a_window_that_takes_over_knows_the_open_question(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model(["text", "question"]))
-    await session.send("Go")
-    await session.wait_until_idle()
-    looker = create_or_resume_session(runtime, Model([]), runtime.sessions.get(session.id))
-    await session.send("And?")
-    await session.wait_until_idle()
+async def test_a_window_that_takes_over_knows_the_open_question(opened: Opened) -> None:
+    session = opened("text", "question")
+    await settled(session, session.send("Go"))
+    looker = opened(again=session)
+    await settled(session, session.send("And?"))
     await session.close()
     assert looker.is_follower and looker.question is None
-    await looker.send("a")
-    await looker.wait_until_idle()
-    assert not looker.is_follower and [event.text for event in looker.log.events if isinstance(event, Answer)] == [
-        "a"
-    ]
-    await looker.close()
+    await settled(looker, looker.send("a"))
+    assert not looker.is_follower and [event.text for event in of(looker, Answer)] == ["a"]
 
 
-async def test_a_decision_on_a_closed_session_is_stored_without_a_request(runtime: OpenWorkspace) -> None:
-    model = Model(["edit"])
-    session = create_or_resume_session(runtime, model)
-    await session.send("Go")
-    await session.wait_until_idle()
-    (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
-    before = model.requests
+async def test_a_decision_on_a_closed_session_is_stored_quietly(opened: Opened, runtime: OpenWorkspace) -> None:
+    session = opened("edit")
+    await settled(session, session.send("Go"))
+    (staged,) = of(session, ProposalStaged)
+    before = session.ports.model.requests  # type: ignore[attr-defined]
     await session.close()
-    await session.deny(proposal, feedback="Not like that.")
-    await session.wait_until_idle()
-    assert model.requests == before and _causes(session) == ["message"]
+    await settled(session, session.deny(staged.proposal, feedback="Not like that."))
+    assert session.ports.model.requests == before and _causes(session) == ["message"]  # type: ignore[attr-defined]
     stored = runtime.sessions.events(session.id)
     assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
 
 
-async def test_a_message_right_after_an_interruption_is_sent(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model([]))
+async def test_a_message_right_after_an_interruption_is_sent(opened: Opened) -> None:
+    session = opened()
     await session.send("Go")
     await session.send("taken back")
     assert session.interrupt() == ("taken back",)
-    await session.send("Something else")
-    await session.wait_until_idle()
+    await settled(session, session.send("Something else"))
     assert _said(list(session.log.events)) == ["Go", "Something else"] and session.queue == ()
-    await session.close()
 
 
-async def test_a_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model([]))
+async def test_a_message_at_the_end_of_a_turn_is_sent(opened: Opened) -> None:
+    session = opened()
     late: list[asyncio.Task[None]] = []
 
     def say_as_the_end_is_written(update: Update) -> None:
@@ -344,45 +334,35 @@ async def test_a_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) ->
             late.append(asyncio.create_task(session.send("One more thing")))
 
     session.subscribe(say_as_the_end_is_written)
-    await session.send("Go")
-    await session.wait_until_idle()
-    await asyncio.gather(*late)
-    await session.wait_until_idle()
-    assert _said(list(session.log.events)) == ["Go", "One more thing"]
-    assert session.queue == ()
-    await session.close()
+    await settled(session, session.send("Go"))
+    await settled(session, *late)
+    assert _said(list(session.log.events)) == ["Go", "One more thing"] and session.queue == ()
 
 
-async def test_a_message_to_a_closed_session_is_queued_until_it_is_opened_again(runtime: OpenWorkspace) -> None:
-    session = create_or_resume_session(runtime, Model([]))
+async def test_a_message_to_a_closed_session_is_queued_until_it_is_opened_again(opened: Opened) -> None:
+    session = opened()
     await session.close()
     await session.send("Hello?")
-    again = create_or_resume_session(runtime, Model([]), runtime.sessions.get(session.id))
+    again = opened(again=session)
     assert again.queue == ("Hello?",)
-    await again.send("Anyone?")
-    await again.wait_until_idle()
-    assert _said(list(again.log.events)) == ["Hello?", "Anyone?"]
-    assert not again.queue
-    await again.close()
+    await settled(again, again.send("Anyone?"))
+    assert _said(list(again.log.events)) == ["Hello?", "Anyone?"] and not again.queue
 
 
-async def test_recalled_messages_stay_stored_until_confirmed(runtime: OpenWorkspace, tmp_path: Path) -> None:
-    session = create_or_resume_session(runtime, Model(["question"]))
+async def test_recalled_messages_stay_stored_until_confirmed(opened: Opened, runtime: OpenWorkspace) -> None:
+    session = opened("question")
     await session.send("Go")
     await session.send("queued")
     assert session.interrupt() == ("queued",)
     assert session.queue == ()
     assert [event.text for event in runtime.sessions.events(session.id) if isinstance(event, MessageQueued)]
     await session.wait_until_idle()
-    record = runtime.sessions.get(session.id)
     await session.close()
-    again = create_or_resume_session(runtime, Model([]), record)
+    again = opened(again=session)
     assert again.take_back_queue() == ("queued",), "nobody said that it is kept elsewhere"
     await again.confirm_queue_taken()
     await again.close()
-    last = create_or_resume_session(runtime, Model([]), record)
-    assert last.queue == ()
-    await last.close()
+    assert opened(again=session).queue == ()
 
 
 class SlowDisk:
@@ -442,7 +422,7 @@ async def test_feedback_during_recording_is_in_the_next_request(server: WireServ
     assert carrying == [False, False, False, True] and not session.has_undelivered_feedback
 
 
-async def test_payloads_are_built_on_a_thread(
+async def test_payloads_are_made_on_a_thread(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a long history it takes half a second, in which no key would be dealt with."""

@@ -200,9 +200,7 @@ async def test_a_call_in_a_side_answer_is_refused_or_removed_as_text(server: Wir
     assert [one.id for one in on.runtime.service.all()] == ["P1"]
 
 
-async def test_a_refusal_of_a_side_question_does_not_change_the_sessions_profile(
-    server: WireServer, on_wire: Bench
-) -> None:
+async def test_a_refused_side_question_does_not_change_the_profile(server: WireServer, on_wire: Bench) -> None:
     """Also before the conversation has begun, on a patch that no model of ours has made."""
     patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n" + (
         "-    return 'Hello ' + name\n+    return 'Hi ' + name\n"
@@ -340,7 +338,7 @@ async def test_a_side_question_sends_no_secrets(server: WireServer, on: Bench) -
     assert not on.session.side_questions.is_answer_awaited(place_of(proposal))
 
 
-async def test_a_side_question_about_a_file_or_a_missing_hunk_or_a_link(
+async def test_a_side_question_can_be_about_a_file_or_a_lost_hunk(
     server: WireServer, on: Bench, tmp_path: Path
 ) -> None:
     place = place_of(await stage(on))
