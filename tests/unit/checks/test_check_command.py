@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,26 +27,8 @@ NAMES = [
     "`touch hacked`.py",
     "'; touch hacked; '",
 ]
-PIECES = [
-    "echo ",
-    "cat ",
-    '"',
-    "'",
-    "$(",
-    "(",
-    ")",
-    "`",
-    "\\",
-    FILES,
-    FILES,
-    " ",
-    "\n",
-    "<<E\n",
-    "<<-'E' ",
-    "E\n",
-    "# ",
-    ";",
-]
+PIECES = ["echo ", "cat ", '"', "'", "$(", "(", ")", "`", "\\", FILES, FILES]
+PIECES += [" ", "\n", "<<E\n", "<<-'E' ", "E\n", "# ", ";"]
 
 
 def run(command: str, folder: Path) -> list[str]:
@@ -132,16 +115,15 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
     assert {each.check.name: each.check.run for each in found} == expected
     tables = append_check_tables(found, 'theme = "signoff-light"')
     assert parse_checks(tables) == [each.check for each in found]
-    configuration = load_configuration(
-        user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={}, trusted=True
-    )
+    load = partial(load_configuration, user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={})
+    configuration, untrusted = load(trusted=True), load(trusted=False)
     assert configuration.settings.check == tuple(each.check for each in found)
+    assert (untrusted.settings.check, untrusted.untrusted) == ((), ("check",))
     assert unconfigured_suggestions(found, configuration.settings.check) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_an_unreadable_project_file_suggests_no_check(tmp_path: Path) -> None:
+    for name, text in (
         ("package.json", "[1]"),
         ("package.json", '{"scripts": 3}'),
         ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'),
@@ -149,15 +131,6 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
         ("pyproject.toml", "tool = 3"),
         ("pyproject.toml", "[["),
         ("Makefile", "\0" * 1000),
-    ],
-)
-def test_an_unreadable_project_file_suggests_no_check(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    assert suggest_checks(Workspace(tmp_path)) == []
-
-
-def test_untrusted_checks_are_not_in_force(tmp_path: Path) -> None:
-    tables = '[[check]]\nname = "x"\nrun = "true"\n'
-    found = load_configuration(user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={})
-    assert found.settings.check == ()
-    assert found.untrusted == ("check",)
+    ):
+        (tmp_path / name).write_text(text)
+        assert suggest_checks(Workspace(tmp_path)) == [], name

@@ -44,10 +44,6 @@ async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: 
     return await runtime.checks.run_check(check, runtime.service.versions_to_check(proposal.id))
 
 
-def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
-    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.iterdir()}
-
-
 @pytest.mark.layer
 async def test_a_check_sees_only_its_proposal_and_those_below_it(runtime: OpenWorkspace) -> None:
     stage(runtime, a="a1\n", b="b1\n")
@@ -75,16 +71,24 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorks
 
 
 @pytest.mark.layer
-async def test_writes_of_a_check_are_discarded_and_no_mtime_changes(runtime: OpenWorkspace) -> None:
+async def test_a_check_leaves_the_files_is_nice_and_gets_no_key(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_disk() -> dict[str, tuple[int, bytes]]:
+        return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.iterdir()}
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     root = runtime.workspace.root
     (root / ".gitignore").write_text("out\n")
     proposal = stage(runtime, a="a1\n")
-    before = on_disk(root)
-    result = await checked(runtime, proposal, "cat a > out; echo > a; touch b; rm c; mkdir d; echo > d/e; cat out")
+    before = on_disk()
+    run = "nice; env; cat a > out; echo > a; touch b; rm c; mkdir d; echo > d/e; cat out"
+    result = await checked(runtime, proposal, run)
     assert result.state is CheckState.PASSED
     assert result.outcome is not None
-    assert result.outcome.output == "a1\n"
-    assert on_disk(root) == before
+    assert int(result.outcome.output.split()[0]) >= 10
+    assert result.outcome.output.endswith("\na1\n") and "very-secret" not in result.outcome.output
+    assert on_disk() == before
 
 
 @pytest.mark.layer
@@ -104,11 +108,13 @@ async def test_the_files_of_a_check_are_quoted_matching_and_existing(runtime: Op
         draft.write(name, "1\n")
     draft.delete("a")
     proposal = runtime.service.stage(draft, "Edit")
-    result = await checked(runtime, proposal, 'for each in {files}; do echo "[$each]"; done; ls', files="*.py")
+    run = 'for each in {files}; do echo "[$each]"; done; ls; false'
+    result = await checked(runtime, proposal, run, files="*.py")
     assert result.outcome is not None
     lines = result.outcome.output.splitlines()
     assert sorted(lines[:3]) == ["[$(touch hacked).py]", "[./-n.py]", "[x y.py]"]
     assert "hacked" not in lines
+    assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
 
 
 @pytest.mark.layer
@@ -118,13 +124,11 @@ async def test_checks_run_one_at_a_time_and_known_results_are_reused(runtime: Op
     log = tmp_path / "shared/log"
     log.parent.mkdir()
     runtime.sandbox.permissions = AllowedCommandResources((str(log.parent),))
-    checks = [
-        CheckTable(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1")
-        for number in range(3)
-    ]
+    run = f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1"
+    checks = [CheckTable(name=name, run=run) for name in ("one", "two")]
     await asyncio.gather(*(runtime.checks.run_check(check, trees) for check in (*checks, *checks)))
     # Each once with the proposal and once without.
-    assert log.read_text().split() == ["in", "out"] * 6
+    assert log.read_text().split() == ["in", "out"] * 4
 
 
 @pytest.mark.layer
@@ -156,15 +160,6 @@ async def test_a_check_that_passed_stays_passed_while_it_runs_without_the_propos
     assert CheckState.RUNNING not in told[told.index(CheckState.PASSED) :]
 
 
-@pytest.mark.layer
-async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")
-    assert result.outcome is not None
-    assert int(result.outcome.output.split()[0]) >= 10
-    assert "very-secret" not in result.outcome.output
-
-
 async def test_without_a_layer_no_check_runs_and_the_reason_is_shown(runtime: OpenWorkspace) -> None:
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=(SandboxMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace)
@@ -177,21 +172,12 @@ async def test_without_a_layer_no_check_runs_and_the_reason_is_shown(runtime: Op
 
 
 @pytest.mark.layer
-async def test_new_files_had_no_earlier_findings(runtime: OpenWorkspace) -> None:
-    result = await checked(runtime, stage(runtime, new="n\n"), "false {files}")
-    assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
-
-
-@pytest.mark.layer
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
+async def test_a_check_that_cannot_run_is_no_new_failure(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, a="a1\n")
+    for run, words in (
         ("/no/such/program", "command not found"),
         ("/dev/null", "not executable"),
         (f": {'x' * 200_000}", "could not be run: "),
-    ],
-    ids=["missing", "no program", "too long"],
-)
-async def test_a_check_that_cannot_run_is_no_new_failure(runtime: OpenWorkspace, run: str, words: str) -> None:
-    result = await checked(runtime, stage(runtime, a="a1\n"), run)
-    assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)
+    ):
+        result = await checked(runtime, proposal, run)
+        assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)

@@ -74,24 +74,21 @@ async def following(runner: Any) -> CheckScheduler:
     return CheckScheduler(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
 
 
-async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, following: CheckScheduler) -> None:
+@pytest.mark.parametrize("by_the_user", [True, False], ids=["by the user", "by the end"])
+async def test_an_immediate_approval_waits_for_a_check_and_stops_when_it_is_ended(
+    runner: Any, following: CheckScheduler, by_the_user: bool
+) -> None:
     following.update_proposals([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
-    await runner.running.wait()
-    assert following.start_or_stop("P1")
+    running = asyncio.create_task(runner.running.wait())
+    await asyncio.wait([approving, running], return_when="FIRST_COMPLETED")
+    assert running.done() and not approving.done()
+    if by_the_user:
+        assert following.start_or_stop("P1")
+    else:
+        await following.close()
     assert [(result.name, result.state) for result in await approving] == [("tests", CheckState.CANCELLED)]
     await following.close()
-
-
-async def test_an_immediate_approval_waits_for_the_checks(runner: Any, following: CheckScheduler) -> None:
-    following.update_proposals([PROPOSAL], "P1")
-    approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
-    await asyncio.wait(
-        [approving, running := asyncio.create_task(runner.running.wait())], return_when="FIRST_COMPLETED"
-    )
-    assert running.done() and not approving.done()
-    await following.close()
-    assert [result.state for result in await approving] == [CheckState.CANCELLED]
 
 
 class Brief(Endless):
@@ -148,8 +145,7 @@ async def test_without_checks_nothing_is_run(runner: Any, following: CheckSchedu
     await following.close()
 
 
-@pytest.mark.parametrize("checks", [(), (CHECK.model_copy(update={"files": ("*.rs",)}),)], ids=["none", "of others"])
-async def test_proposal_without_checks_is_not_reported(checks: tuple[CheckTable, ...]) -> None:
+async def test_only_checks_of_the_proposals_files_are_reported_and_once() -> None:
     looked: list[str] = []
     said: list[ProposalChecks] = []
 
@@ -157,24 +153,23 @@ async def test_proposal_without_checks_is_not_reported(checks: tuple[CheckTable,
         looked.append(proposal)
         return some_trees(proposal)
 
-    runner: Any = Brief(CheckOutcome(CheckState.PASSED), "no layer")
-    following = CheckScheduler(runner, lambda: checks, trees, everything, said.append)
-    following.update_proposals([PROPOSAL], "P1")
-    assert await following.run_before_approval("P1", 1, None) == ()
-    await following.close()
-    assert (said, looked) == ([], ["P1"] if checks else [])
-
-
-async def test_an_approval_without_required_checks_starts_no_check() -> None:
-    said: list[ProposalChecks] = []
-    runner: Any = Brief(CheckOutcome(CheckState.PASSED))
-    following = CheckScheduler(runner, lambda: (CHECK,), some_trees, everything, said.append)
-    following.update_proposals([PROPOSAL], "P1")
-    assert await following.run_before_approval("P1", 1, None) == ()
-    before = len(said)
-    assert await following.run_before_approval("P1", 1, None) == ()
-    assert before and len(said) == before
-    await following.close()
+    checks: tuple[CheckTable, ...]
+    for checks, obstacle, reported in (
+        ((), "no layer", False),
+        ((CHECK.model_copy(update={"files": ("*.rs",)}),), "no layer", False),
+        ((CHECK,), "", True),
+    ):
+        said.clear()
+        looked.clear()
+        runner: Any = Brief(CheckOutcome(CheckState.PASSED), obstacle)
+        following = CheckScheduler(runner, lambda checks=checks: checks, trees, everything, said.append)  # type: ignore[misc]
+        following.update_proposals([PROPOSAL], "P1")
+        assert await following.run_before_approval("P1", 1, None) == ()
+        assert bool(said) is reported and bool(looked) is bool(checks)
+        before = len(said)
+        assert await following.run_before_approval("P1", 1, None) == ()
+        assert len(said) == before, "a check that has passed starts no second time"
+        await following.close()
 
 
 RED = CheckOutcome(CheckState.FAILED, 1, output="it says Hi")
@@ -212,22 +207,15 @@ class Runner:
 
 
 async def test_draft_is_not_read_without_a_feeding_check() -> None:
-    runner = Runner()
-    assert (
-        await runner.told(
-            CheckTable(name="x", run="false"), CheckTable(name="y", run="false", when="asked", feed=True)
-        )
-        == ""
-    )
+    runner, unfed = Runner(), CheckTable(name="x", run="false")
+    asked = CheckTable(name="y", run="false", when="asked", feed=True)
+    assert await runner.told(unfed, asked) == ""
     assert (runner.looked, runner.ran) == (0, [])
 
 
-async def test_only_checks_that_are_about_the_draft_and_can_be_run_are_run() -> None:
+async def test_checks_that_are_about_the_draft_and_can_be_run_are_run_and_hide_no_others() -> None:
     runner, hindered = Runner(), Runner("no layer")
     assert await runner.told(fed("x", "*.rs")) == await hindered.told(fed("x")) == ""
     assert runner.ran == hindered.ran == []
-    assert "it says Hi" in await runner.told(fed("x", "*.rs"), fed("y")) and runner.ran == ["y"]
-
-
-async def test_a_check_that_times_out_does_not_hide_others() -> None:
-    assert "The check red fails" in await Runner().told(fed("hangs"), fed("red"))
+    told = await runner.told(fed("x", "*.rs"), fed("hangs"), fed("red"))
+    assert "The check red fails" in told and "it says Hi" in told and runner.ran == ["hangs", "red"]

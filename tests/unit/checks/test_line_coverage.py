@@ -71,25 +71,29 @@ def problem(result: CheckResult) -> str:
     return result.outcome.coverage.problem
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        COVERAGE_PY,
-        COVERAGE_PY.replace("xml -q", "lcov -q -o lcov.info"),
-        COVERAGE_PY.replace("coverage run", "coverage run --source=."),
-        RUN,
-    ],
-)
-def test_coverage_py_on_the_layer_finds_uncovered_changed_lines(runtime: OpenWorkspace, command: str) -> None:
+def test_coverage_py_on_the_layer_finds_uncovered_changed_lines(runtime: OpenWorkspace) -> None:
     stage(runtime)
-    result = run(runtime, command)
-    assert missed(result) == ["shop.py:3", "shop.py:4"]
-    assert "3 of 5 changed lines run" in result.summary
-    assert result.as_record.words.endswith("; not run: shop.py:3, shop.py:4")
-    assert not any((runtime.workspace.root / name).exists() for name in ("coverage.xml", "lcov.info", ".data"))
+    by_source = COVERAGE_PY.replace("coverage run", "coverage run --source=.")
+    for command in (COVERAGE_PY, by_source.replace("xml -q", "lcov -q -o lcov.info"), RUN):
+        result = run(runtime, command)
+        assert missed(result) == ["shop.py:3", "shop.py:4"], command
+        assert "3 of 5 changed lines run" in result.summary
+        assert result.as_record.words.endswith("; not run: shop.py:3, shop.py:4")
+        names = ("coverage.xml", "lcov.info", ".data")
+        assert not any((runtime.workspace.root / name).exists() for name in names)
+    assert not missed(replace(result, stale="before a.py changed")), "an outdated result has no marks"
+    result = run(runtime, f"sed -i '1i # moved' shop.py; {RUN}")
+    assert problem(result) == "the check itself has changed shop.py"
+    result = run(runtime, f"{RUN}; ! grep -q none shop.py || {{ echo 1 failed; exit 1; }}")
+    assert missed(result) and "changed lines" in result.summary
+    said = format_failures_for_model([result])
+    assert "fails on this proposal" in said
+    assert "changed line" not in said and "shop.py:3" not in said
+    result = run(runtime, coverage="off")
+    assert result.outcome is not None and result.outcome.coverage is None
 
 
-def test_uncovered_lines_are_assigned_to_their_hunks(runtime: OpenWorkspace) -> None:
+def test_lines_that_no_check_runs_are_assigned_to_their_hunks(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime)
     first, second = proposal.hunks
     report = write("SF:shop.py\n" + "".join(f"DA:{line},0\n" for line in range(1, 15)), "lcov.info")
@@ -99,34 +103,18 @@ def test_uncovered_lines_are_assigned_to_their_hunks(runtime: OpenWorkspace) -> 
         (11, second.id, 1),
     ]
     assert {one.hunk for one in run(runtime, report).changed_lines(is_run=False)} == {first.id, second.id}
+    other = run(runtime, write('<coverage><class filename="shop.py"><line number="3" hits="1"/></class></coverage>'))
+    checked = ProposalChecks("P1", 1, (run(runtime), other))
+    assert [one.line for one in checked.uncovered_lines] == [4], "what any check runs is covered"
+    assert uncovered_lines_as_feedback(checked).splitlines()[1:] == ["shop.py:4"]
 
 
-def test_an_old_report_on_disk_says_nothing(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    run(runtime)
+def test_a_coverage_report_on_disk_or_in_the_proposal_says_nothing(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "coverage.xml").write_text(cobertura("shop.py"))
-    result = run(runtime, "true")
-    assert result.outcome is not None
-    assert result.outcome.coverage is None
-    assert problem(run(runtime, "true", coverage="coverage.xml")) == "the check did not write it"
-
-
-def test_a_coverage_report_inside_the_proposal_is_ignored(runtime: OpenWorkspace) -> None:
     stage(runtime, **{"shop.py": PROPOSED, "lcov.info": "SF:shop.py\nDA:3,0\n"})
     result = run(runtime, "true")
-    assert result.outcome is not None
-    assert result.outcome.coverage is None
-
-
-def test_a_file_changed_by_the_check_has_no_coverage_marks(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    result = run(runtime, f"sed -i '1i # moved' shop.py; {RUN}")
-    assert problem(result) == "the check itself has changed shop.py"
-
-
-def test_an_outdated_result_has_no_marks(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    assert not missed(replace(run(runtime), stale="before a.py changed"))
+    assert result.outcome is not None and result.outcome.coverage is None
+    assert problem(run(runtime, "true", coverage="coverage.xml")) == "the check did not write it"
 
 
 def write(text: str, name: str = "coverage.xml") -> str:
@@ -164,24 +152,15 @@ REPORTS = (
 
 
 def test_files_are_found_by_all_path_forms_of_coverage_reports(runtime: OpenWorkspace) -> None:
-    names = ("shop.py", "lib/shop.py", "com/example/shop.py", "x/example/shop.py")
+    names = ("shop.py", "lib/shop.py", "com/example/shop.py", "x/example/shop.py", "packages/a/src/x.js")
     stage(runtime, **dict.fromkeys(names, "a\nb\nc\n"))
     for command, path in REPORTS:
         assert missed(run(runtime, command)) == ([f"{path}:3"] if path else []), command
-
-
-def test_a_report_below_a_folder_names_files_from_there(runtime: OpenWorkspace) -> None:
-    stage(runtime, **{"packages/a/src/x.js": "a\nb\nc\n"})
-    report = "packages/a/coverage/lcov.info"
-    result = run(runtime, write("SF:src/x.js\nDA:3,0\n", report), coverage=report)
-    assert missed(result) == ["packages/a/src/x.js:3"]
-
-
-def test_a_file_with_an_ambiguous_path_has_no_coverage_marks(runtime: OpenWorkspace) -> None:
-    stage(runtime, **{"lib/shop.py": "a\nb\nc\n", "shop.py": "a\nb\nc\n"})
-    result = run(runtime, write(cobertura("shop.py", source="lib</source><source>.")))
-    assert not missed(result)
-    assert "changed line" not in result.summary
+    below = "packages/a/coverage/lcov.info"
+    result = run(runtime, write("SF:src/x.js\nDA:3,0\n", below), coverage=below)
+    assert missed(result) == ["packages/a/src/x.js:3"], "from the folder of the report"
+    ambiguous = run(runtime, write(cobertura("shop.py", source="lib</source><source>.")))
+    assert not missed(ambiguous) and "changed line" not in ambiguous.summary
 
 
 BOMB = '<!DOCTYPE c [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><coverage>&b;</coverage>'
@@ -216,29 +195,7 @@ def test_a_damaged_huge_or_hostile_report_is_one_line(runtime: OpenWorkspace) ->
         assert says in problem(result) and "\n" not in result.summary
 
 
-def test_lines_that_any_check_runs_are_covered(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    result = run(runtime)
-    also = run(runtime, write('<coverage><class filename="shop.py"><line number="3" hits="1"/></class></coverage>'))
-    checked = ProposalChecks("P1", 1, (result, also))
-    assert [one.line for one in checked.uncovered_lines] == [4]
-    assert uncovered_lines_as_feedback(checked).splitlines()[1:] == ["shop.py:4"]
-
-
-def test_findings_for_the_model_leave_coverage_out(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    result = run(runtime, f"{RUN}; ! grep -q none shop.py || {{ echo 1 failed; exit 1; }}")
-    assert missed(result) and "changed lines" in result.summary
-    said = format_failures_for_model([result])
-    assert "fails on this proposal" in said
-    assert "changed line" not in said and "shop.py:3" not in said
-
-
-def test_a_setting_turns_it_off_and_names_no_path_outside(runtime: OpenWorkspace) -> None:
-    stage(runtime)
-    result = run(runtime, coverage="off")
-    assert result.outcome is not None
-    assert result.outcome.coverage is None
+def test_a_coverage_setting_names_no_path_outside() -> None:
     for path in ("../coverage.xml", "/tmp/coverage.xml", ""):
         with pytest.raises(ValueError, match="coverage"):
             CheckTable.model_validate({"name": "x", "run": "true", "coverage": path})

@@ -49,12 +49,6 @@ def test_the_import_graph_finds_tests_through_modules_and_packages() -> None:
     assert graph.tests_that_import(["tests/test_none.py"]) == ("tests/test_none.py",)
 
 
-def test_the_tests_of_the_import_closure_run_and_are_named(workspace: Workspace) -> None:
-    found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
-    assert found.names == ("tests/deep/test_deep.py",)
-    assert found.words == "1 of 4 test files, by imports"
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -75,40 +69,34 @@ def test_only_files_in_pytests_test_folders_run(workspace: Workspace, name: str,
     assert found.words == "3 of 4 test files, by imports"
 
 
-@pytest.mark.parametrize(
-    "text", ["[tool", "tool = 1", "[tool.pytest]\nini_options = 1", "[tool.pytest]\ntestpaths = 1"]
-)
-def test_unreadable_pytest_settings_exclude_no_test(workspace: Workspace, text: str) -> None:
-    (workspace.root / "pyproject.toml").write_text(text)
+def test_the_tests_of_the_import_closure_run_whatever_unreadable_settings_exclude(workspace: Workspace) -> None:
     (workspace.root / "setup.cfg").write_text("testpaths = none\n")
-    found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
-    assert found.words == "1 of 4 test files, by imports"
+    for text in ("", "[tool", "tool = 1", "[tool.pytest]\nini_options = 1", "[tool.pytest]\ntestpaths = 1"):
+        (workspace.root / "pyproject.toml").write_text(text)
+        found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
+        assert found.names == ("tests/deep/test_deep.py",), text
+        assert found.words == "1 of 4 test files, by imports", text
 
 
 def test_a_proposed_test_counts_as_it_will_be(workspace: Workspace) -> None:
     new = {"tests/test_new.py": "import shop.other\n", "tests/deep/test_deep.py": None}
-    found = TestSelector(workspace, check("pytest {tests}"), new).select(["src/shop/other.py"], {})
+    found = selector(workspace, "pytest {tests}", **new).select(["src/shop/other.py"], {})
     assert found.names == ("tests/test_new.py",)
 
 
-@pytest.mark.parametrize("path", ["data.json", "src/shop/unreached.py"])
-def test_all_tests_run_when_none_can_be_chosen(workspace: Workspace, path: str) -> None:
-    assert selector(workspace, "pytest {tests}").select([path], {}).names is None
+def test_all_tests_run_when_none_can_be_chosen(workspace: Workspace) -> None:
+    for path in ("data.json", "src/shop/unreached.py"):
+        assert selector(workspace, "pytest {tests}").select([path], {}).names is None
     assert selector(workspace, "pytest").select(["src/shop/tax.py"], {}).names is None
 
 
-@pytest.mark.parametrize(
-    ("run", "names"),
-    [
+def test_runners_with_related_tests_get_the_changed_file(workspace: Workspace) -> None:
+    for run, names in (
         ("npx jest {tests}", ("--findRelatedTests", "a.js")),
         ("npx vitest {tests}", ("related", "--run", "a.js")),
         ("go test {tests}", ("./...",)),
-    ],
-)
-def test_runners_with_related_tests_get_the_changed_file(
-    workspace: Workspace, run: str, names: tuple[str, ...]
-) -> None:
-    assert selector(workspace, run).select(["a.js"], {}).names == names
+    ):
+        assert selector(workspace, run).select(["a.js"], {}).names == names
 
 
 def record_coverage(root: Path, path: str, contexts: dict[str, list[int]]) -> None:

@@ -106,13 +106,25 @@ async def test_the_key_stops_a_running_collection_and_keeps_its_results(scene: S
     assert not scene.runner.running, "what the user has ended does not begin by itself"
 
 
-async def test_another_selection_of_hunks_drops_earlier_evidence(scene: Scene) -> None:
-    scene.runner.go.set()
-    scene.follower.start_or_stop("P1")
-    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+async def test_evidence_stays_while_it_is_found_again_and_is_dropped_when_outdated(scene: Scene) -> None:
+    async def collect() -> None:
+        scene.runner.go.set()
+        assert scene.follower.start_or_stop("P1") == ""
+        await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+
+    await collect()
     scene.chosen = ("h",)
     scene.follower.update_proposals([proposal(1)])
-    assert not scene.said["P1"].marks
+    assert not scene.said["P1"].marks, "other hunks are chosen"
+    await collect()
+    await scene.follower.drop_outdated()
+    assert not scene.said["P1"].marks, "the files are others"
+    await collect()
+    scene.runner.go.clear()
+    scene.runner.first = {}
+    await scene.begun()
+    assert scene.said["P1"].is_running and scene.said["P1"].marks == {"h": MARK}
+    await scene.follower.close()
 
 
 async def test_a_decision_ends_the_tests(scene: Scene) -> None:
@@ -132,23 +144,4 @@ async def test_a_passed_check_with_the_setting_starts_the_collection(scene: Scen
     assert not scene.said
     scene.follower.start_after_checks(passed())
     await until(lambda: scene.runner.running == ["P1"], "the run")
-    await scene.follower.close()
-
-
-async def test_evidence_found_on_other_files_is_dropped(scene: Scene) -> None:
-    scene.runner.go.set()
-    scene.follower.start_or_stop("P1")
-    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
-    await scene.follower.drop_outdated()
-    assert not scene.said["P1"].marks
-
-
-async def test_marks_stay_while_it_goes_on(scene: Scene) -> None:
-    scene.runner.go.set()
-    scene.follower.start_or_stop("P1")
-    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
-    scene.runner.go.clear()
-    scene.runner.first = {}
-    await scene.begun()
-    assert scene.said["P1"].is_running and scene.said["P1"].marks == {"h": MARK}
     await scene.follower.close()
