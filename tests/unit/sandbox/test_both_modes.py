@@ -40,15 +40,16 @@ async def printed(run: SandboxRun, command: str) -> str:
     return b"".join(parts).decode()
 
 
-async def test_pending_files_are_not_written_through_a_link_outside(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/gone").write_text("stays")
+def test_pending_files_are_not_written_through_a_link_outside_and_remove_no_others(tmp_path: Path) -> None:
+    for name in ("folder/e/kept", "folder/e/f/gone", "out/gone"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
     (tmp_path / "folder/d").symlink_to(tmp_path / "out")
-    workspace_backup._write_pending({"d/gone": None}, tmp_path / "folder")
-    workspace_backup._write_pending({"d/new": FileOrLink(b"", 0o644)}, tmp_path / "folder")
+    for pending in ({"d/gone": None}, {"d/new": FileOrLink(b"", 0o644)}, {"e/f/gone": None}):
+        workspace_backup._write_pending(pending, tmp_path / "folder")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["gone"]
     assert (tmp_path / "folder/d/new").exists()
+    assert [path.name for path in (tmp_path / "folder/e").iterdir()] == ["kept"]
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
@@ -95,19 +96,13 @@ async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_
     assert "not all of it could be written, permission denied: sub/a.log" in output.text
 
 
-def test_a_folder_with_other_files_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "d/e").mkdir(parents=True)
-    for name in ("d/kept", "d/e/gone"):
-        (tmp_path / name).touch()
-    workspace_backup._write_pending({"d/e/gone": None}, tmp_path)
-    assert [path.name for path in (tmp_path / "d").iterdir()] == ["kept"]
-
-
 async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> SandboxProbeResult:
     return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
-async def test_overlay_is_used_wherever_it_can_be_mounted(root: Path, tmp_path: Path) -> None:
+async def test_overlay_is_used_wherever_it_can_be_mounted_and_holds_what_is_written(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("upper", "work", "runs"):
         (tmp_path / name).mkdir()
     over = f"lowerdir={root},upperdir={tmp_path}/upper,workdir={tmp_path}/work,userxattr"
@@ -117,25 +112,17 @@ async def test_overlay_is_used_wherever_it_can_be_mounted(root: Path, tmp_path: 
     assert await chosen(root, tmp_path / "runs", *SandboxMode) == SandboxProbeResult(
         SandboxMode.OVERLAY, landlock=landlock_version()
     )
-
-
-async def test_without_a_folder_for_runs_commands_run_in_place(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("no folder")
-    probe = await chosen(root, tmp_path / "runs", *SandboxMode)
-    assert probe.mode is SandboxMode.IN_PLACE and "File exists" in probe.why_not
-
-
-@pytest.mark.layer
-async def test_an_unusable_layer_is_none(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     probe = await chosen(root, tmp_path / "runs", SandboxMode.OVERLAY)
     assert probe.why_not == "a layer over this file system does not hold what is written"
 
 
-async def test_no_landlock_no_confinement(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
+async def test_the_mode_is_chosen_by_what_works(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    probe = await chosen(root, tmp_path / "file", *SandboxMode)
+    assert probe.mode is SandboxMode.IN_PLACE and "File exists" in probe.why_not
     monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
-    probe = await sandbox.probe()
+    probe = await chosen(root, tmp_path / "runs", SandboxMode.IN_PLACE)
     assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
 
 
@@ -144,17 +131,11 @@ def test_no_mount_table_means_no_mounts(root: Path, tmp_path: Path, monkeypatch:
     assert overlay_layer.mount_points_below(root) == []
 
 
-def put(parent: Path, name: str, *, old: bool = False) -> None:
-    (parent / name).mkdir()
-    (parent / name / "lock").touch()
-    if old:
-        os.utime(parent / name, (time.time() - 3600,) * 2)
-
-
 def test_only_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
-    for name in ("run-left", "guard-kept", "new-being-made"):
-        put(tmp_path, name)
-    put(tmp_path, "new-left", old=True)
+    for name in ("run-left", "guard-kept", "new-being-made", "new-left"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+    os.utime(tmp_path / "new-left", (time.time() - 3600,) * 2)
     # Whoever has made it removes it at this moment.
     (tmp_path / "new-going").symlink_to("gone")
     (tmp_path / "run-going").mkdir()
@@ -163,9 +144,6 @@ def test_only_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"guard-kept", "new-being-made", "new-going", "run-going", running.name}
     assert not running.exists()
-
-
-def test_clearing_a_missing_folder_makes_nothing(tmp_path: Path) -> None:
     remove_stale_folders(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

@@ -6,17 +6,15 @@ import shlex
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import AllowedCommandResources, SandboxMode, SandboxRun
+from app.sandbox.confinement import AllowedCommandResources, SandboxRun
 from app.sandbox.outside_access import find_outside_access, is_in_any_folder
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
-from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 
 def outside() -> Path:
@@ -40,67 +38,44 @@ def sandbox(root: Path, tmp_path: Path) -> Sandbox:
     return Sandbox(Workspace(root), tmp_path / "state/runs", own_folders=(tmp_path / "state",))
 
 
-@pytest.fixture
-async def run(sandbox: Sandbox) -> AsyncIterator[SandboxRun]:
-    if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
-        pytest.skip((await sandbox.probe()).why_not)
-    async with sandbox.open_run({}) as opened:
-        yield opened
-
-
 async def printed(run: SandboxRun, command: str) -> str:
     parts: list[bytes] = []
     await run.execute(["/bin/sh", "-c", f"exec 2>&1\n{command}"], folder=".", seconds=30, output=parts.append)
     return b"".join(parts).decode()
 
 
-async def test_command_has_no_capability_and_gets_no_privilege(run: SandboxRun) -> None:
-    status = (await printed(run, "cat /proc/self/status")).split()
-    for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
-        assert int(status[status.index(name) + 1], 16) == 0
-    assert status[status.index("NoNewPrivs:") + 1] == "1"
-
-
-async def test_a_command_cannot_look_below_the_layer_with_its_own_namespace(run: SandboxRun, root: Path) -> None:
-    await printed(run, f"unshare -Urm sh -c 'umount {root}; mount --bind / /mnt; echo x > /mnt{root}/below'")
-    assert list(root.iterdir()) == []
-
-
-async def test_command_writes_outside_only_where_allowed(run: SandboxRun, tmp_path: Path) -> None:
-    target = outside() / "written-by-a-command"
-    text = await printed(run, f"echo x > {target}; mkdir -p {tmp_path}; echo y > {tmp_path}/temporary; cat /tmp/*")
-    assert "Read-only file system" in text
-    assert not target.exists() and not (tmp_path / "temporary").exists()
-
-
-async def test_command_sees_no_user_processes_and_no_signoff_state(run: SandboxRun, tmp_path: Path) -> None:
-    (tmp_path / "state/signoff.db").write_text("the key")
-    assert "the key" not in await printed(run, f"cat {tmp_path}/state/signoff.db")
-    assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
-
-
 @pytest.mark.layer
-async def test_daemons_are_out_of_reach(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".docker/run").mkdir(parents=True)
-    (tmp_path / "tmux").mkdir()
+async def test_a_command_has_no_privilege_and_reaches_nothing_but_the_workspace(
+    root: Path, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for listening in (".docker/run/docker.sock", "tmux/default"):
+        (tmp_path / listening).parent.mkdir(parents=True)
         (tmp_path / listening).write_text("listens\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TMUX", f"{tmp_path}/tmux/default,1,0")
-    sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own_folders=())
-    async with sandbox.open_run({}) as run:
-        assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
-
-
-async def test_command_does_not_reach_the_users_terminals(run: SandboxRun) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/signoff.db").write_text("the key")
+    target = outside() / "written-by-a-command"
     ours, theirs = os.openpty()
-    try:
-        terminal = os.ttyname(theirs)
-        text = await printed(run, f"echo typed > {terminal}; test -e {terminal} && echo there")
-        assert "there" not in text
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    terminal = os.ttyname(theirs)
+    async with sandbox.open_run({}) as run:
+        status = (await printed(run, "cat /proc/self/status")).split()
+        for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
+            assert int(status[status.index(name) + 1], 16) == 0
+        assert status[status.index("NoNewPrivs:") + 1] == "1"
+        await printed(run, f"unshare -Urm sh -c 'umount {root}; mount --bind / /mnt; echo x > /mnt{root}/below'")
+        assert list(root.iterdir()) == [], "nor below the layer with a namespace that it makes"
+        text = await printed(
+            run, f"echo x > {target}; mkdir -p {tmp_path}; echo y > {tmp_path}/temporary; cat /tmp/*"
+        )
+        assert "Read-only file system" in text
+        assert not target.exists() and not (tmp_path / "temporary").exists()
+        assert "the key" not in await printed(run, f"cat {tmp_path}/state/signoff.db")
+        assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
+        assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
+        assert "there" not in await printed(run, f"echo typed > {terminal}; test -e {terminal} && echo there")
+    os.close(ours)
+    os.close(theirs)
 
 
 @pytest.mark.layer
@@ -209,39 +184,6 @@ async def test_folders_without_permissions_are_read_and_written_as_they_are(root
     assert sorted(each.name for each in old.iterdir()) == ["file", "x"]
 
 
-@pytest.mark.layer
-async def test_a_file_changed_by_another_process_is_left_out(root: Path, sandbox: Sandbox) -> None:
-    (root / "shared").write_text("one\n")
-    async with sandbox.open_run({}) as run:
-        await printed(run, "echo two >> shared; echo mine > own")
-        (root / "shared").write_text("from the editor\n")
-        found = await run.find_changes()
-        assert {each.path for each in found.touched} == {"own", "shared"}
-        with pytest.raises(Exception, match="shared"):
-            run.read_change("shared", READ_LIMIT)
-
-
-async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
-    if not (await sandbox.probe()).is_confined:
-        pytest.skip("no Landlock")
-    target = outside() / "written-by-a-command"
-    async with sandbox.open_run({}) as run:
-        files = f"echo x > {target}; echo y > {tmp_path}/temporary; echo z > $TMPDIR/own && cat $TMPDIR/own"
-        text = await printed(run, f"{files}; mkdir -p a/b && mv a/b c; ls")
-        assert text.count("Permission denied") == 2 and text.endswith("z\na\nc\n")
-    assert not target.exists() and list(root.iterdir()) == [] and not (tmp_path / "temporary").exists()
-
-
-async def test_question_names_in_place_runs_without_namespaces(tmp_path: Path) -> None:
-    (tmp_path / "ws").mkdir()
-    workspace = Workspace(tmp_path / "ws")
-    bench = Bench(workspace, MemoryDraft(workspace), modes=[SandboxMode.IN_PLACE])
-    with pytest.raises(Exception, match="did not allow"):
-        await bench.call("run_command", command="true")
-    assert bench.asked[0].notes[0].startswith("This runs directly on your files")
-
-
 def test_the_probe_reports_that_namespaces_are_not_available(tmp_path: Path) -> None:
     """In a namespace in which there may be no more of them, as in a container."""
     (tmp_path / "ws").mkdir()
@@ -249,7 +191,7 @@ def test_the_probe_reports_that_namespaces_are_not_available(tmp_path: Path) -> 
         "import asyncio; from pathlib import Path; from app.sandbox.sandbox import Sandbox; "
         "from app.workspace.paths import Workspace; "
         f"here = Path({str(tmp_path)!r}); "
-        "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own=()).probe()))"
+        "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own_folders=()).probe()))"
     )
     script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {shlex.quote(sys.executable)} -c "{code}"'
     done = subprocess.run(

@@ -64,15 +64,32 @@ def python(program: str) -> str:
     return f"python3 - <<'END'\n{program}\nEND"
 
 
-SELECT = python("import sqlite3; print(sqlite3.connect('db.sqlite3').execute('SELECT count(*) FROM t').fetchall())")
+Databases = dict[tuple[str, bool], sqlite3.Connection]
 
 
-def database(path: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-    connection.execute(f"PRAGMA journal_mode = {mode}")
-    connection.execute("CREATE TABLE t (x)")
-    connection.execute("INSERT INTO t VALUES (1)")
-    return connection
+def name(mode: str, stays_open: bool) -> str:
+    return f"{mode}-{'open' if stays_open else 'closed'}.sqlite3"
+
+
+def open_databases(root: Path) -> Databases:
+    """Make databases with one row, in each mode; half of them stay open."""
+    made: Databases = {}
+    for mode in ("wal", "delete"):
+        for stays_open in (True, False):
+            connection = sqlite3.connect(root / name(mode, stays_open), check_same_thread=False, isolation_level=None)
+            connection.execute(f"PRAGMA journal_mode = {mode}")
+            connection.execute("CREATE TABLE t (x)")
+            connection.execute("INSERT INTO t VALUES (1)")
+            if not stays_open:
+                connection.close()
+            made[mode, stays_open] = connection
+    return made
+
+
+def in_python(program: str, databases: Databases) -> str:
+    """Run a program for each database `c`."""
+    names = [name(*each) for each in databases]
+    return python(f"import sqlite3\nfor each in {names!r}:\n  c = sqlite3.connect(each); {program}; c.close()")
 
 
 def rows(path: Path) -> int:
@@ -82,48 +99,41 @@ def rows(path: Path) -> int:
     return int(count)
 
 
-@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-@pytest.mark.parametrize("stays_open", [True, False])
-async def test_rows_written_during_a_command_are_kept(trial: Trial, mode: str, stays_open: bool) -> None:
-    server = database(trial.root / "db.sqlite3", mode)
-    if not stays_open:
-        server.close()
-
+async def test_rows_written_during_a_command_are_kept(trial: Trial) -> None:
     def write() -> None:
-        writer = server if stays_open else sqlite3.connect(trial.root / "db.sqlite3", isolation_level=None)
-        writer.execute("INSERT INTO t VALUES (2)")
+        for (mode, stays_open), server in servers.items():
+            place = trial.root / name(mode, stays_open)
+            writer = server if stays_open else sqlite3.connect(place, isolation_level=None)
+            writer.execute("INSERT INTO t VALUES (2)")
+            if not stays_open:
+                writer.close()
+
+    servers = open_databases(trial.root)
+    output = await trial.run(in_python("print(c.execute('SELECT count(*) FROM t').fetchall())", servers), write)
+    assert output.text.count("[(1,)]") == len(servers)
+    for (mode, stays_open), server in servers.items():
+        if stays_open:
+            server.execute("INSERT INTO t VALUES (3)")
+            server.close()
+        assert rows(trial.root / name(mode, stays_open)) == (3 if stays_open else 2), (mode, stays_open)
+
+
+async def test_a_migrated_database_is_written_and_one_in_use_is_stored_elsewhere(trial: Trial) -> None:
+    servers = open_databases(trial.root)
+    output = await trial.run(in_python("c.execute('INSERT INTO t VALUES (2)'); c.commit()", servers))
+    assert "[also written, ignored by git: delete-closed.sqlite3; wal-closed.sqlite3]" in output.text
+    for (mode, stays_open), server in servers.items():
+        place = name(mode, stays_open)
         if not stays_open:
-            writer.close()
-
-    output = await trial.run(SELECT, write)
-    assert "[(1,)]" in output.text
-    if stays_open:
+            assert rows(trial.root / place) == 2
+            continue
         server.execute("INSERT INTO t VALUES (3)")
+        server.execute("INSERT INTO t VALUES (4)")
         server.close()
-    assert rows(trial.root / "db.sqlite3") == (3 if stays_open else 2)
-
-
-@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-async def test_a_migration_is_written_where_nobody_has_the_database_open(trial: Trial, mode: str) -> None:
-    database(trial.root / "db.sqlite3", mode).close()
-    insert = "c = sqlite3.connect('db.sqlite3'); c.execute('INSERT INTO t VALUES (2)'); c.commit(); c.close()"
-    output = await trial.run(python(f"import sqlite3; {insert}"))
-    assert rows(trial.root / "db.sqlite3") == 2
-    assert "[also written, ignored by git: db.sqlite3]" in output.text
-
-
-@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
-async def test_a_migrated_database_in_use_is_stored_elsewhere(trial: Trial, mode: str) -> None:
-    server = database(trial.root / "db.sqlite3", mode)
-    insert = "c = sqlite3.connect('db.sqlite3'); c.execute('INSERT INTO t VALUES (2)'); c.commit(); c.close()"
-    output = await trial.run(python(f"import sqlite3; {insert}"))
-    server.execute("INSERT INTO t VALUES (3)")
-    server.execute("INSERT INTO t VALUES (4)")
-    server.close()
-    assert rows(trial.root / "db.sqlite3") == 3
-    assert "db.sqlite3: open in another program" in output.text
-    (kept,) = (trial.root.parent / "runs/kept").glob("*/*/db.sqlite3")
-    assert str(kept.parent) in output.text and rows(kept) == 2
+        assert rows(trial.root / place) == 3
+        assert f"{place}: open in another program" in output.text
+        (kept,) = (trial.root.parent / "runs/kept").glob(f"*/*/{place}")
+        assert str(kept.parent) in output.text and rows(kept) == 2
 
 
 async def test_lines_written_by_the_user_during_a_command_are_kept(trial: Trial) -> None:
@@ -139,7 +149,8 @@ async def test_lines_written_by_the_user_during_a_command_are_kept(trial: Trial)
     assert output.summary.endswith(said)
 
 
-async def test_an_ignored_file_only_opened_for_writing_is_unchanged(trial: Trial) -> None:
+async def test_an_ignored_file_only_opened_for_writing_is_unchanged_without_a_question(trial: Trial) -> None:
+    trial.bench.hold_ignored = True
     env = trial.root / ".env"
     put(env, "A=1\n")
     put(trial.root / "quiet.log", "1\n")
@@ -148,7 +159,7 @@ async def test_an_ignored_file_only_opened_for_writing_is_unchanged(trial: Trial
     output = await trial.run(opened, lambda: env.write_text("A=1\nUSER=1\n"))
     assert env.read_text() == "A=1\nUSER=1\n"
     assert (trial.root / "quiet.log").stat().st_ino == inode
-    assert trial.kept("*") == [] and "ignored" not in output.text
+    assert trial.kept("*") == [] and "ignored" not in output.text and len(trial.bench.asked) == 1
 
 
 async def test_a_log_open_in_another_program_is_not_replaced(trial: Trial) -> None:
@@ -169,55 +180,44 @@ async def test_written_ignored_files_are_counted_by_top_folder(trial: Trial) -> 
     output = await trial.run(f"{command} printf same > build/same")
     assert "[also written, ignored by git: a.log; build/, 3 files, 1 removed]" in output.text
     assert "also written, ignored by git: a.log" in output.summary
+    assert [each.summary for each in trial.bench.draft.ignored] == ["a.log", "build/, 3 files, 1 removed"]
     assert not (trial.root / "build/old").exists() and (trial.root / "build/new/3").exists()
 
 
-async def test_a_recreated_folder_keeps_files_of_other_processes(trial: Trial) -> None:
-    for name in ("build/lib/a", "build/lib/b", "build/gone"):
-        put(trial.root / name, name)
+async def test_files_of_others_in_removed_and_recreated_folders_are_kept(trial: Trial) -> None:
+    root = trial.root
+    removed_by_others = ("c/build/a", "c/build/in/b", ".env")
+    for name in ("a/build/lib/a", "a/build/lib/b", "a/build/gone", "b/build/a", "b/build/in/b", *removed_by_others):
+        put(root / name, name)
+    for name in ("d/build/stamp", "__pycache__/m.pyc", "e/build/__pycache__/m.pyc"):
+        put(root / name)
+    os.utime(root / "d/build/stamp", (1, 1))
+    inode = (root / "d/build/stamp").stat().st_ino
 
     def edit() -> None:
-        put(trial.root / "build/lib/b", "user")
-        put(trial.root / "build/lib/new", "user")
+        for name in ("a/build/lib/b", "a/build/lib/new", "b/build/in/b"):
+            put(root / name, "user")
+        for name in removed_by_others:
+            (root / name).unlink()
+        (root / "c/build/in").rmdir()
 
-    command = "rm -rf build; mkdir -p build/lib; echo a2 > build/lib/a; echo b2 > build/lib/b; echo c > build/lib/c"
-    output = await trial.run(command, edit)
-    found = {path.name: path.read_text() for path in (trial.root / "build/lib").iterdir()}
-    assert found == {"a": "a2\n", "b": "user", "new": "user", "c": "c\n"}
-    assert trial.kept("build/lib/b") == [b"b2\n"] and not (trial.root / "build/gone").exists()
-    assert "build/lib/b: changed by someone else meanwhile" in output.text
-
-
-async def test_a_removed_folder_keeps_files_of_other_processes(trial: Trial) -> None:
-    for name in ("build/a", "build/in/b"):
-        put(trial.root / name, name)
-    await trial.run("rm -rf build", lambda: put(trial.root / "build/in/b", "user"))
-    assert [path for path in (trial.root / "build").rglob("*") if path.is_file()] == [trial.root / "build/in/b"]
-    assert (trial.root / "build/in/b").read_text() == "user"
-
-
-async def test_ignored_files_removed_by_others_stay_removed(trial: Trial) -> None:
-    for name in ("build/a", "build/in/b", ".env"):
-        put(trial.root / name, name)
-
-    def remove() -> None:
-        for name in ("build/a", "build/in/b", ".env"):
-            (trial.root / name).unlink()
-        (trial.root / "build/in").rmdir()
-
-    await trial.run("echo 2 >> build/a; echo 2 >> build/in/b; echo 3 > build/c; echo 2 >> .env", remove)
-    assert [path.name for path in (trial.root / "build").iterdir()] == ["c"]
-    assert not (trial.root / ".env").exists()
-    assert trial.kept("build/in/b") == [b"build/in/b2\n"] and trial.kept(".env") == [b".env2\n"]
-
-
-async def test_a_stamp_that_is_touched_is_new(trial: Trial) -> None:
-    stamp = trial.root / "build/stamp"
-    put(stamp)
-    os.utime(stamp, (1, 1))
-    inode = stamp.stat().st_ino
-    await trial.run("touch build/stamp")
-    assert stamp.stat().st_mtime > 1 and stamp.stat().st_ino == inode
+    output = await trial.run(
+        "(cd a; rm -rf build; mkdir -p build/lib; for each in a b c; do echo $each > build/lib/$each; done); "
+        "rm -rf b/build; (cd c; echo 2 >> build/a; echo 2 >> build/in/b; echo 3 > build/c); echo 2 >> .env; "
+        "touch d/build/stamp; rm -rf __pycache__ e/build/__pycache__/m.pyc",
+        edit,
+    )
+    found = {path.name: path.read_text() for path in (root / "a/build/lib").iterdir()}
+    assert found == {"a": "a\n", "b": "user", "new": "user", "c": "c\n"}
+    assert trial.kept("a/build/lib/b") == [b"b\n"] and not (root / "a/build/gone").exists()
+    assert "a/build/lib/b: changed by someone else meanwhile" in output.text
+    assert [path for path in (root / "b/build").rglob("*") if path.is_file()] == [root / "b/build/in/b"]
+    assert (root / "b/build/in/b").read_text() == "user"
+    assert [path.name for path in (root / "c/build").iterdir()] == ["c"] and not (root / ".env").exists()
+    assert trial.kept("c/build/in/b") == [b"c/build/in/b2\n"] and trial.kept(".env") == [b".env2\n"]
+    stamp = (root / "d/build/stamp").stat()
+    assert stamp.st_mtime > 1 and stamp.st_ino == inode
+    assert not (root / "__pycache__").exists() and list((root / "e/build/__pycache__").iterdir()) == []
 
 
 UNCHECKED = """
@@ -243,28 +243,12 @@ async def test_bytecode_of_a_command_is_never_run(trial: Trial, ignored: str) ->
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     output = await trial.run(f"export -n PYTHONPYCACHEPREFIX; {sys.executable} - <<'END'\n{UNCHECKED}\nEND")
     assert "exit code 0" in output.text
-    subprocess.run(
-        [
-            sys.executable,
-            "-B",
-            "-c",
-            "import m; assert m.x == 1; import importlib.util as u; assert not u.find_spec('n')",
-        ],
-        cwd=trial.root,
-        env=environment,
-        check=True,
-    )
+    program = "import m; assert m.x == 1; import importlib.util as u; assert not u.find_spec('n')"
+    subprocess.run([sys.executable, "-B", "-c", program], cwd=trial.root, env=environment, check=True)
     assert not (trial.root / "ran").exists()
     found = {str(path.relative_to(trial.root)) for path in trial.root.rglob("*") if "pyc" in str(path)}
     assert found == {"build/__pycache__", "build/__pycache__/old.pyc"}
     assert trial.bench.draft.held == {} and "pyc" not in output.text
-
-
-async def test_bytecode_that_is_ignored_can_be_removed(trial: Trial) -> None:
-    put(trial.root / "__pycache__/m.pyc")
-    put(trial.root / "build/__pycache__/m.pyc")
-    await trial.run("rm -rf __pycache__ build/__pycache__/m.pyc")
-    assert not (trial.root / "__pycache__").exists() and list((trial.root / "build/__pycache__").iterdir()) == []
 
 
 async def test_ignore_rules_written_by_a_command_hide_nothing(trial: Trial) -> None:
@@ -293,15 +277,3 @@ async def test_held_ignored_files_are_written_after_a_yes(trial: Trial, allowed:
     assert (trial.root / "build").exists() == allowed
     said = "also written, ignored by git" if allowed else "thrown away, ignored by git"
     assert f"[{said}: build/, 2 files]" in output.text
-
-
-async def test_without_held_files_the_user_is_not_asked(trial: Trial) -> None:
-    trial.bench.hold_ignored = True
-    put(trial.root / ".env", "A=1\n")
-    await trial.run(python("open('.env', 'r+')"))
-    assert len(trial.bench.asked) == 1
-
-
-async def test_ignored_files_written_are_listed_in_the_draft(trial: Trial) -> None:
-    await trial.run("mkdir build; echo 1 > build/a; echo 2 > b.py")
-    assert [each.summary for each in trial.bench.draft.ignored] == ["build/, 1 file"]

@@ -79,8 +79,10 @@ async def test_an_in_place_command_sees_pending_edits_and_only_its_changes_count
     assert (root / "a.txt").samefile(root.parent / "other-name")
 
 
-def test_pending_edits_are_removed_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
-    before = facts(root)
+@pytest.mark.usefixtures("ordinary_user")
+def test_files_of_a_killed_command_are_restored_without_pending_edits(root: Path, sandbox: Sandbox) -> None:
+    assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists(), "there was no command"
+    before, mode = facts(root), root.stat().st_mode
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
     with guard.locked():
         guard.back_up_and_write_pending(policy, PENDING)
@@ -88,6 +90,13 @@ def test_pending_edits_are_removed_from_the_files_also_after_a_kill(root: Path, 
         # Here it is killed.
     assert "every file is as it was before" in sandbox.restore_after_crash()
     assert facts(root) == before and sandbox.restore_after_crash() == ""
+    with guard.locked():
+        guard.back_up_and_write_pending(PathPolicy(Workspace(root), {}), {})
+        (root / "gone/in/file").unlink()
+        (root / "gone/in").chmod(0)
+        root.chmod(0o500)
+    assert sandbox.restore_after_crash() and not sandbox.restore_after_crash()
+    assert facts(root) == before and root.stat().st_mode == mode
 
 
 async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,28 +118,26 @@ async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monk
     assert (root / "b.txt").read_text() == "the user's newest\n"
 
 
-async def test_an_ignored_file_in_a_folder_to_be_replaced_is_kept(root: Path, sandbox: Sandbox) -> None:
+async def test_a_folder_without_ignored_files_may_become_a_file(root: Path, sandbox: Sandbox) -> None:
+    pending = {"gone/in/file": None, "gone": FileOrLink(b"a file now\n", 0o644)}
     (root / ".gitignore").write_text("*.log\n")
+    (root / "gone/empty/deep").mkdir(parents=True)
+    before = facts(root)
+    async with sandbox.open_run(pending) as run:
+        assert await printed(run, "cat gone") == "a file now\n"
+    assert facts(root) == before
     (root / "gone/in/mine.log").write_text("nowhere else\n")
     before = facts(root)
     with pytest.raises(OSError, match="makes the folder gone a file, and ignored files are in it"):
-        async with sandbox.open_run({"gone/in/file": None, "gone": FileOrLink(b"a file now\n", 0o644)}):
+        async with sandbox.open_run(pending):
             pytest.fail("it ran")
     assert facts(root) == before
 
 
-async def test_a_folder_of_empty_folders_may_become_a_file(root: Path, sandbox: Sandbox) -> None:
-    (root / "gone/empty/deep").mkdir(parents=True)
-    before = facts(root)
-    async with sandbox.open_run({"gone/in/file": None, "gone": FileOrLink(b"a file now\n", 0o644)}) as run:
-        assert await printed(run, "cat gone") == "a file now\n"
-    assert facts(root) == before
-
-
 @pytest.mark.usefixtures("ordinary_user")
-@pytest.mark.parametrize(
-    ("script", "told"),
-    [
+async def test_locked_folders_are_put_back(root: Path, sandbox: Sandbox) -> None:
+    before, mode = facts(root), root.stat().st_mode
+    for script, told in (
         ("rm gone/in/file; chmod 500 gone/in", ["gone/in/file"]),
         ("chmod 000 gone/in", []),
         ("echo more >> b.txt; chmod 000 .", ["b.txt"]),
@@ -138,30 +145,31 @@ async def test_a_folder_of_empty_folders_may_become_a_file(root: Path, sandbox: 
         ("chmod 555 .; chmod 500 gone", []),
         ("mkdir new; echo x > new/x; chmod 500 new", ["new/x"]),
         ("mkdir new; echo x > new/x; chmod 000 new", ["new/x"]),
-    ],
-)
-async def test_locked_folders_are_put_back(root: Path, sandbox: Sandbox, script: str, told: list[str]) -> None:
-    before, mode = facts(root), root.stat().st_mode
-    async with sandbox.open_run({}) as run:
-        await printed(run, script)
-        assert [each.path for each in (await run.find_changes()).touched] == told
-    assert facts(root) == before and root.stat().st_mode == mode
+    ):
+        async with sandbox.open_run({}) as run:
+            await printed(run, script)
+            assert [each.path for each in (await run.find_changes()).touched] == told, script
+        assert facts(root) == before and root.stat().st_mode == mode, script
 
 
 @pytest.mark.usefixtures("ordinary_user")
-@pytest.mark.parametrize("mode", [0o000, 0o400])
-@pytest.mark.parametrize("script", ["true", "chmod 700 locked; ls locked", "mv locked moved; mkdir locked"])
-async def test_a_users_locked_folder_is_left_alone(root: Path, sandbox: Sandbox, script: str, mode: int) -> None:
-    (root / "locked").mkdir()
-    (root / "locked/file").write_text("the user's\n")
-    (root / "locked").chmod(mode)
-    async with sandbox.open_run({}) as run:
-        await printed(run, f"{script}; echo x > b.txt")
-        assert [each.path for each in (await run.find_changes()).touched] == ["b.txt"]
-    assert (root / "b.txt").read_text() == "b\n" and stat.S_IMODE((root / "locked").stat().st_mode) == mode
-    now = root / ("moved" if "moved" in script else "locked")
-    now.chmod(0o700)
-    assert (now / "file").read_text() == "the user's\n"
+async def test_a_users_locked_folder_is_left_alone(root: Path, sandbox: Sandbox) -> None:
+    locked = root / "locked"
+    locked.mkdir()
+    (locked / "file").write_text("the user's\n")
+    for mode in (0o000, 0o400):
+        for script in ("true", "chmod 700 locked; ls locked", "mv locked moved; mkdir locked"):
+            locked.chmod(mode)
+            async with sandbox.open_run({}) as run:
+                await printed(run, f"{script}; echo x > b.txt")
+                assert [each.path for each in (await run.find_changes()).touched] == ["b.txt"]
+            assert (root / "b.txt").read_text() == "b\n" and stat.S_IMODE(locked.stat().st_mode) == mode
+            if "moved" in script:
+                locked.chmod(0o700)
+                locked.rmdir()
+                (root / "moved").rename(locked)
+            locked.chmod(0o700)
+            assert (locked / "file").read_text() == "the user's\n"
 
 
 async def test_all_file_types_except_sockets_are_restored(root: Path, sandbox: Sandbox) -> None:
@@ -189,14 +197,6 @@ async def test_all_file_types_except_sockets_are_restored(root: Path, sandbox: S
     assert sandbox.restore_after_crash() == ""
 
 
-async def test_ignored_files_stay_as_the_command_left_them(root: Path, sandbox: Sandbox) -> None:
-    async with sandbox.open_run({}) as run:
-        await printed(run, "echo new > build/new; rm build/old; mkdir -p made/build; echo x > made/build/out")
-        assert (await run.find_changes()).touched == ()
-    assert [path.name for path in (root / "build").iterdir()] == ["new"]
-    assert (root / "made/build/out").exists()
-
-
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
@@ -205,14 +205,6 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
         assert run.read_change("theirs", READ_LIMIT).after == FileOrLink(b"proposed\nmore\n", 0o666)
     assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_after_crash() == ""
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
-
-
-async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(100):
-        (root / f".git/objects/{number:02}").mkdir()
-    monkeypatch.setattr("app.sandbox.workspace_backup.MAX_BACKUP_FILES", 100)
-    async with sandbox.open_run({}) as run:
-        assert await printed(run, "echo ran") == "ran\n"
 
 
 def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
@@ -226,10 +218,6 @@ def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: 
     (root / "gone/in/file").write_text("by the command\n")
     assert sandbox.restore_after_crash()
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
-
-
-def test_restore_without_an_interrupted_command_makes_nothing(root: Path, sandbox: Sandbox) -> None:
-    assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists()
 
 
 async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
@@ -247,19 +235,6 @@ def opened(path: Path) -> int:
     return sum(os.path.realpath(one) == str(path.resolve()) for one in Path("/proc/self/fd").iterdir())
 
 
-@pytest.mark.usefixtures("ordinary_user")
-async def test_files_locked_by_a_killed_command_are_restored(root: Path, sandbox: Sandbox) -> None:
-    before, mode = facts(root), root.stat().st_mode
-    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
-    with guard.locked():
-        guard.back_up_and_write_pending(policy, {})
-        (root / "gone/in/file").unlink()
-        (root / "gone/in").chmod(0)
-        root.chmod(0o500)
-    assert sandbox.restore_after_crash() and not sandbox.restore_after_crash()
-    assert facts(root) == before and root.stat().st_mode == mode
-
-
 @pytest.mark.parametrize("mode", list(SandboxMode))
 async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: SandboxMode) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[mode], limits=process_limits(200))
@@ -274,15 +249,21 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
     assert ended.limit == "it used more than 200 MB of memory, command_memory in config.toml"
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_BACKUP_BYTES", 10), ("MAX_BACKUP_FILES", 5)])
-async def test_a_workspace_too_large_to_back_up_runs_no_command(
-    root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+async def test_a_workspace_too_large_to_back_up_without_gits_objects_runs_no_command(
+    root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"app.sandbox.workspace_backup.{limit}", most)
-    with pytest.raises(OSError, match="more here than"):
-        async with sandbox.open_run({}):
-            pytest.fail("it was opened")
-    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
+    for number in range(100):
+        (root / f".git/objects/{number:02}").mkdir()
+    monkeypatch.setattr("app.sandbox.workspace_backup.MAX_BACKUP_FILES", 100)
+    async with sandbox.open_run({}) as run:
+        assert await printed(run, "echo ran") == "ran\n"
+    shutil.rmtree(root.parent / "runs")
+    for limit, most in (("MAX_BACKUP_BYTES", 10), ("MAX_BACKUP_FILES", 5)):
+        with monkeypatch.context() as smaller, pytest.raises(OSError, match="more here than"):
+            smaller.setattr(f"app.sandbox.workspace_backup.{limit}", most)
+            async with sandbox.open_run({}):
+                pytest.fail("it was opened")
+        assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
 
 
 def test_restore_without_an_index_removes_nothing(root: Path, sandbox: Sandbox) -> None:
