@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,30 +33,36 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_a_cancelled_start_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
+async def standing(*program: str, folder: Path, steps: Sequence[str] = ()) -> PersistentProcess:
     environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
-    # What asyncio opens once for all is open by then.
-    first = await start_persistent_process(
-        [], ["/bin/true"], folder=tmp_path, environment=environment, limits=process_limits()
+    return await start_persistent_process(
+        list(steps), program, folder=folder, environment=environment, limits=process_limits()
     )
-    await first.wait_for_end()
-    await first.terminate()
-    await first.discard_output()
+
+
+async def told_of_end(process: PersistentProcess) -> str:
+    await process.terminate()
+    await process.discard_output()
+    return await process.wait_for_end()
+
+
+async def test_a_cancelled_or_failed_start_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
+    # What asyncio opens once for all is open by then.
+    await told_of_end(await standing("/bin/true", folder=tmp_path))
     before = open_files()
     for steps in range(12):
         program = ["/bin/sleep", new_mark()]
-        starting = asyncio.ensure_future(
-            start_persistent_process([], program, folder=tmp_path, environment=environment, limits=process_limits())
-        )
+        starting = asyncio.ensure_future(standing(*program, folder=tmp_path))
         for _ in range(steps):
             await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait({starting})
         if not starting.cancelled():
-            started = starting.result()
-            await started.terminate()
-            await started.discard_output()
+            await told_of_end(starting.result())
         await until(lambda: not running(program[1]))  # noqa: B023
+    for _ in range(8):
+        with pytest.raises(StartFailed, match="Argument list too long"):
+            await standing("/bin/true", "x" * 200_000, folder=tmp_path)
     await until(lambda: open_files() <= before)
 
 
@@ -88,29 +95,6 @@ async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: 
     assert standing.cancelled()
     await asyncio.to_thread(made.wait)
     await until(lambda: not list(state.glob("run-*")))
-
-
-async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> PersistentProcess:
-    environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
-    return await start_persistent_process(
-        steps or [], program, folder=folder, environment=environment, limits=process_limits()
-    )
-
-
-async def told_of_end(process: PersistentProcess) -> str:
-    """End it, and let go of all that it has."""
-    await process.terminate()
-    await process.discard_output()
-    return await process.wait_for_end()
-
-
-async def test_a_failed_start_is_reported_and_leaves_no_descriptor(tmp_path: Path) -> None:
-    await told_of_end(await standing("/bin/true", folder=tmp_path))
-    before = open_files()
-    for _ in range(8):
-        with pytest.raises(StartFailed, match="Argument list too long"):
-            await standing("/bin/true", "x" * 200_000, folder=tmp_path)
-    await until(lambda: open_files() <= before)
 
 
 async def test_without_a_wrapper_it_is_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

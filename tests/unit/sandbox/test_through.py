@@ -41,52 +41,35 @@ def whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, 0)
 
 
-def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> IgnoredPathsWriteBackReport:
-    since = time.time_ns()
-    return IgnoredFileWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
+def write_through(root: Path, layer: Path, *paths: str) -> IgnoredPathsWriteBackReport:
+    return IgnoredFileWriter(root, layer, time.time_ns(), lambda: root.parent / "kept", dry=False).write(paths)
 
 
-def test_files_in_a_removed_folder_are_removed(root: Path, layer: Path) -> None:
+def test_files_in_a_removed_folder_are_removed_and_missing_paths_skipped(root: Path, layer: Path) -> None:
     put(root / "build/in/file")
     put(root / "build/stays")
     whiteout(layer / "build/in")
-    write_through(root, layer, "build/in/file")
-    write_through(root, layer, "build/stays")
-    assert not (root / "build/in/file").exists() and (root / "build/stays").exists()
-
-
-def test_missing_paths_are_skipped(root: Path, layer: Path) -> None:
     whiteout(layer / "gone")
-    write_through(root, layer, "none/in/file", "gone/in/file")
+    assert [is_whiteout(layer / name) for name in ("gone", "build", "none", "gone/in")] == [True, *[False] * 3]
+    write_through(root, layer, "build/in/file", "build/stays", "none/in/file", "gone/in/file")
+    assert not (root / "build/in/file").exists() and (root / "build/stays").exists()
     assert not (root / "none").exists() and list((root / "gone").iterdir()) == []
 
 
 def test_endlessly_nested_folders_are_reported(root: Path, layer: Path) -> None:
-    here = os.open(layer, os.O_RDONLY)
-    there = os.open(root, os.O_RDONLY)
-    for _ in range(1_100):
-        for at in (here, there):
-            os.mkdir("d", dir_fd=at)
-        here, there = (_into(at) for at in (here, there))
-    os.close(here)
-    os.close(there)
+    for folder in (root, layer):
+        here = os.open(folder, os.O_RDONLY)
+        for _ in range(1_100):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
     try:
         assert write_through(root, layer, "d").failed == {"d": "folders are nested too deep"}
     finally:
         for folder in (root, layer):
             remove_tree(folder)
-
-
-def _into(folder: int) -> int:
-    below = os.open("d", os.O_RDONLY, dir_fd=folder)
-    os.close(folder)
-    return below
-
-
-def test_missing_path_is_no_whiteout(tmp_path: Path) -> None:
-    put(tmp_path / "file")
-    whiteout(tmp_path / "gone")
-    assert [is_whiteout(tmp_path / name) for name in ("gone", "file", "none", "file/in")] == [True, *[False] * 3]
 
 
 @pytest.mark.usefixtures("ordinary_user")
@@ -99,23 +82,17 @@ def test_unreadable_files_are_compared_without_content(root: Path, layer: Path) 
     assert not has_same_content(layer / "locked", root / "locked")
 
 
-PENDING = {
-    "d/gone": None,
-    "e/only": None,
-    "none/at/all": None,
-    "f/now-a-folder/file": FileOrLink(b"x", 0o644),
-    "f/now-a-folder": None,
-    "g": FileOrLink(b"a file by now", 0o644),
-    "g/gone-with-its-folder": None,
-}
-
-
 @pytest.mark.layer
 async def test_pending_deletion_removes_only_its_own_folder(root: Path, tmp_path: Path) -> None:
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
-    async with sandbox.open_run(PENDING) as run:
+    pending = {
+        **dict.fromkeys(("d/gone", "e/only", "none/at/all", "f/now-a-folder", "g/gone-with-its-folder")),
+        "f/now-a-folder/file": FileOrLink(b"x", 0o644),
+        "g": FileOrLink(b"a file by now", 0o644),
+    }
+    async with sandbox.open_run(pending) as run:
         assert await printed(run, "find . -mindepth 1 | sort") == (
             "./d\n./d/kept\n./f\n./f/now-a-folder\n./f/now-a-folder/file\n./g\n"
         )
