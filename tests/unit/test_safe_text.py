@@ -1,5 +1,6 @@
 """Nothing that drives a terminal or turns text around gets through, and what deceives is found."""
 
+import time
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,31 +44,21 @@ def active(character: str) -> bool:
 
 
 @given(ANYTHING, st.sampled_from(["\t\n", "\n", "\t", ""]))
-def test_nothing_active_gets_through(text: str, keep: str) -> None:
+def test_nothing_active_gets_through_and_columns_stay_columns(text: str, keep: str) -> None:
     shown = escape_unsafe(text, keep=keep)
     assert not [letter for letter in shown if active(letter) and letter not in keep]
-    assert not [letter for letter in strip_unsafe(text, keep=keep) if active(letter) and letter not in keep]
+    assert len(shown) == len(text) and escape_unsafe(shown, keep=keep) == shown
     shown.encode()
+    stripped = strip_unsafe(text, keep=keep)
+    assert not [letter for letter in stripped if active(letter) and letter not in keep]
+    assert all(letter in text and letter not in DANGEROUS for letter in stripped)
+    stripped.encode()
 
 
 def test_every_character_that_is_active_is_replaced() -> None:
-    everything = "".join(map(chr, range(0x110000)))
+    """Of the planes that have any: the others have letters alone, or nothing."""
+    everything = "".join(map(chr, (*range(0x20000), *range(0xE0000, 0xE1000))))
     assert [letter for letter in escape_unsafe(everything, keep="") if active(letter)] == []
-
-
-@given(ANYTHING, st.sampled_from(["\t\n", ""]))
-def test_columns_stay_columns(text: str, keep: str) -> None:
-    shown = escape_unsafe(text, keep=keep)
-    assert len(shown) == len(text)
-    assert escape_unsafe(shown, keep=keep) == shown
-
-
-@given(ANYTHING)
-def test_stripping_removes_all_dangerous_characters(text: str) -> None:
-    stripped = strip_unsafe(text)
-    assert all(letter in text for letter in stripped)
-    stripped.encode()
-    assert not any(letter in stripped for letter in DANGEROUS)
 
 
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
@@ -78,17 +69,15 @@ def test_plain_text_is_returned_as_it_is(text: str) -> None:
     assert not find_deceptive_characters(text)
 
 
-@pytest.mark.parametrize("character", DANGEROUS + INVISIBLE)
-def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> None:
-    text = f"a{character}b"
-    assert escape_unsafe(text) != text
-    assert strip_unsafe(text) == "ab"
-    assert find_deceptive_characters(text)
+def test_each_unsafe_character_is_shown_removed_and_counted() -> None:
+    for character in DANGEROUS + INVISIBLE:
+        text = f"a{character}b"
+        assert escape_unsafe(text) != text and strip_unsafe(text) == "ab", ascii(character)
+        assert find_deceptive_characters(text), ascii(character)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_glyphs() -> None:
+    for text, shown in (
         ("\x1b[2J", "␛[2J"),
         ("a\tb\n", "a\tb\n"),
         ("\x00\x7f\x9b", "␀␡␦"),
@@ -97,113 +86,83 @@ def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> N
         ("if a\u202e ⁦// b", "if a⇠ ⇢// b"),
         ("pass\u200bword", "pass◌word"),
         ("user\u200d_admin", "user◌_admin"),
-    ],
-)
-def test_glyphs(text: str, shown: str) -> None:
-    assert escape_unsafe(text) == shown
-
-
-def test_tab_and_newline_on_demand() -> None:
+    ):
+        assert escape_unsafe(text) == shown
     assert escape_unsafe("a\tb\n", keep="") == "a␉b␊"
     assert escape_unsafe("a\tb\n", keep="\t") == "a\tb␊"
     assert escape_unsafe("é\tb\n", keep="\n") == "é␉b\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "⚠️ careful",
-        "❤️",
-        "👨‍👩‍👧‍👦",
-        "🏳️‍🌈",
-        "1️⃣",
-        "می‌خواهم",
-        "क्‍ष",
-        "👍🏽",
-        "naïve café",
-        "漢字かな",
-        "it’s “so”",
-        "µs, Δx, m²",
-    ],
+ORDINARY = (
+    "⚠️ careful|❤️|👨‍👩‍👧‍👦|🏳️‍🌈|1️⃣|می‌خواهم|क्‍ष|👍🏽|naïve café|"
+    "漢字かな|it’s “so”|µs, Δx, m²|привет мир|Ελλάδα|переменная_1 = 2|Δt = α|größe|変数x|日本語API"
 )
-def test_ordinary_writing_stays_and_raises_no_alarm(text: str) -> None:
-    assert escape_unsafe(text) == text
-    assert not find_deceptive_characters(text), str(find_deceptive_characters(text))
+
+
+def test_ordinary_writing_stays_and_raises_no_alarm() -> None:
+    for text in ORDINARY.split("|"):
+        assert escape_unsafe(text) == text
+        assert not find_deceptive_characters(text), str(find_deceptive_characters(text))
 
 
 def test_findings_are_counted_by_kind() -> None:
     findings = find_deceptive_characters("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
     assert (findings.control, findings.bidi, findings.invisible) == (3, 2, 2)
     assert str(findings) == "3 control characters, 2 bidirectional controls, 2 invisible characters"
+    assert not find_deceptive_characters("a\r\nb\r") and find_deceptive_characters("a\rb").control == 1
 
 
-@pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
-def test_a_joiner_that_joins_nothing_is_made_visible(character: str) -> None:
-    assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
-    assert find_deceptive_characters(f"{character}می").invisible == 1
-
-
-@pytest.mark.parametrize("text", ["👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"])
-def test_only_a_joiner_between_emoji_is_invisible(text: str) -> None:
-    assert escape_unsafe(text).count(INVISIBLE_GLYPH) == 1
-    assert find_deceptive_characters(text).invisible == 1
+def test_a_joiner_that_joins_nothing_is_made_visible() -> None:
+    for character in "\u200c\u200d\ufe0f":
+        assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
+        assert find_deceptive_characters(f"{character}می").invisible == 1
+    for text in ("👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"):
+        assert escape_unsafe(text).count(INVISIBLE_GLYPH) == 1, ascii(text)
+        assert find_deceptive_characters(text).invisible == 1, ascii(text)
     assert escape_unsafe("👩\u200d👩") == "👩\u200d👩"
+    for character in "\u202e\u200b\u2060\x1b":
+        shown = escape_unsafe(f"م{character}ی")
+        assert shown[0] + shown[2] == "می" and shown[1] != character, "no joiner between letters"
+        assert strip_unsafe(f"م{character}ی") == "می"
+    for text in ("д\u2003д", "\u00a0д", "д\u00a0", "\u202f»", "«\u2009"):
+        assert SPACE_GLYPH in escape_unsafe(text), ascii(text)
 
 
-@pytest.mark.parametrize("character", "\u202e\u200b\u2060\x1b")
-def test_only_joiners_join_the_letters_of_any_script(character: str) -> None:
-    shown = escape_unsafe(f"م{character}ی")
-    assert shown[0] + shown[2] == "می" and shown[1] != character
-    assert strip_unsafe(f"م{character}ی") == "می"
-
-
-@pytest.mark.parametrize("text", ["д\u2003д", "\u00a0д", "д\u00a0", "\u202f»", "«\u2009"])
-def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
-    assert SPACE_GLYPH in escape_unsafe(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "meaning"),
-    [
+def test_the_worst_effect_of_deceptive_text_is_named() -> None:
+    for text, meaning in (
         ("a\u202eb", "another order than it reads"),
         ("pаypal", "not be the name it looks like"),
         ("a\u200bb", "that editors don't show"),
         ("a\u2800b", "that editors don't show"),
         ("a\x07b", "shown as glyphs"),
-    ],
-)
-def test_the_worst_effect_of_deceptive_text_is_named(text: str, meaning: str) -> None:
-    assert meaning in find_deceptive_characters(text).worst_effect
+    ):
+        assert meaning in find_deceptive_characters(text).worst_effect
 
 
-def test_a_carriage_return_counts_unless_it_ends_a_line() -> None:
-    assert not find_deceptive_characters("a\r\nb\r")
-    assert find_deceptive_characters("a\rb").control == 1
-
-
-@pytest.mark.parametrize(
-    "word", ["pаypal", "аdmin", "scоpe", "Βank", "useｒ", "𝐞val", "ѕtr", "ԁef", "օpen", "lıb", "x\u037e", "a\u2215b"]
-)
-def test_look_alikes_are_found(word: str) -> None:
-    findings = find_deceptive_characters(f"ok = {word}\nfine")
-    assert findings.lookalikes
-    assert "look-alike" in str(findings)
-
-
-@pytest.mark.parametrize(
-    "text", ["привет мир", "Ελλάδα", "переменная_1 = 2", "Δt = α", "größe", "変数x", "日本語API"]
-)
-def test_other_scripts_by_themselves_are_fine(text: str) -> None:
-    assert not find_deceptive_characters(text)
-
-
-def test_findings_are_themselves_safe_to_show() -> None:
+def test_look_alikes_are_found_and_shown_safely() -> None:
+    for word in [
+        "pаypal",
+        "аdmin",
+        "scоpe",
+        "Βank",
+        "useｒ",
+        "𝐞val",
+        "ѕtr",
+        "ԁef",
+        "օpen",
+        "lıb",
+        "x\u037e",
+        "a\u2215b",
+    ]:
+        findings = find_deceptive_characters(f"ok = {word}\nfine")
+        assert findings.lookalikes and "look-alike" in str(findings)
+    assert "раураӏ (not paypal)" in str(find_deceptive_characters("import раураӏ"))
+    assert "de\ufb01ne (not define)" in str(find_deceptive_characters("de\ufb01ne"))
     assert str(find_deceptive_characters("pа\u200bypal\u202e")).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_lookalike_words_are_named() -> None:
+    for line, words in (
         ('if user == "tokeп":', ["tokeп"]),
         ("def сору(a):", ["сору"]),
         ("import раураӏ", ["раураӏ"]),
@@ -218,33 +177,23 @@ def test_findings_are_themselves_safe_to_show() -> None:
         ("ꓳꓑꓰꓠ()", ["ꓳꓑꓰꓠ"]),
         ("f(рау, данные)", ["рау"]),
         ("рау = 1  # здесь цена", ["рау"]),
-    ],
-)
-def test_lookalike_words_are_named(line: str, words: list[str]) -> None:
-    findings = find_deceptive_characters(f"ok\n{line}\nfine")
-    assert list(findings.lookalikes) == words
-    assert findings
-    spans = list(find_ascii_lookalikes(line))
-    assert list(dict.fromkeys(line[start:end] for start, end in spans)) == words
+    ):
+        assert list(find_deceptive_characters(f"ok\n{line}\nfine").lookalikes) == words
+        spans = list(find_ascii_lookalikes(line))
+        assert list(dict.fromkeys(line[start:end] for start, end in spans)) == words
 
 
-def test_the_reading_is_told() -> None:
-    assert "раураӏ (not paypal)" in str(find_deceptive_characters("import раураӏ"))
-    assert "de\ufb01ne (not define)" in str(find_deceptive_characters("de\ufb01ne"))
+def test_unusual_blanks_in_code_are_counted() -> None:
+    for blank in "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000":
+        line = f"if{blank}x"
+        assert escape_unsafe(line) in ("if␣x", "if⍽x")
+        assert find_deceptive_characters(line).blank == 1
+        assert strip_unsafe(line) == line
     assert str(find_deceptive_characters("if\u2800x\u2800y")) == "2 unusual blanks"
 
 
-@pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
-def test_unusual_blanks_in_code_are_counted(blank: str) -> None:
-    line = f"if{blank}x"
-    assert escape_unsafe(line) in ("if␣x", "if⍽x")
-    assert find_deceptive_characters(line).blank == 1
-    assert strip_unsafe(line) == line
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_code_reordered_by_right_to_left_letters_is_found() -> None:
+    for line in (
         'levels = ["א", "ב"]',
         "א = 5",
         'if access != "א" and x or "א" < 5:',
@@ -252,18 +201,14 @@ def test_unusual_blanks_in_code_are_counted(blank: str) -> None:
         "x = ا + ب",
         "x = ا + ب  # a remark behind it",
         'marks = "#", "א", "ב"',
-    ],
-)
-def test_code_reordered_by_right_to_left_letters_is_found(line: str) -> None:
-    findings = find_deceptive_characters(f"a\n{line}\n")
-    assert findings.reordered == 1
-    assert "right-to-left" in str(findings)
-    assert findings.worst_effect == "The code may run in another order than it reads."
+    ):
+        findings = find_deceptive_characters(f"a\n{line}\n")
+        assert findings.reordered == 1 and "right-to-left" in str(findings), line
+        assert findings.worst_effect == "The code may run in another order than it reads."
 
 
-@pytest.mark.parametrize(
-    ("line", "quiet"),
-    [
+def test_the_languages_of_people_raise_no_alarm() -> None:
+    for line, quiet in (
         ("# как она с ней, и о том же", ""),
         ("# Рост цен: «сор» и оса у них", ""),
         ('print("Введите имя и пароль")', ""),
@@ -281,13 +226,11 @@ def test_code_reordered_by_right_to_left_letters_is_found(line: str) -> None:
         ("ＤＢに接続する", ""),
         ("данные_1 = получить_имя(пользователь)", ""),
         ("한글 변수 = 값", ""),
-    ],
-)
-def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
-    findings = find_deceptive_characters(line)
-    assert not findings, str(findings)
-    assert ", ".join(findings.harmless_remarks) == quiet
-    assert escape_unsafe(line) == line
+    ):
+        findings = find_deceptive_characters(line)
+        assert not findings, str(findings)
+        assert ", ".join(findings.harmless_remarks) == quiet
+        assert escape_unsafe(line) == line
 
 
 @given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
@@ -296,7 +239,7 @@ def test_look_alike_positions_match_their_words(text: str) -> None:
     assert tuple(dict.fromkeys(found)) == find_deceptive_characters(text).lookalikes
 
 
-SIZE = 300_000
+SIZE = 100_000
 
 
 def scanned(text: str) -> None:
@@ -336,8 +279,10 @@ TEXTS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_escaping_ends_for_any_text(name: str) -> None:
+def test_a_long_text_takes_linear_time(name: str) -> None:
+    started = time.process_time()
     TEXTS[name]()
+    assert time.process_time() - started < 4
 
 
 def test_a_path_is_found_among_near_matches() -> None:
