@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -34,14 +33,6 @@ def drafts(sessions: SessionStore) -> Callable[[], ComposerDraftStore]:
     return lambda: ComposerDraftStore(sessions, pytest.fail)
 
 
-@pytest.fixture(scope="module")
-def gone() -> int:
-    """The number of a process that has ended."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-    return process.pid
-
-
 def left(sessions: SessionStore, session_id: str, draft: str, process: int, time: float = 1.0) -> None:
     kept = StoredComposerDraft(draft=draft, process=process, time=time)
     sessions.set_setting(KEY + session_id, kept.model_dump_json())
@@ -60,7 +51,7 @@ async def test_a_draft_is_kept_during_typing(
     assert await drafts().load("S") == f"so far {number}"
 
 
-async def test_an_unchanged_draft_is_not_written(
+async def test_a_draft_is_written_when_changed_and_removed_when_emptied(
     sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
 ) -> None:
     left(sessions, "S", "of another day", process=1)
@@ -70,12 +61,6 @@ async def test_an_unchanged_draft_is_not_written(
     first.save("T", "")
     await first.flush()
     assert sessions.settings(KEY) == before
-
-
-async def test_an_emptied_composer_leaves_nothing(
-    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
-) -> None:
-    first = drafts()
     first.save("S", "hello")
     await first.flush()
     assert await drafts().load("S") == "hello"
@@ -84,21 +69,15 @@ async def test_an_emptied_composer_leaves_nothing(
     assert sessions.settings(KEY) == {}
     sessions.set_setting(f"{KEY}S", "as earlier versions kept it")
     assert await drafts().load("S") == "as earlier versions kept it"
+    assert await drafts().load("new", fresh=True) == "as earlier versions kept it"
 
 
-async def test_dead_drafts_are_taken(
-    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore], gone: int
+async def test_the_newest_dead_draft_is_taken_and_owned_ones_are_left(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
 ) -> None:
-    left(sessions, "older", "older", gone, 1.0)
-    left(sessions, "newer", "newer", gone, 2.0)
-    assert await drafts().load("fresh", fresh=True) == "newer"
-    assert sessions.settings(KEY).keys() == {KEY + "older", KEY + "fresh"}
-    assert await drafts().load("newer") == ""
-
-
-async def test_owned_drafts_are_left(
-    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore], gone: int
-) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    gone = process.pid
     left(sessions, "open elsewhere", "theirs", os.getppid())
     left(sessions, "open here", "mine", os.getpid())
     spoken = sessions.create().id
@@ -106,6 +85,12 @@ async def test_owned_drafts_are_left(
     left(sessions, spoken, "go on", gone)
     assert await drafts().load("fresh", fresh=True) == ""
     assert await drafts().load(spoken) == "go on"
+    left(sessions, "older", "older", gone, 1.0)
+    left(sessions, "newer", "newer", gone, 2.0)
+    before = sessions.settings(KEY).keys()
+    assert await drafts().load("fresh", fresh=True) == "newer"
+    assert sessions.settings(KEY).keys() == before - {KEY + "newer"} | {KEY + "fresh"}
+    assert await drafts().load("newer") == ""
 
 
 async def test_a_failing_draft_store_is_reported_and_retried(sessions: SessionStore) -> None:
@@ -124,13 +109,6 @@ async def test_a_failing_draft_store_is_reported_and_retried(sessions: SessionSt
     first.save("S", "ab")
     await first.flush()
     assert await first.load("S") == "ab"
-
-
-async def test_drafts_of_old_versions_are_kept(
-    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
-) -> None:
-    sessions.set_setting(f"{KEY}old", "a bare text")
-    assert await drafts().load("new", fresh=True) == "a bare text"
 
 
 @pytest.mark.parametrize("broken", [False, True])

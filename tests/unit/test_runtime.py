@@ -16,7 +16,6 @@ import pytest
 from app.agent.updates import PhaseChanged, SessionFailed, SessionPhase, TextStreamed, Update
 from app.config.settings import ConfigError
 from app.conversation.events import Event, SideExchange, SideQuestion, UserMessage
-from app.prompts.custom_commands import CommandCatalogue
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.proposals.values.record_entries import SessionEventRecordEntry
 from app.runtime import shutdown, terminal_at_start
@@ -25,12 +24,10 @@ from app.runtime.model_connection import (
     OtherSessionLogWriter,
     ProfileStore,
     SessionEventStoreOnThread,
-    make_commit_function,
     read_picked_model,
     save_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.prompt_sources import take_new_untrusted_commands_notice
 from app.runtime.review_report import describe_recorded_decision, side_answer_heading
 from app.runtime.session_host import SessionHost
 from app.storage import StorageError
@@ -64,6 +61,9 @@ def test_a_folder_for_state_that_cannot_be_used_is_named(root: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
 def test_a_workspace_that_cannot_be_opened_leaves_nothing_open(root: Path) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
     open_workspace(root, {}, {}).close()
     (root / ".signoff.toml").write_text("nonsense")
     kept: list[Exception] = []
@@ -73,10 +73,6 @@ def test_a_workspace_that_cannot_be_opened_leaves_nothing_open(root: Path) -> No
             open_workspace(root, {}, {})
         kept.append(raised.value)
     assert open_files() <= before
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,18 +118,6 @@ def test_a_picked_model_that_cannot_be_stored_is_ignored(runtime: OpenWorkspace)
     assert read_picked_model(runtime.sessions, "http://a") == ""
 
 
-def test_without_the_setting_nothing_is_committed(runtime: OpenWorkspace) -> None:
-    assert make_commit_function(runtime, runtime.settings) is None
-    assert make_commit_function(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
-
-
-def test_no_untrusted_commands_are_not_mentioned(runtime: OpenWorkspace) -> None:
-    commands = runtime.workspace.root / ".claude/commands"
-    commands.mkdir(parents=True)
-    (commands / "trusted.md").write_text("Do it.")
-    assert take_new_untrusted_commands_notice(runtime, CommandCatalogue()) == ""
-
-
 async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
     told: list[str] = []
@@ -174,9 +158,7 @@ def test_a_limited_number_of_first_pictures_is_kept(tmp_path: Path) -> None:
     assert {"light", "99 columns"} <= set(kept)
 
 
-async def test_without_a_terminal_none_is_restored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_without_a_terminal_none_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Path(os.devnull).open("w") as nothing:
         monkeypatch.setattr(sys, "__stderr__", nothing)
@@ -185,25 +167,19 @@ async def test_without_a_terminal_none_is_restored(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_closed_terminal_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_typed_after_ctrl_d_are_kept_and_a_closed_terminal_is_not_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ours, theirs = os.openpty()
     # It is not that of the tests.
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
     with os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
-        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
-            assert not termios.tcgetattr(theirs)[3] & termios.ICANON
-            os.close(ours)
-
-
-def test_lines_typed_after_ctrl_d_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = os.openpty()
-    monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
-    with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
-        monkeypatch.setattr(sys, "__stdin__", terminal)
-        keyboard.write(b"one\r\x04two\rthree")
+        os.write(ours, b"one\r\x04two\rthree")
         with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
             assert terminal_at_start.pop_typed_lines() == "one\ntwo\n"
+            assert not termios.tcgetattr(theirs)[3] & termios.ICANON
+            os.close(ours)
 
 
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,13 +190,6 @@ async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monke
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()
     assert served.unavailable_servers == ()
-
-
-async def test_an_open_session_carries_out_the_users_decisions(runtime: OpenWorkspace) -> None:
-    opened = SessionHost(runtime, runtime.settings, lambda update: None)
-    await opened.connect(runtime.settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
-    assert await opened.open() is opened.decisions
-    await opened.close()
 
 
 def test_staging_imports_neither_settings_nor_sandbox(root: Path) -> None:
@@ -264,36 +233,26 @@ def test_a_report_says_what_is_missing() -> None:
     assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=True)) == lost
 
 
-class Screen:
-    """Counts how often it is told, and hears it or not."""
-
-    def __init__(self) -> None:
-        self.hears = True
-        self.told = 0
-
-    def tell(self) -> bool:
-        self.told += 1
-        return self.hears
-
-
 def test_the_update_buffer_notifies_the_screen_once_per_batch() -> None:
-    screen = Screen()
-    inbox = UpdateBuffer(screen.tell)
+    hears, told = True, 0
+
+    def tell() -> bool:
+        nonlocal told
+        told += 1
+        return hears
+
+    inbox = UpdateBuffer(tell)
     for _ in range(1000):
         inbox.put(TextStreamed("a"))
     inbox.put(PhaseChanged(SessionPhase.IDLE))
-    assert screen.told == 1
+    assert told == 1
     assert list(inbox.take_updates()) == [TextStreamed("a" * 1000), PhaseChanged(SessionPhase.IDLE)]
     assert list(inbox.take_updates()) == []
-    inbox.put(TextStreamed("b"))
-    assert screen.told == 2
-    screen = Screen()
-    inbox = UpdateBuffer(screen.tell)
-    screen.hears = False
+    hears = False
     inbox.put(TextStreamed("a"))
-    screen.hears = True
+    hears = True
     inbox.put(TextStreamed("b"))
-    assert screen.told == 2
+    assert told == 3, "it has not heard the first time"
     assert list(inbox.take_updates()) == [TextStreamed("ab")]
 
 
