@@ -31,26 +31,9 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
     assert refused.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ([], INVALID_REQUEST),
-        ({"method": "m", "id": True}, INVALID_REQUEST),
-        ({"method": "m", "id": None}, INVALID_REQUEST),
-        ({"method": 7, "id": 1}, INVALID_REQUEST),
-        ({"id": 1}, INVALID_REQUEST),
-        ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),
-    ],
-)
-def test_invalid_request_is_refused(message: Any, code: int) -> None:
-    with pytest.raises(RpcError) as refused:
-        parse_request_or_notification(message)
-    assert refused.value.code == code
-
-
-@pytest.mark.parametrize(
-    ("message", "call"),
-    [
+def test_requests_are_told_from_answers_and_from_what_is_invalid() -> None:
+    message: Any
+    for message, call in (
         ({"method": "m", "id": "a"}, RpcRequestOrNotification("m", {}, "a")),
         ({"method": "m", "id": 0, "params": None}, RpcRequestOrNotification("m", {}, 0)),
         ({"method": "m", "params": {"a": 1}}, RpcRequestOrNotification("m", {"a": 1})),
@@ -59,7 +42,13 @@ def test_invalid_request_is_refused(message: Any, code: int) -> None:
         ({"method": "m", "params": [1]}, None),
         ({"id": 1, "result": {}}, None),
         ({"id": 1, "error": {}}, None),
-    ],
-)
-def test_requests_are_told_from_answers(message: Any, call: RpcRequestOrNotification | None) -> None:
-    assert parse_request_or_notification(message) == call
+    ):
+        assert parse_request_or_notification(message) == call
+    invalid = ([], {"method": "m", "id": True}, {"method": "m", "id": None}, {"method": 7, "id": 1}, {"id": 1})
+    for message, code in (
+        *((each, INVALID_REQUEST) for each in invalid),
+        ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),
+    ):
+        with pytest.raises(RpcError) as refused:
+            parse_request_or_notification(message)
+        assert refused.value.code == code

@@ -42,7 +42,6 @@ def test_the_error_log_keeps_earlier_entries_within_a_size_limit(tmp_path: Path)
     log = tmp_path / "signoff.log"
     assert append_to_log("a message that was never sent", log) and append_to_log("a defect", log)
     assert "a message that was never sent" in log.read_text() and "a defect" in log.read_text()
-    log = tmp_path / "signoff.log"
     log.write_bytes(b"x" * (2**20 + 1))
     assert append_to_log("the latest", log)
     assert log.stat().st_size < 1_000 and "the latest" in log.read_text()

@@ -39,19 +39,10 @@ LARGE = 3.0
 """What decoration needs, as against text."""
 
 
-def colours_of(theme: ThemeFile) -> dict[str, str]:
-    """Every variable of a theme, as a style sheet sees it."""
-    made = theme.to_textual_theme()
-    return {**made.to_color_system().generate(), **make_diff_variable_defaults(made), **made.variables}
-
-
-def blended(background: str, colour: str, share: float) -> str:
-    return Color.parse(background).blend(Color.parse(colour), share, alpha=1.0).hex
-
-
 @pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
-def test_text_can_be_read_on_every_background(theme: ThemeFile) -> None:
-    colours = colours_of(theme)
+def test_text_and_diffs_can_be_read_in_every_theme(theme: ThemeFile) -> None:
+    made = theme.to_textual_theme()
+    colours = {**made.to_color_system().generate(), **make_diff_variable_defaults(made), **made.variables}
     least = 7.0 if theme.name == "signoff-contrast" else 4.5
     plain = colours["foreground"]
     assert contrast(plain, colours["background"]) >= 7.0
@@ -59,39 +50,27 @@ def test_text_can_be_read_on_every_background(theme: ThemeFile) -> None:
         assert contrast(plain, colours[ground]) >= least, ground
         for word in ("accent", "primary", "secondary", "success", "warning", "error"):
             assert contrast(colours[f"text-{word}"], colours[ground]) >= 4.5, (word, ground)
-        quiet = blended(colours[ground], plain, QUIET)
+        quiet = Color.parse(colours[ground]).blend(Color.parse(plain), QUIET, alpha=1.0).hex
         assert contrast(quiet, colours[ground]) >= 4.5, (ground, "quiet")
-
-
-@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
-def test_a_diff_can_be_read_in_its_colours(theme: ThemeFile) -> None:
-    colours = colours_of(theme)
-    least = 7.0 if theme.name == "signoff-contrast" else 4.5
     for kind in ("added", "removed"):
         line, word = colours[f"diff-{kind}-background"], colours[f"diff-{kind}-word-background"]
-        assert contrast(colours["foreground"], line) >= least, kind
-        assert contrast(colours["foreground"], word) >= 4.5, kind
+        assert contrast(plain, line) >= least, kind
+        assert contrast(plain, word) >= 4.5, kind
         assert contrast(colours[f"diff-{kind}-color"], line) >= 4.5, kind
         for name in ("accent", "primary", "secondary", "success", "warning"):
             assert contrast(colours[f"text-{name}"], line) >= 4.5, (kind, name)
             assert contrast(colours[f"text-{name}"], word) >= LARGE, (kind, name)
-
-
-@pytest.mark.parametrize("theme", OWN.themes, ids=lambda theme: theme.name)
-def test_the_row_of_the_cursor_and_the_footer_can_be_read(theme: ThemeFile) -> None:
-    colours = colours_of(theme)
     for focus in ("", "-blurred"):
         row = colours[f"block-cursor{focus}-background"]
         assert contrast(colours[f"block-cursor{focus}-foreground"], row) >= 4.5, focus
         assert contrast(row, colours["surface"]) >= 1.15, "the row stands out"
-    footer = colours["background"]
-    assert contrast(colours["footer-description-foreground"], footer) >= 4.5
-    assert contrast(colours["footer-key-foreground"], footer) >= 4.5
+    for part in ("description", "key"):
+        assert contrast(colours[f"footer-{part}-foreground"], colours["background"]) >= 4.5, part
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "good.toml").write_text('name = "good"\nprimary = "#123456"\n')
+    for text in (
         'name = "x"\nprimary = "red; }"',
         'name = "Bad Name"\nprimary = "#fff"',
         'name = "x"\nprimary = "#fff"\n[variables]\n"a" = "$primary"',
@@ -99,15 +78,12 @@ def test_the_row_of_the_cursor_and_the_footer_can_be_read(theme: ThemeFile) -> N
         'name = "x"\nprimary = "#fff"\ncolour = "#fff"',
         "not toml [",
         'name = "x"',
-    ],
-)
-def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "a-bad.toml").write_text(text)
-    (tmp_path / "good.toml").write_text('name = "good"\nprimary = "#123456"\n')
-    loaded = load_themes(tmp_path)
-    assert [theme.name for theme in loaded.themes] == ["good"]
-    (problem,) = loaded.problems
-    assert "a-bad.toml" in problem and "\n" not in problem
+    ):
+        (tmp_path / "a-bad.toml").write_text(text)
+        loaded = load_themes(tmp_path)
+        assert [theme.name for theme in loaded.themes] == ["good"], text
+        (problem,) = loaded.problems
+        assert "a-bad.toml" in problem and "\n" not in problem
 
 
 def test_a_theme_may_be_a_link_to_a_regular_file_only(tmp_path: Path) -> None:
@@ -122,72 +98,59 @@ def test_a_theme_may_be_a_link_to_a_regular_file_only(tmp_path: Path) -> None:
     assert ["not a regular file" in problem for problem in loaded.problems] == [True, True]
 
 
-def places(folder: Path) -> AppDirs:
-    return AppDirs(config=folder / "config", state=folder / "state")
+@pytest.fixture
+def where(tmp_path: Path) -> AppDirs:
+    (tmp_path / "config").mkdir()
+    return AppDirs(config=tmp_path / "config", state=tmp_path / "state")
 
 
-def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
-    where = places(tmp_path)
-    where.config.mkdir()
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
+def test_the_first_picture_has_the_configured_theme(tmp_path: Path, where: AppDirs) -> None:
+    def first(flag: str | None = None, **environment: str) -> str:
+        return load_first_theme(flag, environment, tmp_path, where).name
+
+    assert first() == STANDARD_THEME
     where.config_file.write_text('theme = "signoff-light"\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == "signoff-light"
+    assert first() == "signoff-light"
     (tmp_path / ".signoff.toml").write_text('theme = "nord"\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == "nord"
-    assert load_first_theme(None, {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "gruvbox"
-    assert (
-        load_first_theme("signoff-contrast", {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "signoff-contrast"
-    )
+    assert first() == "nord"
+    assert first(SIGNOFF_THEME="gruvbox") == "gruvbox"
+    assert first("signoff-contrast", SIGNOFF_THEME="gruvbox") == "signoff-contrast"
 
 
-@pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""])
-def test_the_first_theme_is_found_whatever_the_files_contain(tmp_path: Path, text: str) -> None:
-    where = places(tmp_path)
-    where.themes.mkdir(parents=True)
-    where.config_file.write_text(text)
+def test_the_first_theme_is_found_whatever_the_files_contain(tmp_path: Path, where: AppDirs) -> None:
+    where.themes.mkdir()
     (where.themes.parent / "elsewhere.toml").write_text('name = "elsewhere"\nprimary = "#ff00ff"\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
-
-
-@pytest.mark.parametrize("text", ['name = "mine"\nprimary = "no colour"', 'name = "mine"', "[", "primary = 3"])
-def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: Path, text: str) -> None:
-    where = places(tmp_path)
-    where.themes.mkdir(parents=True)
-    (where.themes / "mine.toml").write_text(text)
-    assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD_THEME
+    for text in ("theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""):
+        where.config_file.write_text(text)
+        assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME, text
+    for text in ('name = "mine"\nprimary = "no colour"', 'name = "mine"', "[", "primary = 3"):
+        (where.themes / "mine.toml").write_text(text)
+        assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD_THEME, text
 
 
 def test_in_16_colours_the_terminals_colours_are_the_default() -> None:
     assert theme_for_colour_system(STANDARD_THEME, "standard") == "ansi-dark"
     assert theme_for_colour_system("signoff-light", "standard") == "signoff-light"
-    assert (
-        theme_for_colour_system(STANDARD_THEME, "256")
-        == theme_for_colour_system(STANDARD_THEME, "truecolor")
-        == STANDARD_THEME
-    )
+    assert {theme_for_colour_system(STANDARD_THEME, each) for each in ("256", "truecolor")} == {STANDARD_THEME}
 
 
-def test_a_configuration_that_is_a_pipe_does_not_delay_the_start(tmp_path: Path) -> None:
-    where = places(tmp_path)
-    where.config.mkdir()
+def test_no_configuration_can_keep_the_first_picture_waiting(tmp_path: Path, where: AppDirs) -> None:
+    def first() -> str:
+        return load_first_theme(None, {}, tmp_path, where).name
+
     os.mkfifo(where.config_file)
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
+    assert first() == STANDARD_THEME
     where.config_file.unlink()
     (tmp_path / "linked").write_text(f'theme = "signoff-light"\n# {"x" * 10_000}\n')
     where.config_file.symlink_to(tmp_path / "linked")
-    assert load_first_theme(None, {}, tmp_path, where).name == "signoff-light"
-
-
-def test_no_workspace_can_keep_the_first_picture_waiting(tmp_path: Path) -> None:
-    where = places(tmp_path)
+    assert first() == "signoff-light"
+    where.config_file.unlink()
     file = tmp_path / ".signoff.toml"
     file.symlink_to("/dev/zero")
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
+    assert first() == STANDARD_THEME
     file.unlink()
     os.mkfifo(file)
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
+    assert first() == STANDARD_THEME
     file.unlink()
     file.write_text(f'theme = "nord"\n# {"x" * 10_000}\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME, (
-        "too long to be read before there is a picture"
-    )
+    assert first() == STANDARD_THEME, "too long to be read before there is a picture"
