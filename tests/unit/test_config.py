@@ -68,34 +68,41 @@ def opened(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         runtime.close()
 
 
-def merged(project: bytes, *, trusted: bool = False, **environment: str) -> Configuration:
+def merged(
+    project: bytes = b"", user_file: Path = Path("/nowhere"), *, trusted: bool = False, **environment: str
+) -> Configuration:
     return load_configuration(
-        user_file=Path("/nowhere"), project=project, flags={}, environment=environment, trusted=trusted
+        user_file=user_file, project=project, flags={}, environment=environment, trusted=trusted
     )
 
 
-def test_an_untrusted_file_sets_nothing_that_matters() -> None:
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """The user's file."""
+    return tmp_path / "config.toml"
+
+
+def test_a_file_sets_nothing_that_matters_until_it_is_trusted_and_then_not_everything() -> None:
     found = merged(HOSTILE)
     assert found.settings == Settings(theme="signoff-light")
     assert found.ignored == ("anthropic_api_key", "api_key", "editor", "headers", "keys")
     assert found.untrusted == ("base_url", "chain_steps", "commit", "gate", "max_steps")
     assert found.from_workspace == {"theme"}
-
-
-def test_the_hooks_of_a_trusted_workspace_come_besides_the_users(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("[[hook]]\non = 'staged'\nrun = 'mine'\n")
-    project = b"[[hook]]\non = 'decided'\nrun = 'theirs'\n"
-    for trusted, wanted in ((True, ["mine", "theirs"]), (False, ["mine"])):
-        found = load_configuration(user_file=file, project=project, flags={}, environment={}, trusted=trusted)
-        assert [hook.run for hook in found.settings.hook] == wanted
-
-
-def test_a_trusted_file_still_cannot_set_what_no_workspace_may() -> None:
     settings = merged(HOSTILE, trusted=True).settings
     assert (settings.gate, settings.base_url) == ("chain", "https://evil.invalid/v1")
     for key in NEVER_FROM_WORKSPACE:
         assert getattr(settings, key) == getattr(Settings(), key)
+    wished = b"reasoning_effort = 'high'\n[request]\nmetadata = { to = 'them' }\n"
+    assert merged(wished).settings == Settings()
+    assert merged(wished).untrusted == ("reasoning_effort", "request")
+    assert merged(wished, trusted=True).settings.request == {"metadata": {"to": "them"}}
+
+
+def test_the_hooks_of_a_trusted_workspace_come_besides_the_users(user: Path) -> None:
+    user.write_text("[[hook]]\non = 'staged'\nrun = 'mine'\n")
+    project = b"[[hook]]\non = 'decided'\nrun = 'theirs'\n"
+    for trusted, wanted in ((True, ["mine", "theirs"]), (False, ["mine"])):
+        assert [hook.run for hook in merged(project, user, trusted=trusted).settings.hook] == wanted
 
 
 def test_every_setting_is_thought_about() -> None:
@@ -104,63 +111,34 @@ def test_every_setting_is_thought_about() -> None:
     assert {"theme", "wrap", "layout", "model", "gate", "ignored"} == UNTRUSTED_KEYS
 
 
-def test_more_fields_of_a_request_wait_for_trust() -> None:
-    wished = b"reasoning_effort = 'high'\n[request]\nmetadata = { to = 'them' }\n"
-    assert merged(wished).settings == Settings()
-    assert merged(wished).untrusted == ("reasoning_effort", "request")
-    assert merged(wished, trusted=True).settings.request == {"metadata": {"to": "them"}}
-
-
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
+def test_a_reserved_request_field_is_refused_by_name() -> None:
+    for table, said in (
         *((f"{field} = 1", f"{field} is signoff's own") for field in sorted(OWN_FIELDS)),
         ("model = 'm'", "model is a setting of its own"),
         ("reasoning_effort = 'low'", "reasoning_effort is a setting of its own"),
         ("since = 2026-01-01", "no dates"),
         ("temperature = nan", "no numbers that are none"),
-    ],
-)
-def test_a_reserved_request_field_is_refused_by_name(table: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=r"\.signoff\.toml: request: ") as caught:
-        merged(f"[request]\n{table}\n".encode())
-    assert said in str(caught.value) and len(str(caught.value).splitlines()) == 1
+    ):
+        with pytest.raises(ConfigError, match=r"\.signoff\.toml: request: ") as caught:
+            merged(f"[request]\n{table}\n".encode())
+        assert said in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
-def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
-    user = tmp_path / "config.toml"
+def test_a_workspace_may_be_stricter_than_the_user_without_trust(user: Path) -> None:
     user.write_text('gate = "chain"\n')
-    found = load_configuration(user_file=user, project=b'gate = "every-edit"\n', flags={}, environment={})
-    assert found.settings.gate == "every-edit"
+    assert merged(b'gate = "every-edit"\n', user).settings.gate == "every-edit"
+    for users, theirs, dropped in (("hold", "write", ("ignored",)), ("write", "hold", ()), ("hold", "hold", ())):
+        user.write_text(f'ignored = "{users}"\n')
+        for trusted in (True, False):
+            found = merged(f'ignored = "{theirs}"\n'.encode(), user, trusted=trusted)
+            assert (found.settings.ignored, found.ignored) == ("hold", dropped)
 
 
-@pytest.mark.parametrize(
-    ("users", "theirs", "now", "dropped"),
-    [("hold", "write", "hold", ("ignored",)), ("write", "hold", "hold", ()), ("hold", "hold", "hold", ())],
-)
-@pytest.mark.parametrize("trusted", [True, False])
-def test_a_workspace_may_hold_but_not_release_ignored_files(
-    tmp_path: Path, users: str, theirs: str, now: str, dropped: tuple[str, ...], trusted: bool
-) -> None:
-    user = tmp_path / "config.toml"
-    user.write_text(f'ignored = "{users}"\n')
-    project = f'ignored = "{theirs}"\n'.encode()
-    found = load_configuration(user_file=user, project=project, flags={}, environment={}, trusted=trusted)
-    assert (found.settings.ignored, found.ignored) == (now, dropped)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"\xff\xfe", b"= 1", b"x = 1", b'gate = "never"', b"max_steps = 0", b"x = " + b"[" * 5000],
-)
-def test_an_unusable_configuration_is_reported_in_one_line(content: bytes) -> None:
-    with pytest.raises(ConfigError, match="is not UTF-8 text" if b"\xff" in content else None) as caught:
-        merged(content)
-    assert ".signoff.toml" in str(caught.value) and len(str(caught.value).splitlines()) == 1
-
-
-def test_the_environment_wins_over_the_workspace() -> None:
-    assert merged(b'model = "theirs"\n', SIGNOFF_MODEL="mine").settings.model == "mine"
+def test_an_unusable_configuration_is_reported_in_one_line() -> None:
+    for content in (b"\xff\xfe", b"= 1", b"x = 1", b'gate = "never"', b"max_steps = 0", b"x = " + b"[" * 5000):
+        with pytest.raises(ConfigError, match="is not UTF-8 text" if b"\xff" in content else None) as caught:
+            merged(content)
+        assert ".signoff.toml" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], OpenWorkspace]) -> None:
@@ -298,70 +276,52 @@ def test_a_save_that_would_lose_a_table_is_refused(tmp_path: Path) -> None:
     assert file.read_text() == text
 
 
-def test_origin_of_a_setting_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
+def test_origin_of_a_setting_is_named(user: Path) -> None:
     flags, environment, workspace = {"model": "a"}, {"SIGNOFF_MODEL": "b"}, frozenset({"model"})
-    said = partial(setting_origin, "model", user_file=file)
+    said = partial(setting_origin, "model", user_file=user)
     assert said(from_workspace=workspace, flags=flags, environment=environment) == "--model"
     assert said(from_workspace=workspace, flags={"model": None}, environment=environment) == "$SIGNOFF_MODEL"
     assert said(from_workspace=workspace, flags={}, environment={"SIGNOFF_MODEL": ""}) == ".signoff.toml"
-    assert said(from_workspace=(), flags={}, environment={}) == ""
-    file.write_text('model = "c"\n')
-    assert said(from_workspace=(), flags={}, environment={}) == "config.toml"
-    file.write_text("model = ")
-    assert said(from_workspace=(), flags={}, environment={}) == ""
-
-
-def test_no_value_is_the_default_one() -> None:
-    assert (validate_setting("wrap", None), validate_setting("wrap", False)) == (True, False)
+    for text, origin in (("", ""), ('model = "c"\n', "config.toml"), ("model = ", "")):
+        user.write_text(text)
+        assert said(from_workspace=(), flags={}, environment={}) == origin
+    assert (validate_setting("wrap", None), validate_setting("wrap", False)) == (True, False), "None is the default"
     with pytest.raises(ConfigError, match="wrap"):
         validate_setting("wrap", "perhaps")
 
 
-@pytest.mark.parametrize("name", sorted(ENVIRONMENT))
-def test_environment_value_that_is_not_utf8_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
-        load_configuration(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={name: "\udcff"})
+def test_values_of_the_environment_win_and_invalid_ones_are_named_but_not_shown() -> None:
+    assert merged(b'model = "theirs"\n', SIGNOFF_MODEL="mine").settings.model == "mine"
+    api_key = merged(OPENAI_API_KEY="secret\r\n").settings.api_key
+    assert api_key is not None and api_key.get_secret_value() == "secret"
+    for name in ENVIRONMENT:
+        with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
+            merged(**{name: "\udcff"})
+    for key in ("schl\u00fcssel", "two\nlines", "a\x1b[2J"):
+        with pytest.raises(ConfigError, match="one line of ASCII") as refused:
+            merged(OPENAI_API_KEY=key)
+        assert key not in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines", "a\x1b[2J"])
-def test_an_invalid_key_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
-    with pytest.raises(ConfigError, match="one line of ASCII") as refused:
-        load_configuration(
-            user_file=tmp_path / "config.toml", project=b"", flags={}, environment={"OPENAI_API_KEY": key}
-        )
-    assert key not in str(refused.value)
-
-
-def test_a_key_is_taken_without_its_line_end(tmp_path: Path) -> None:
-    environment = {"OPENAI_API_KEY": "secret\r\n"}
-    settings = load_configuration(
-        user_file=tmp_path / "config.toml", project=b"", flags={}, environment=environment
-    ).settings
-    assert settings.api_key is not None and settings.api_key.get_secret_value() == "secret"
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a\\n", "x" * 41])
 @pytest.mark.parametrize("table", ['[mcp."{}"]\ncommand = "serve"', '[[check]]\nname = "{}"\nrun = "true"'])
-def test_the_name_of_a_server_or_a_check_stays_part_of_one_line(table: str, name: str) -> None:
+def test_the_name_of_a_server_or_a_check_stays_part_of_one_line(table: str) -> None:
     merged(table.format("täst").encode(), trusted=True)
-    with pytest.raises(ConfigError):
-        merged(table.format(name).encode(), trusted=True)
+    for name in ("", "a/b", "a\\n", "x" * 41):
+        with pytest.raises(ConfigError):
+            merged(table.format(name).encode(), trusted=True)
 
 
-def test_a_workspace_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
-    user = tmp_path / "config.toml"
+def test_a_workspace_cannot_replace_a_server_of_the_user(user: Path) -> None:
     user.write_text('[mcp.one]\ncommand = "mine"\nenv = { TOKEN = "t" }\n[mcp.three]\nenv = { TOKEN = "t" }\n')
     theirs = b'[mcp.one]\ncommand = "theirs"\n[mcp.two]\ncommand = "theirs"\n[mcp.three]\ncommand = "theirs"\n'
-    found = load_configuration(user_file=user, project=theirs, flags={}, environment={}, trusted=True)
+    found = merged(theirs, user, trusted=True)
     commands = {name: table.command for name, table in found.settings.mcp.items()}
     assert commands == {"one": "mine", "two": "theirs", "three": ""}
     assert found.servers_of_workspace == {"two"}
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_invalid_setting_is_named_as_in_the_file(user: Path) -> None:
+    for line, told in (
         ("model = 3", "model: write a text in quotes."),
         ("max_steps = 'many'", "max_steps: write a whole number."),
         ("max_steps = 1.5", "max_steps: write a whole number."),
@@ -371,47 +331,33 @@ def test_a_workspace_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None
         ("price = { m = 1 }", "price.m: write a table."),
         ("api_key = 5", "api_key: write a text in quotes."),
         ("check = [{ name = 'a' }]", "check.0.run: this is missing."),
-        (
-            "check = [{ name = 'a', run = 'x' }, { name = 'a', run = 'y' }]",
-            "check: two checks have the same name.",
-        ),
+        ("check = [{ name = 'a', run = 'x' }, { name = 'a', run = 'y' }]", "check: two checks have the same name."),
         ("mcp = { 'a b' = { command = 'x' } }", "mcp.a b: such a name can't be used."),
         ("models = { '' = {} }", "models.: this is empty."),
         ("gate = 'open'", "gate: input should be 'every-edit' or 'chain'."),
-    ],
-)
-def test_invalid_setting_is_named_as_in_the_file(tmp_path: Path, line: str, told: str) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(line)
-    with pytest.raises(ConfigError) as refused:
-        load_configuration(user_file=file, project=b"", flags={}, environment={})
-    assert str(refused.value) == f"{file}: {told}"
+    ):
+        user.write_text(line)
+        with pytest.raises(ConfigError) as refused:
+            merged(user_file=user)
+        assert str(refused.value) == f"{user}: {told}"
 
 
-def test_ordinary_toml_is_read() -> None:
+def test_ordinary_toml_is_read_and_invalid_or_huge_is_refused() -> None:
     content = b'theme = "nord"\n# ' + b"." * 300 + b'\n[headers]\n"X-Long" = "' + b"y" * 5000 + b'"\n'
     assert parse_toml(content)["theme"] == "nord"
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+    for content, said in (
         (b"a" + b".a" * 400_000 + b" = 1", "too many dots"),
         (b"[a" + b".a" * 400_000 + b"]", "too many dots"),
         (b"a = " + b"[" * 100_000, "nested"),
         (b"a = \xff", "utf-8"),
         (b"a = ", "Invalid value"),
-    ],
-    ids=["key", "table", "array", "bytes", "syntax"],
-)
-def test_invalid_or_huge_toml_is_refused(content: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        parse_toml(content)
+    ):
+        with pytest.raises(ValueError, match=said):
+            parse_toml(content)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
+def test_front_matter_values_are_parsed() -> None:
+    for written, meant in (
         ("description: Use it when: always", "Use it when: always"),
         ('description: "with \\"quotes\\" and # no comment"', 'with "quotes" and # no comment'),
         ("description: 'it''s so'", "it's so"),
@@ -426,28 +372,20 @@ def test_invalid_or_huge_toml_is_refused(content: bytes, said: str) -> None:
         ("description: that is it", "that is it"),
         ("description: '", "'"),
         ("description: 'not the end' of \"it\"", "'not the end' of \"it\""),
-    ],
-)
-def test_front_matter_values_are_parsed(written: str, meant: str) -> None:
-    for text in (f"---\n{written}\n---\n\nbody\n", f"---\n{written}\n---\n\nbody\n".replace("\n", "\r\n")):
-        read = parse_front_matter(text)
-        assert (read.values.get("description"), read.body, read.problem) == (meant, "body", "")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [("---\ndescription: x\n", "no end"), ("---\na: b\nwhat is this\n---\n", "line 3"), ("---\n{}\n---\n", "line 2")],
-)
-def test_invalid_front_matter_is_one_line(text: str, problem: str) -> None:
-    read = parse_front_matter(text)
-    assert problem in read.problem and "\n" not in read.problem
-    assert read.body == ""
-
-
-def test_a_text_without_it_is_all_body() -> None:
-    assert parse_front_matter("# Title\n---\na: b\n---\n").body == "# Title\n---\na: b\n---\n"
+    ):
+        for text in (f"---\n{written}\n---\n\nbody\n", f"---\n{written}\n---\n\nbody\n".replace("\n", "\r\n")):
+            read = parse_front_matter(text)
+            assert (read.values.get("description"), read.body, read.problem) == (meant, "body", "")
+    assert parse_front_matter("# Title\n---\na: b\n---\n").body == "# Title\n---\na: b\n---\n", "it has none"
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
+def test_invalid_front_matter_is_one_line(text: str) -> None:
     assert "\n" not in parse_front_matter(f"---\n{text}").problem
+    for wrong, problem in (
+        ("---\ndescription: x\n", "no end"),
+        ("---\na: b\nwhat is this\n---\n", "line 3"),
+        ("---\n{}\n---\n", "line 2"),
+    ):
+        read = parse_front_matter(wrong)
+        assert problem in read.problem and "\n" not in read.problem and read.body == ""
