@@ -44,7 +44,13 @@ def test_requests_are_told_from_answers_and_from_what_is_invalid() -> None:
         ({"id": 1, "error": {}}, None),
     ):
         assert parse_request_or_notification(message) == call
-    invalid = ([], {"method": "m", "id": True}, {"method": "m", "id": None}, {"method": 7, "id": 1}, {"id": 1})
+    invalid: tuple[Any, ...] = (
+        [],
+        {"method": "m", "id": True},
+        {"method": "m", "id": None},
+        {"method": 7, "id": 1},
+        {"id": 1},
+    )
     for message, code in (
         *((each, INVALID_REQUEST) for each in invalid),
         ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),

@@ -150,8 +150,8 @@ async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.Mon
     # One of another user's, as after `su`; a name that is too long fails in the same way for root, too.
     monkeypatch.setenv("PATH", f"/{'x' * 300}/bin:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary, ExitStack() as after:
-        display = Path(temporary, "display")
-        places = [home / "unknown.sock", runtime / "agent", runtime / "bus", display, f"\0signoff-test-{os.getpid()}"]
+        display, abstract = Path(temporary, "display"), f"\0signoff-test-{os.getpid()}"
+        places: list[Path | str] = [home / "unknown.sock", runtime / "agent", runtime / "bus", display, abstract]
         for place in places:
             listening = after.enter_context(socket.socket(socket.AF_UNIX))
             listening.bind(str(place))
