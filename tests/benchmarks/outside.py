@@ -1,15 +1,19 @@
-"""Measures an app from outside: CPU time and memory of a process in a terminal."""
+"""Measures CPU time and memory: of a call, of a process, and of an app in a terminal."""
 
 import contextlib
 import os
 import re
+import resource
 import select
 import signal
+import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import pytest
 
 from tests.terminal.terminal import Terminal, terminal_environment
 
@@ -20,6 +24,39 @@ _IDLE_CPU_SECONDS = 0.04
 """CPU seconds in 1.5 s below which only the cursor blinks."""
 _SAMPLE_SECONDS = 0.1
 _SAMPLES = 15
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds, user and system, of this process and its ended children until now."""
+    return sum(os.times()[:4])
+
+
+def children_cpu(command: Sequence[str], **options: Any) -> tuple[float, float]:
+    """Run a command; return its CPU seconds and its wall-clock seconds."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=options.pop("check", True), **options)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall
+
+
+def best(action: Callable[[], object], rounds: int = 5) -> float:
+    """Return the seconds of the fastest round."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def private_memory(pid: int) -> float:
+    """Return the private memory of a process in megabytes."""
+    match = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1]) / 1024
+
+
+needs_smaps = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc")
 
 
 def user_environment(home: Path) -> dict[str, str]:
@@ -61,7 +98,7 @@ class Start:
             terminal.read_until(_KEY)
             echo, seen = terminal.cpu(), time.perf_counter() - started
             ready = terminal.read_until_idle()
-            return cls(prompt, echo, seen, ready, terminal.memory())
+            return cls(prompt, echo, seen, ready, private_memory(terminal.pid))
         finally:
             terminal.end()
 
@@ -89,12 +126,6 @@ class _RawTerminal(Terminal):
     def cpu(self) -> float:
         """Return the CPU seconds of all threads until now, by the process's clock: see clock_getcpuclockid(3)."""
         return time.clock_gettime(~self.pid << 3 | 2)
-
-    def memory(self) -> float:
-        """Return the private memory in megabytes."""
-        match = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{self.pid}/smaps_rollup").read_text(), re.MULTILINE)
-        assert match is not None
-        return int(match[1]) / 1024
 
     def end(self) -> None:
         """Kill the process and close the terminal."""

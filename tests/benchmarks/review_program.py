@@ -1,8 +1,6 @@
-"""A terminal program that shows a large change in the real diff pane or in the line prototype.
+"""A program that scrolls through a large change, and prints its peak memory in megabytes.
 
-`python -P -m tests.benchmarks.review_program view|prototype CHANGED_LINES [walk]`
-
-With `walk` it has no terminal: it scrolls through the whole change, and prints its peak memory.
+`python -P -m tests.benchmarks.review_program view|prototype CHANGED_LINES`: in the diff pane or the prototype.
 """
 
 import asyncio
@@ -25,36 +23,29 @@ PAGES_AT_ONCE = 5
 
 
 class ReviewProgram(App[None]):
-    """One focused widget."""
+    """The diff pane or the line prototype."""
 
     def __init__(self, kind: str, changed_lines: int) -> None:
         super().__init__()
-        self.kind = kind
         self.diffs = blocks(3 * changed_lines)
+        self.pane = DiffPane() if kind == "view" else LinePrototype(self.diffs)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return make_diff_variable_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield DiffPane() if self.kind == "view" else LinePrototype(self.diffs)
+        yield self.pane
 
     def on_mount(self) -> None:
         """Show the change."""
-        if self.kind == "view":
-            view = self.query_one(DiffPane).view
-            view.show_change(proposal("P1", self.diffs), self.diffs)
-        self.shown.focus()
-
-    @property
-    def shown(self) -> ScrollView:
-        """The widget that draws the change."""
-        return self.query_one(DiffPane).view if self.kind == "view" else self.query_one(LinePrototype)
+        if isinstance(self.pane, DiffPane):
+            self.pane.view.show_change(proposal("P1", self.diffs), self.diffs)
 
 
 async def walk(app: ReviewProgram) -> None:
     """Scroll through the whole change."""
     async with app.run_test(size=SIZE) as pilot:
-        shown = app.shown
+        shown: ScrollView = app.pane.view if isinstance(app.pane, DiffPane) else app.pane
         await shown.workers.wait_for_complete()
         await pilot.pause()
         while shown.scroll_offset.y < shown.max_scroll_y:
@@ -63,18 +54,9 @@ async def walk(app: ReviewProgram) -> None:
         await shown.workers.wait_for_complete()
 
 
-def peak_memory() -> float:
-    """Return the peak resident memory of this process in megabytes."""
+if __name__ == "__main__":
+    asyncio.run(walk(ReviewProgram(sys.argv[1], int(sys.argv[2]))))
     # `getrusage` is not used: its value starts at the peak of the parent process.
     match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert match is not None
-    return int(match[1]) / 1024
-
-
-if __name__ == "__main__":
-    program = ReviewProgram(sys.argv[1], int(sys.argv[2]))
-    if "walk" in sys.argv:
-        asyncio.run(walk(program))
-        print(peak_memory())
-    else:
-        program.run()
+    print(int(match[1]) / 1024)

@@ -9,11 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from app.proposals.locate.matching import TextReplacement
-from app.proposals.proposal_service import ProposalService
-from app.storage.database import Database
-from app.storage.process_coordination import DatabaseChangeSignal
-from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.workspace.paths import Workspace
+from tests.benchmarks.test_waiting_speed import service_with
 
 FILES = 1_000
 RATIO = 30.0
@@ -30,16 +26,12 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def test_apply_of_1000_files_against_git_apply(tmp_path: Path) -> None:
-    root = tmp_path / "workspace"
+    service, root = service_with(tmp_path, 0), tmp_path / "workspace"
     for number in range(FILES):
         path = root / f"folder{number % 50}" / f"file{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
     shutil.copytree(root, tmp_path / "git")
-    store = SqliteProposalStore(
-        Database(tmp_path / "state" / "db"), "here", DatabaseChangeSignal(tmp_path / "state", "here")
-    )
-    service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     draft = service.new_draft("session")
     for number in range(FILES):
         edit = TextReplacement(f"line 50 of {number}\n", "a new line\nand another\n")
@@ -63,16 +55,11 @@ def test_apply_of_1000_files_against_git_apply(tmp_path: Path) -> None:
 
 def test_half_of_many_hunks_against_all_of_them(tmp_path: Path) -> None:
     """The report of each hunk to the model must not read the whole file again."""
-    root = tmp_path / "workspace"
-    root.mkdir()
+    service = service_with(tmp_path, 0)
     old = "".join(f"line {number}\na\nb\nc\nd\ne\nf\n" for number in range(3_000))
-    store = SqliteProposalStore(
-        Database(tmp_path / "state" / "db"), "here", DatabaseChangeSignal(tmp_path / "state", "here")
-    )
-    service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     durations: list[float] = []
     for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):
-        (root / name).write_text(old)
+        (tmp_path / "workspace" / name).write_text(old)
         draft = service.new_draft("session")
         draft.write(name, old.replace("line", "LINE"))
         proposal = service.stage(draft, "Shout")

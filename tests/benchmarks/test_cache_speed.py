@@ -15,7 +15,7 @@ import pytest
 from app.sandbox.confinement import AllowedCommandResources, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
-from tests.benchmarks.test_command_speed import cpu_seconds
+from tests.benchmarks.outside import cpu_seconds
 from tests.unit.sandbox.test_confinement import outside
 
 ROUNDS = 21

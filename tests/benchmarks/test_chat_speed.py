@@ -6,9 +6,7 @@ thread, therefore they don't depend on the load of the machine; the milliseconds
 
 import asyncio
 import gc
-import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -23,6 +21,7 @@ from textual.widgets import Input
 from app.agent.updates import CallStreamed, EventRecorded, PhaseChanged, SessionPhase, TextStreamed
 from app.conversation.events import AssistantMessage, Event
 from tests.benchmarks.flood_program import CHARACTERS_PER_TOKEN, markdown
+from tests.benchmarks.outside import children_cpu
 from tests.ui.chat_app import ChatApp, call, conversation, staged
 from widgets.chat.composer import Composer
 
@@ -231,22 +230,6 @@ async def test_flood_costs_little_more_than_the_finished_text() -> None:
     assert min(doubled) <= GROWTH_RATIO * min(flooded)
 
 
-async def test_key_latency_during_a_flood() -> None:
-    idle = await idle_key()
-    app = TimedApp()
-    runs: list[list[float]] = []
-    async with app.run_test(size=SCREEN) as pilot:
-        text = answer(TOKENS)
-        await render_once(app, pilot, text)
-        settle_memory()
-        for _ in range(REPEATS):
-            app.keys.latencies = []
-            async with app.keys.typing():
-                await flood(app, pilot, text)
-            runs.append(app.keys.latencies)
-    check_key_times("a flood", idle, runs)
-
-
 async def test_key_latency_while_text_streams_into_a_long_session() -> None:
     idle = await idle_key()
     app = TimedApp(conversation(1000))
@@ -314,10 +297,7 @@ asyncio.run(main())
 
 def cold_start() -> float:
     """Return the CPU seconds from a new interpreter to the first frame of an app with one Input."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", INPUT_PROGRAM], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return children_cpu([sys.executable, "-c", INPUT_PROGRAM])[0]
 
 
 async def test_opening_a_long_session_at_most_doubles_the_cold_start() -> None:

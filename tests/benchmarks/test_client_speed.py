@@ -1,11 +1,9 @@
 """The cost of the model client, relative to its parts HTTP, JSON parsing, and the import of the SDK."""
 
-import asyncio
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -17,6 +15,7 @@ from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.chat import ChatWire
+from tests.benchmarks.outside import best
 from tests.wire.driving import called
 from tests.wire.replies import Turn, call_delta, chunk, event
 from tests.wire.server import WireServer
@@ -28,16 +27,6 @@ MAX_JSON_RATIO = 1.6
 MAX_SDK_IMPORT_RATIO = 0.7
 LINEAR = 1.6
 """Ten times the deltas may take ten times this factor."""
-
-
-def best(action: Callable[[], object], rounds: int = 5) -> float:
-    """Return the seconds of the fastest round."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def messages() -> list[dict[str, Any]]:
@@ -138,15 +127,3 @@ asyncio.run(main())
     worst, total = min(runs)
     print(f"\nlongest block {worst * 1e3:.0f} ms of {total * 1e3:.0f} ms")
     assert worst < total / 4
-
-
-def main() -> None:
-    """Run without pytest."""
-    asyncio.run(test_request_costs_little_more_than_its_http())
-    test_reading_is_linear_and_close_to_json_parsing()
-    test_client_import_costs_less_than_sdk_import()
-    test_sdk_loading_blocks_the_event_loop_only_briefly()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,21 +8,20 @@ the same file system.
 """
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(1_800)
+from tests.benchmarks.outside import ROOT, children_cpu
+from tests.terminal.terminal import signoff_command as signoff
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.timeout(1_800)
 ROUNDS = 3
 MAX_FILES_RATIO = 3.0
 """Measured on two cores, wall-clock: stage 1.8 to 2.0, show 0.4 to 0.5, approve 1.3 to 1.4."""
@@ -54,19 +53,12 @@ class Cost:
 def cost(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Cost:
     """Run a command and return its cost."""
     os.sync()
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall)
+    return Cost(*children_cpu(command, cwd=folder, env=environment, capture_output=True))
 
 
 def cpu(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
     """Return the CPU seconds of a command."""
     return cost(command, folder, environment).cpu
-
-
-def signoff(*words: str) -> list[str]:
-    return [sys.executable, "-P", "-c", "import sys; from app.cli.main import main; sys.exit(main())", *words]
 
 
 @pytest.fixture

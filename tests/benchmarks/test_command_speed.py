@@ -1,7 +1,6 @@
 """The cost of the overlay for a command: small, and independent of the workspace's size."""
 
 import asyncio
-import os
 import statistics
 import time
 from pathlib import Path
@@ -11,16 +10,12 @@ import pytest
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
+from tests.benchmarks.outside import cpu_seconds
 
 FILES = 100_000
 ROUNDS = 9
 MAX_ADDED_SECONDS = 0.050
 """Maximum added CPU seconds of signoff and its child processes."""
-
-
-def cpu_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 async def run_in_overlay(root: Path, state: Path) -> tuple[float, float]:

@@ -1,29 +1,27 @@
-"""The line diff of a 50,000-line file with 1 % of the lines changed, compared with `git diff` in the same run."""
+"""The line diff of 50,000 lines, 1 % of them changed, against `git diff`, and 200 edits, tolerant against exact."""
 
 import random
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from app.proposals.locate.matching import TextReplacement, apply_replacements
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import split_lines
+from app.proposals.text.document import Document, split_lines
 from app.proposals.text.line_edits import merge_lines
+from app.proposals.values.models import MatchLevel
+from app.proposals.values.proposal_errors import NoMatch
+from tests.benchmarks.outside import best
 
 LINES = 50_000
 MAX_GIT_DIFF_RATIO = 8
 """git's time includes its start of a few milliseconds."""
 MAX_GIT_MERGE_RATIO = 15
-
-
-def best(action: Callable[[], object], rounds: int = 5) -> float:
-    """Return the seconds of the fastest round."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
+EDITED_LINES, EDITS = 20_000, 200
+MAX_EXACT_RATIO = 8
+"""Maximum cost of tolerant matches of the edits, relative to exact ones."""
 
 
 def edited(lines: list[bytes], seed: int) -> list[bytes]:
@@ -41,13 +39,13 @@ def edited(lines: list[bytes], seed: int) -> list[bytes]:
     return result
 
 
-def source() -> list[bytes]:
+def source(count: int = LINES) -> list[bytes]:
     """Return lines like those of source code: most occur once, some (blank lines, closing brackets) many times."""
     dice = random.Random(7)
     common = [b"\n", b"    }\n", b"    return None\n", b"        pass\n"]
     return [
         dice.choice(common) if dice.random() < 0.2 else b"    value_%d = call(%d)\n" % (index, dice.randrange(999))
-        for index in range(LINES)
+        for index in range(count)
     ]
 
 
@@ -94,3 +92,69 @@ def test_diff_cost_is_linear_in_hunks() -> None:
     fast, slow = best(lambda: diff_lines(lines, few), 3), best(lambda: diff_lines(lines, many), 3)
     print(f"1,000 hunks: {fast * 1000:.0f} ms; 10,000 hunks: {slow * 1000:.0f} ms")
     assert slow < 20 * fast
+
+
+def edits(lines: list[str], rung: MatchLevel) -> list[TextReplacement]:
+    """Return edits of seven-line blocks with the middle line changed, written as imprecisely as the match level
+    allows.
+    """
+    result = []
+    step = EDITED_LINES // EDITS
+    for number in range(EDITS):
+        start = number * step
+        while not all("call(" in lines[start + offset] for offset in (0, 1, 3, 6)):
+            start += 1
+        block = lines[start : start + 7]
+        match rung:
+            case MatchLevel.TRAILING_SPACE:
+                block = [line + " " for line in block]
+            case MatchLevel.INDENTATION:
+                block = [line and f"    {line}" for line in block]
+            case MatchLevel.SPACING:
+                block = [line.replace(" = ", "  =  ") for line in block]
+            case MatchLevel.ALIGNED:
+                block[1] = block[1].replace("value", "valve")
+        new_lines = [*block[:3], block[3].replace("call", "changed"), *block[4:]]
+        result.append(TextReplacement("\n".join(block), "\n".join(new_lines)))
+    return result
+
+
+def lines_and_document() -> tuple[list[str], Document]:
+    text = b"".join(source(EDITED_LINES)).decode()
+    return text.splitlines(), Document(text.encode())
+
+
+def seconds(document: Document, replacements: list[TextReplacement], rung: MatchLevel) -> float:
+    documents = iter([Document(document.data) for _ in range(3)])
+
+    def apply() -> None:
+        _, matches = apply_replacements(next(documents), replacements)
+        assert {match.rung for match in matches} == {rung}
+
+    return best(apply, 3)
+
+
+@pytest.mark.parametrize(
+    "rung", [MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING, MatchLevel.ALIGNED]
+)
+def test_tolerant_matches_against_exact_matches(rung: MatchLevel) -> None:
+    lines, document = lines_and_document()
+    exact = seconds(document, edits(lines, MatchLevel.EXACT), MatchLevel.EXACT)
+    tolerant = seconds(document, edits(lines, rung), rung)
+    print(
+        f"{EDITS} edits: exact {exact * 1000:.0f} ms, {rung} {tolerant * 1000:.0f} ms, ratio {tolerant / exact:.1f}"
+    )
+    assert tolerant < MAX_EXACT_RATIO * exact
+
+
+def test_refusal_costs_a_small_multiple_of_200_exact_edits() -> None:
+    """A refusal also searches for the nearest text."""
+    lines, document = lines_and_document()
+    exact = seconds(document, edits(lines, MatchLevel.EXACT), MatchLevel.EXACT)
+    block = [line.replace("value", "vault") for line in lines[500:520]]
+    start = time.perf_counter()
+    with pytest.raises(NoMatch):
+        apply_replacements(Document(document.data), [TextReplacement("\n".join(block), "x")])
+    refused = time.perf_counter() - start
+    print(f"refusal {refused * 1000:.0f} ms, {EDITS} exact edits {exact * 1000:.0f} ms")
+    assert refused < 4 * exact

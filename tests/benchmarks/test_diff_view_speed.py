@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
@@ -24,6 +23,7 @@ from textual.strip import Strip
 
 from app.proposals.values.models import FileDiff, Proposal
 from tests.benchmarks.line_prototype import LinePrototype
+from tests.benchmarks.outside import ROOT
 from tests.ui.sample_diffs import blocks, file_diff_of_hunks, many_lines, proposal
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.diff_view import DiffView
@@ -49,8 +49,6 @@ Both are minima: medians of five differ by half on a busy machine.
 MEGABYTES = 200
 """Maximum memory with fifty thousand changed lines after scrolling through all of them."""
 MEMORY_RATIO = 1.5
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class EmptyApp(App[None]):
@@ -282,7 +280,7 @@ def test_large_change_takes_little_memory_after_scrolling() -> None:
 
 
 def _peak_memory(kind: str) -> float:
-    command = [sys.executable, "-P", "-m", "tests.benchmarks.review_program", kind, "50000", "walk"]
+    command = [sys.executable, "-P", "-m", "tests.benchmarks.review_program", kind, "50000"]
     environment = {"PYTHONPATH": str(ROOT), "TEXTUAL_ANIMATIONS": "none"}
     return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 

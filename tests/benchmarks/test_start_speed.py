@@ -6,11 +6,13 @@ twenty percent, but triples the wall-clock time. Runs are interleaved, and the m
 adds. The limits are what a user would notice, plus `NOISE`.
 """
 
+import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,11 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
 )
-from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from tests.benchmarks.outside import Start
+from app.runtime.open_workspace import open_workspace
+from tests.benchmarks.outside import ROOT, Start, needs_smaps
+from tests.servers.stage import PLAYER
+from tests.terminal.terminal import signoff_command
 
-ROOT = Path(__file__).resolve().parents[2]
 RUNS, LONG_RUNS = 10, 6
 PROPOSALS = 200
 NOISE = 1.1
@@ -48,6 +51,8 @@ here.
 """
 MEGABYTES = {0: 47.0, 2_000: 58.0, 20_000: 85.0}
 """Maximum memory in megabytes at rest, with everything loaded and no pending proposals, by the number of messages."""
+MAX_SERVERS_ECHO_RATIO = 1.05
+"""Maximum CPU time until the first key is on the screen, relative to a start without servers."""
 MAX_LONG_FIRST_RATIO = 1.05
 """Maximum CPU time until the first key is on the screen of a long session, relative to an empty one."""
 MAX_LONG_ECHO_RATIO = 2.1
@@ -68,15 +73,7 @@ Bare().run()
 """
 BARE_MARKER = "ne can type now"
 
-pytestmark = [
-    pytest.mark.timeout(400),
-    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc"),
-]
-
-
-def signoff_command(*arguments: str) -> list[str]:
-    """Return the installed command."""
-    return [str(Path(sys.executable).with_name("signoff")), *arguments]
+pytestmark = [pytest.mark.timeout(400), needs_smaps]
 
 
 def minimum_figures(starts: Mapping[str, Callable[[], Start]], runs: int = RUNS) -> dict[str, Start]:
@@ -87,14 +84,9 @@ def minimum_figures(starts: Mapping[str, Callable[[], Start]], runs: int = RUNS)
             result = measure()
             if run:
                 samples[name].append(result)
+    names = [field.name for field in fields(Start)]
     return {
-        name: Start(
-            min(figure.prompt for figure in figures),
-            min(figure.echo for figure in figures),
-            min(figure.seen for figure in figures),
-            min(figure.ready for figure in figures),
-            min(figure.memory for figure in figures),
-        )
+        name: Start(*(min(getattr(figure, field) for figure in figures) for field in names))
         for name, figures in samples.items()
     }
 
@@ -105,6 +97,28 @@ def format_start(name: str, start: Start) -> str:
         f" {start.echo * 1000:.0f} ms of CPU to the first echo ({start.seen * 1000:.0f} ms on the clock),"
         f" {start.ready * 1000:.0f} ms until all is loaded, {start.memory:.0f} MB at rest"
     )
+
+
+def test_composer_is_ready_as_early_with_three_servers(workspace: Path, environment: dict[str, str]) -> None:
+    """The time until everything is loaded is not compared, because servers start before that."""
+    servers_home = workspace.parent / "served"
+    # Both starts read a configuration.
+    for home in (servers_home, Path(environment["SIGNOFF_HOME"])):
+        (home / "config").mkdir(parents=True)
+    (Path(environment["SIGNOFF_HOME"]) / "config/config.toml").write_text("[keys]\n[headers]\n[price]\n")
+    server = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(PLAYER))}]\n"
+    tables = "".join(f"[mcp.server{number}]\n{server}" for number in range(3))
+    (servers_home / "config/config.toml").write_text(tables)
+    with_servers = {**environment, "SIGNOFF_HOME": str(servers_home)}
+    starts = minimum_figures(
+        {
+            "no server": lambda: Start.measure(signoff_command(), PLACEHOLDER, environment, workspace),
+            "three servers": lambda: Start.measure(signoff_command(), PLACEHOLDER, with_servers, workspace),
+        }
+    )
+    none, three = starts.values()
+    print("\n" + "\n".join(format_start(*each) for each in starts.items()) + f": x{three.echo / none.echo:.2f}")
+    assert three.echo <= MAX_SERVERS_ECHO_RATIO * NOISE * none.echo
 
 
 @pytest.fixture
@@ -118,11 +132,9 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    variables = {
-        key: value for key, value in os.environ.items() if not key.startswith(("OPENAI", "SIGNOFF", "PYTHON"))
-    }
+    foreign = ("OPENAI", "SIGNOFF", "PYTHON")
     return {
-        **variables,
+        **{key: value for key, value in os.environ.items() if not key.startswith(foreign)},
         "SIGNOFF_HOME": str(tmp_path / "home"),
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
@@ -204,7 +216,9 @@ def fill(workspace: Path, messages: int) -> None:
         record = runtime.sessions.create(model="none")
         old = [f"line_{number} = {number}" for number in range(40)]
         new = [f"{line}  # changed" if number % 2 else line for number, line in enumerate(old)]
-        base, result = (_store_version(runtime, lines) for lines in (old, new))
+        texts = ["".join(f"{line}\n" for line in lines).encode() for lines in (old, new)]
+        blobs = zip(runtime.proposals.put_blobs(texts), map(len, texts), strict=True)
+        base, result = (FileVersion(sha256=name, size=size) for name, size in blobs)
         hunks = tuple(
             Hunk(id=f"h{at}", number=at, old_start=at, old_count=1, new_start=at, new_count=1, state=HunkState.DENIED)
             for at in range(1, 40, 2)
@@ -239,8 +253,3 @@ def fill(workspace: Path, messages: int) -> None:
         runtime.sessions.append_events(record.id, events)
     finally:
         runtime.close()
-
-
-def _store_version(runtime: OpenWorkspace, lines: list[str]) -> FileVersion:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    return FileVersion(sha256=runtime.proposals.put_blobs([data])[0], size=len(data))

@@ -3,7 +3,6 @@
 Run with `pytest tests/benchmarks/test_tool_flood.py -n0 -s` to see the figures.
 """
 
-import re
 import statistics
 import threading
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.outside import needs_smaps, private_memory
 from tests.benchmarks.test_flood import (
     APPROVALS,
     CHAT,
@@ -20,7 +20,6 @@ from tests.benchmarks.test_flood import (
     MAX_KEY_MS,
     MAX_KEY_RATIO,
     QUIET,
-    Probe,
     clear,
     flood_server,
     quiet_keys,
@@ -43,41 +42,30 @@ prints.
 """
 LINES = {"read.txt": 1_000, "found.txt": COUNTS["search"]}
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc"),
-]
+pytestmark = [pytest.mark.timeout(300), needs_smaps]
 
 
 class Memory:
-    """Records the private memory of a program."""
+    """Records the private memory of a program ten times a second."""
 
     def __init__(self, pid: int) -> None:
-        self._rollup = Path(f"/proc/{pid}/smaps_rollup")
-        self.first = self.peak = self._now()
+        self._pid = pid
+        self.first = self.peak = private_memory(pid)
         self._stopped = threading.Event()
 
-    def _now(self) -> float:
-        match = re.search(r"^Anonymous:\s+(\d+)", self._rollup.read_text(), re.MULTILINE)
-        assert match is not None
-        return int(match[1]) / 1024
-
-    def watch(self) -> None:
-        """Check the memory ten times a second until stopped."""
+    def _watch(self) -> None:
         while not self._stopped.wait(0.1):
-            self.peak = max(self.peak, self._now())
+            self.peak = max(self.peak, private_memory(self._pid))
 
-    @classmethod
     @contextmanager
-    def record(cls, probe: Probe) -> "Iterator[Memory]":
-        """Record the memory of a program in a terminal."""
-        memory = cls(probe.pid)
-        thread = threading.Thread(target=memory.watch)
+    def recording(self) -> Iterator[None]:
+        """Record until the end of the block."""
+        thread = threading.Thread(target=self._watch)
         thread.start()
         try:
-            yield memory
+            yield
         finally:
-            memory._stopped.set()
+            self._stopped.set()
             thread.join()
 
 
@@ -97,7 +85,8 @@ def test_key_latency_during_a_tool_flood(tmp_path: Path, kind: str) -> None:
             probe.settle(2 * QUIET)
         clear(probe)
         quiet = quiet_keys(probe, letters)
-        with Memory.record(probe) as memory:
+        memory = Memory(probe.pid)
+        with memory.recording():
             flood = run_flood(probe, 1, letters, pressing=kind != "edits", permit=kind == "command")
     median, bare = statistics.median(flood.keys), statistics.median(quiet)
     print(

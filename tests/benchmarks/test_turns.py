@@ -9,7 +9,6 @@ a key in the idle app.
 import contextlib
 import json
 import os
-import re
 import signal
 import sqlite3
 import statistics
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.outside import ROOT
+from tests.benchmarks.outside import ROOT, needs_smaps, private_memory
 from tests.benchmarks.test_flood import APPROVALS, CHAT, LETTERS, QUIET, Probe, clear, press, run_program
 from tests.benchmarks.turns_program import END, FILE, content
 
@@ -54,10 +53,7 @@ on the reference machine.
 
 PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.turns_program"]
 
-pytestmark = [
-    pytest.mark.timeout(120 + SECONDS_PER_TURN * TURNS),
-    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read from /proc"),
-]
+pytestmark = [pytest.mark.timeout(120 + SECONDS_PER_TURN * TURNS), needs_smaps]
 
 
 @dataclass(frozen=True)
@@ -88,14 +84,11 @@ class Turns:
         os.kill(self._probe.pid, signal.SIGUSR2)
         self._probe.wait_until(self._report.exists, "the report")
         report = json.loads(self._report.read_text())
-        rollup = Path(f"/proc/{self._probe.pid}/smaps_rollup").read_text()
-        match = re.search(r"^Anonymous:\s+(\d+)", rollup, re.MULTILINE)
-        assert match is not None
         collections: dict[int, list[float]] = {}
         for generation, milliseconds in report["collections"]:
             collections.setdefault(generation, []).append(milliseconds)
         log = self._query("SELECT coalesce(sum(length(body)), 0) FROM events") / 1024
-        return Sample(float(match[1]), log, collections, report["held"][-1])
+        return Sample(1024 * private_memory(self._probe.pid), log, collections, report["held"][-1])
 
     def run_turn(self, number: int) -> None:
         """Send a message, wait for the answer, and decide on the proposal."""

@@ -17,6 +17,7 @@ from app.text.deceiving_text import find_deceptive_characters
 from app.text.safe_text import escape_unsafe
 from app.tools.search import search_text
 from app.workspace.paths import Workspace
+from tests.benchmarks.outside import cpu_seconds
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from widgets.chat.path_index import PathIndex
 
@@ -47,22 +48,17 @@ htmlcov/
 """
 
 
-def cpu() -> float:
-    """Return the CPU seconds of this process and its ended children until now."""
-    return sum(os.times()[:4])
-
-
 def best(work: Callable[[], object], rounds: int = 3) -> float:
     """Return the minimum CPU seconds of some rounds, each of at least a tenth of a second, because the clock has a
     resolution of a hundredth.
     """
     costs = []
     for _ in range(rounds):
-        started, count = cpu(), 0
-        while not count or cpu() - started < MIN_ROUND_SECONDS:
+        started, count = cpu_seconds(), 0
+        while not count or cpu_seconds() - started < MIN_ROUND_SECONDS:
             work()
             count += 1
-        costs.append((cpu() - started) / count)
+        costs.append((cpu_seconds() - started) / count)
     return min(costs)
 
 

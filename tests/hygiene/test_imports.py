@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -53,10 +54,16 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file; cached for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imported(path: Path) -> frozenset[str]:
     """Return the imports of a file, at any place in it; cached for all tests."""
     found: set[str] = set()
-    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -67,6 +74,11 @@ def imported(path: Path) -> frozenset[str]:
 
 def top(module: str) -> str:
     return module.partition(".")[0]
+
+
+def loaded_by_name(loaded: Collection[str], *names: str) -> set[str]:
+    """Return the loaded modules that are one of these modules or lie in one of these packages."""
+    return {name for name in loaded if f"{name}.".startswith(tuple(f"{each}." for each in names))}
 
 
 def layer_package(module: str) -> str:
@@ -85,13 +97,10 @@ def sources() -> dict[str, Path]:
     return {module_of(path): path for path in paths}
 
 
-def test_every_module_belongs_to_a_layer() -> None:
-    assert [module for module in sources() if not layer_package(module) and module not in ("app", "widgets")] == []
-
-
 def test_packages_import_only_from_those_below_them() -> None:
     """Also for imports inside functions and for type checking."""
     height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
+    assert [module for module in sources() if not layer_package(module) and module not in ("app", "widgets")] == []
     upward = {
         f"{module} -> {target}"
         for module, path in sources().items()
@@ -102,57 +111,58 @@ def test_packages_import_only_from_those_below_them() -> None:
     assert not upward
 
 
-def test_modules_have_no_import_cycle() -> None:
-    """For imports inside functions and for type checking; `from app.agent import turn` imports `app.agent.turn`."""
+def test_neither_modules_nor_folders_have_an_import_cycle() -> None:
+    """For imports inside functions and for type checking; `from app.agent import turn` imports `app.agent.turn`.
+
+    Without cycles of folders a package has levels: an author of a folder knows which folders depend on it.
+    """
     known = sources()
     arrows = {
         module: {target for target in imported(path) if target in known and target != module}
         for module, path in known.items()
     }
     TopologicalSorter(arrows).prepare()
-
-
-def test_folders_of_a_package_have_no_import_cycle() -> None:
-    """Then each package has levels: an author of a folder knows which folders depend on it."""
-    arrows: dict[str, set[str]] = {}
-    known = sources()
-    for module, path in known.items():
-        folder = path.parent.relative_to(ROOT).as_posix()
-        for target in imported(path) & known.keys():
-            other = known[target].parent.relative_to(ROOT).as_posix()
+    folders: dict[str, set[str]] = {}
+    for module, targets in arrows.items():
+        for target in targets:
+            folder, other = (known[name].parent.relative_to(ROOT).as_posix() for name in (module, target))
             if folder != other and layer_package(module) == layer_package(target):
-                arrows.setdefault(folder, set()).add(other)
-    TopologicalSorter(arrows).prepare()
+                folders.setdefault(folder, set()).add(other)
+    TopologicalSorter(folders).prepare()
 
 
-def test_public_class_names_are_unique() -> None:
-    places: dict[str, list[str]] = {}
-    for path in python_files("app", "widgets"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(path.name)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def test_file_names_are_unique() -> None:
+def test_names_of_public_classes_and_files_are_unique_and_specific() -> None:
     paths = python_files("app", "widgets")
-    names = [path.name for path in paths if path.name not in ("__init__.py", "__main__.py")]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
+    classes = [
+        node.name
+        for path in paths
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    files = [path.name for path in paths if path.name not in ("__init__.py", "__main__.py")]
+    for names in (classes, files):
+        assert {name: count for name, count in Counter(names).items() if count > 1} == {}
+    vague_names = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
+    assert not [path for path in paths if path.stem in vague_names]
 
 
-def test_core_imports_neither_textual_nor_widgets() -> None:
+def test_forbidden_modules_are_not_imported() -> None:
+    """The core imports no widgets; widgets do no I/O and hold no agent logic; no private name of Textual is used."""
     forbidden = {"textual", "widgets", "rich"}
     free = [path for module, path in sources().items() if layer_package(module) in UI_FREE]
     assert not [path for path in free if {top(module) for module in imported(path)} & forbidden]
-
-
-def test_widgets_do_no_io_and_hold_no_agent_logic() -> None:
     outside = ("app.storage", "app.llm", "app.demo", "app.ui", "app.runtime", "app.cli", "app.agent")
     offenders = [
         (path, module)
         for path in python_files("widgets")
         for module in imported(path)
         if module.startswith(outside) and not f"{module}.".startswith("app.agent.updates.") and module != "app.agent"
+    ]
+    offenders += [
+        (path, module)
+        for path in python_files("app", "widgets")
+        for module in imported(path)
+        if top(module) in ("textual", "rich") and "._" in f".{module}"
     ]
     assert not offenders
 
@@ -161,15 +171,23 @@ def modules_after(code: str) -> set[str]:
     return {top(name) for name in all_modules_after(code)}
 
 
-def all_modules_after(code: str) -> set[str]:
+def all_modules_after(code: str, **environment: str) -> set[str]:
+    return modules_after_each([code], **environment)[0]
+
+
+def modules_after_each(steps: Sequence[str], **environment: str) -> list[set[str]]:
+    """Return the modules that a process has loaded after each of these steps."""
+    program = "\n".join(f"{step}\nimport sys; print('loaded:', *sys.modules)" for step in steps)
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print('\\n'.join(sys.modules))"],
+        [sys.executable, "-c", program],
         cwd=ROOT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return set(done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    return [set(line.split()[1:]) for line in done.stdout.splitlines() if line.startswith("loaded:")]
 
 
 def test_every_imported_distribution_is_declared() -> None:
@@ -182,37 +200,34 @@ def test_every_imported_distribution_is_declared() -> None:
             assert declared & named, f"{path}: {name}"
 
 
-def test_version_option_imports_no_heavy_module() -> None:
-    code = "from app.cli.main import main\ntry: main(['--version'])\nexcept SystemExit: pass"
-    assert not modules_after(code) & {"textual", "pydantic", "openai", "rich", "sqlite3", "watchfiles"}
-
-
-def test_mcp_client_is_not_loaded_without_configured_servers() -> None:
-    loaded = "import app.runtime.session_host, app.cli.headless_run, app.ui.controllers.app_commands, sys"
-    client = {name for name in all_modules_after(loaded) if name.startswith("app.mcp_client.")}
-    assert client <= {"app.mcp_client.json_rpc"}
-
-
-def test_command_line_imports_no_textual() -> None:
-    loaded = modules_after("import app.cli.headless_run, app.cli.stage_show_push, app.cli.sessions_search_export")
-    assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
+def test_commands_load_few_modules() -> None:
+    version, commands, app_commands = modules_after_each(
+        [
+            "from app.cli.main import main\ntry: main(['--version'])\nexcept SystemExit: pass",
+            "import app.cli.headless_run, app.cli.stage_show_push, app.cli.sessions_search_export",
+            "import app.runtime.session_host, app.ui.controllers.app_commands",
+        ]
+    )
+    heavy = ("textual", "openai", "watchfiles")
+    assert not loaded_by_name(version, *heavy, "pydantic", "rich", "sqlite3")
+    assert not loaded_by_name(commands, *heavy, "httpx2")
+    client = loaded_by_name(app_commands, "app.mcp_client")
+    assert client <= {"app.mcp_client", "app.mcp_client.json_rpc"}, "no server is configured"
 
 
 def test_only_required_modules_are_loaded_before_first_paint() -> None:
     """Each of these modules takes at least a hundredth of the time to the first paint."""
     loaded = all_modules_after("import app.cli.main, app.cli.open_app, app.ui.app, app.runtime.shutdown")
-    heavy = {"openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git", "pydantic", "sqlite3"}
-    assert not {top(name) for name in loaded} & (heavy | {"argparse", "shlex"})
-    ours = {name for name in loaded if top(name) in ("app", "widgets")}
+    heavy = ("openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git", "pydantic", "sqlite3")
     later = (
-        "app.text.deceiving_text",
         "app.text.deceiving_text",
         "app.config.settings",
         "app.ui.controllers.app_commands",
         "app.ui.terminal.external_editor",
         "widgets.common.splitter",
     )
-    assert not ours & set(later)
+    assert not loaded_by_name(loaded, *heavy, *later, "argparse", "shlex")
+    ours = loaded_by_name(loaded, "app", "widgets")
     assert len(ours) <= MODULES_BEFORE_THE_FIRST_PAINT, sorted(ours)
 
 
@@ -224,47 +239,35 @@ def test_default_arguments_equal_parsed_empty_arguments() -> None:
     assert AppArguments(**vars(make_app_parser().parse_args([]))) == AppArguments()
 
 
-def test_session_without_proposals_loads_no_review_and_no_staging() -> None:
-    loaded = all_modules_after(
-        "from app.ui.startup import import_chat_modules, import_session_modules\n"
-        "import_chat_modules(); import_session_modules()\n"
-        "import app.mcp_client.configured_servers, app.review.review_stores"
+def test_modules_of_a_session_are_loaded_when_they_are_needed() -> None:
+    """pydantic would tokenize source code for `Field(default_factory=list)`: the signature of `list` takes 20 ms."""
+    stores, session, tools = modules_after_each(
+        [
+            "import tokenize\ndef refuse(*_): raise AssertionError\n"
+            "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
+            "import app.storage.sqlite_proposal_store, app.storage.session_store, app.storage.captured_edit_store",
+            "from app.ui.startup import import_chat_modules, import_session_modules\n"
+            "import_chat_modules(); import_session_modules()\n"
+            "import app.mcp_client.configured_servers, app.review.review_stores",
+            "from app.tools.tool_registry import make_standard_tools\n"
+            "assert make_standard_tools(lambda: None).get_tool('run_command')",
+        ]
     )
-    later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
-    assert not {name for name in loaded if name.startswith(later)}
-    assert not loaded & {
-        "app.proposals.stack.draft",
-        "app.proposals.stack.proposal_staging",
+    no_record = ("app.proposals.values.record_entries", "app.storage.record_store", "app.storage.record_chain")
+    assert not loaded_by_name(stores, *no_record, "app.storage.pruning", "app.storage.session_search", "app.git")
+    no_review = ("widgets.diff", "widgets.review", "app.proposals.locate", "app.proposals.patch")
+    no_staging = ("draft", "proposal_staging", "rebase")
+    assert not loaded_by_name(
+        session,
+        *no_review,
+        *(f"app.proposals.stack.{name}" for name in no_staging),
         "app.proposals.risk.risk_reasons",
-        "app.proposals.stack.rebase",
         "app.proposals.text.line_edits",
         "app.automation.check_results",
         "app.sandbox.sandbox",
-    }
-
-
-def test_stores_load_no_record_and_no_search_modules() -> None:
-    loaded = all_modules_after(
-        "import app.storage.sqlite_proposal_store, app.storage.session_store, app.storage.captured_edit_store"
     )
-    later = {
-        "app.proposals.values.record_entries",
-        "app.storage.record_store",
-        "app.storage.record_chain",
-        "app.storage.pruning",
-        "app.storage.session_search",
-    }
-    assert not loaded & later and not {name for name in loaded if layer_package(name) == "app.git"}
-
-
-def test_sandbox_is_not_loaded_before_a_command_runs() -> None:
-    loaded = all_modules_after(
-        "from app.ui.startup import import_session_modules\nimport_session_modules()\n"
-        "from app.tools.tool_registry import make_standard_tools\n"
-        "assert make_standard_tools(lambda: None).get_tool('run_command')"
-    )
-    needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.confinement"}
-    assert {name for name in loaded if layer_package(name) == "app.sandbox"} <= needed
+    needed = {f"app.sandbox.{name}" for name in ("captured_changes", "process", "confinement", "environment")}
+    assert loaded_by_name(tools, "app.sandbox") <= {"app.sandbox", *needed}, "no command has run"
 
 
 def test_file_watching_loads_no_other_event_loop(tmp_path: Path) -> None:
@@ -292,10 +295,17 @@ def test_event_loop_imports_nothing_after_first_frame(tmp_path: Path) -> None:
     assert set(done.stdout.split()) <= {"concurrent.futures.thread"}, "by asyncio, for its first thread"
 
 
-def test_unused_pydantic_models_are_not_built() -> None:
-    """pydantic takes a quarter of a millisecond for each; settings models are part of `Settings`."""
+def test_pydantic_searches_no_plugins_and_builds_only_used_models(tmp_path: Path) -> None:
+    """It would read the metadata of every installed package, and take a quarter of a millisecond for each model.
+
+    Settings models are part of `Settings`.
+    """
     code = (
-        "from app.config import config_tables, settings\n"
+        "import importlib.metadata\n"
+        "def refuse(*_, **__): raise AssertionError\n"
+        "importlib.metadata.distributions = importlib.metadata.entry_points = refuse\n"
+        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0\n"
+        "from app.config import config_tables, settings\nassert settings.Settings.__pydantic_complete__\n"
         "from app.tools.tool_registry import make_standard_tools\n"
         "parts = [config_tables.HookTable, config_tables.ModelTable, config_tables.PriceTable]\n"
         "parts += [config_tables.McpServerTable]\n"
@@ -303,34 +313,7 @@ def test_unused_pydantic_models_are_not_built() -> None:
         "settings.Settings()\n"
         "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"
     )
-    assert "pydantic" in modules_after(code)
-
-
-def test_session_modules_tokenize_no_source_code() -> None:
-    """pydantic would tokenize source code for `Field(default_factory=list)`: the signature of `list` takes 20 ms."""
-    code = (
-        "import tokenize\n"
-        "def refuse(*_): raise AssertionError\n"
-        "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
-        "from app.ui.startup import import_chat_modules, import_session_modules\n"
-        "import_chat_modules(); import_session_modules()"
-    )
-    assert "app" in modules_after(code)
-
-
-def test_no_private_name_of_textual_is_used() -> None:
-    offenders = [
-        f"{path}: {module}"
-        for path in python_files("app", "widgets")
-        for module in imported(path)
-        if top(module) in ("textual", "rich") and "._" in f".{module}"
-    ]
-    assert not offenders
-
-
-def test_file_names_are_specific() -> None:
-    vague_names = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
-    assert not [path for path in python_files("app", "widgets") if path.stem in vague_names]
+    assert "pydantic" in all_modules_after(code, SIGNOFF_HOME=str(tmp_path / "home"))
 
 
 def test_hook_before_tool_calls_loads_few_modules(tmp_path: Path) -> None:
@@ -352,23 +335,3 @@ def test_hook_before_tool_calls_loads_few_modules(tmp_path: Path) -> None:
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
     assert not modules_after(code) & heavy
     assert (tmp_path / "home").is_dir()
-
-
-def test_pydantic_plugins_are_not_searched(tmp_path: Path) -> None:
-    """pydantic would read the metadata of every installed package."""
-    code = (
-        "import importlib.metadata\n"
-        "def refuse(*_, **__): raise AssertionError\n"
-        "importlib.metadata.distributions = importlib.metadata.entry_points = refuse\n"
-        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0\n"
-        "from app.config.settings import Settings\nassert Settings.__pydantic_complete__"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ import widgets
 from app.proposals.values import proposal_errors
 from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
+from tests.hygiene.test_imports import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED_OPENS = {
@@ -69,11 +70,6 @@ ALLOWED_OPENS = {
 OPEN_FUNCTIONS = {"open", "fdopen", "read_text", "read_bytes"}
 
 
-def mentions_open(text: str) -> bool:
-    """Return whether the text mentions one of these functions; faster than parsing it."""
-    return any(f"{name}(" in text for name in OPEN_FUNCTIONS)
-
-
 def is_open_call(node: ast.AST) -> bool:
     """Return whether this is a call that may open a file."""
     if not isinstance(node, ast.Call):
@@ -87,8 +83,8 @@ def test_workspace_files_are_opened_in_one_place() -> None:
     opening_modules = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "app").rglob("*.py")
-        if mentions_open(text := path.read_text(encoding="utf-8"))
-        if any(is_open_call(node) for node in ast.walk(ast.parse(text)))
+        if any(f"{name}(" in path.read_text(encoding="utf-8") for name in OPEN_FUNCTIONS)
+        if any(is_open_call(node) for node in ast.walk(parsed(path)))
     }
     assert opening_modules <= set(ALLOWED_OPENS), (
         "read through app.workspace.reading, or add the reason to ALLOWED_OPENS"
@@ -168,10 +164,7 @@ def error_texts(tree: ast.AST) -> list[str]:
 
 
 def test_proposal_errors_contain_no_instructions_for_a_model() -> None:
-    texts_by_file = {
-        path.name: error_texts(ast.parse(path.read_text(encoding="utf-8")))
-        for path in (ROOT / "app/proposals").rglob("*.py")
-    }
+    texts_by_file = {path.name: error_texts(parsed(path)) for path in (ROOT / "app/proposals").rglob("*.py")}
     assert sum(map(len, texts_by_file.values())) > 30
     offenders = {
         name: bad
@@ -202,7 +195,7 @@ def test_docstrings_name_only_parameters_that_exist() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}": sorted(names)  # type: ignore[attr-defined]
         for folder in ("app", "widgets")
         for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if (names := unknown_documented_parameters(node))
     }
     assert not wrong

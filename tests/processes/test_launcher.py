@@ -50,29 +50,22 @@ def run(tmp_path: Path) -> Launch:
     return call
 
 
-@pytest.mark.parametrize("where", ["site/signoff/_bundle", "checkout"])
-def test_launcher_finds_the_bundle_or_the_checkout(run: Launch, where: str) -> None:
-    assert run(where).returncode == 7
-    done = run(where, "hook", "claude")
-    assert (done.returncode, done.stdout) == (0, "1")
-
-
-def test_bundle_has_precedence_over_a_checkout(run: Launch) -> None:
-    run("checkout", files={"app/cli/main.py": "def main():\n    return 8\n"})
-    assert run("site/signoff/_bundle").returncode == 7
+def test_launcher_finds_the_checkout_or_the_bundle_which_has_precedence(run: Launch) -> None:
+    for where, code in (("checkout", 8), ("site/signoff/_bundle", 7)):
+        assert run(where, files={"app/cli/main.py": f"def main():\n    return {code}\n"}).returncode == code
+        done = run(where, "hook", "claude")
+        assert (done.returncode, done.stdout) == (0, "1")
 
 
 @pytest.mark.parametrize("failure", ["raise SystemExit(0)", "raise KeyboardInterrupt", "import nothing", "1 +"])
 def test_hook_that_does_not_start_denies(run: Launch, failure: str) -> None:
-    done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": failure})
+    files = {"app/doors/hook/hook_entry.py": failure}
+    done = run("checkout", "hook", "claude", files=files)
     assert done.returncode == 2
     assert done.stderr.startswith("Denied, and nothing was written: signoff does not start")
-
-
-def test_hook_denies_if_stderr_is_full(run: Launch) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": "1 +"}, stderr=full.fileno())
-    assert done.returncode == 2
+    if failure == "1 +":
+        with Path("/dev/full").open("w") as full:
+            assert run("checkout", "hook", "claude", files=files, stderr=full.fileno()).returncode == 2
 
 
 PARTIAL_ANSWER = "import os, time\ndef run_hook(arguments, agent):\n    os.write(agent._answers, b'{')\n"
@@ -103,29 +96,19 @@ def test_hook_that_ends_with_a_partial_answer_denies(run: Launch, ending: str) -
     assert done.stderr.startswith("Denied, and nothing was written: signoff ended with")
 
 
-@pytest.mark.parametrize("denied", [True, False])
-def test_exit_code_shows_the_decision_if_the_child_never_ends(run: Launch, denied: bool) -> None:
-    body = f"agent.answer(b'no', denied={denied})\n    time.sleep(600)\n"
-    entry = f"import time\ndef run_hook(arguments, agent):\n    {body}"
+@pytest.mark.parametrize(
+    ("answer", "said", "code"),
+    [
+        ("agent.answer(b'no' * 99_999, denied=True)", "no" * 99_999, 2),
+        ("agent.answer(b'no', denied=False)", "no", 0),
+        ("agent.allow_on_failure()", "", 0),
+    ],
+    ids=["denied", "answered", "a prompt"],
+)
+def test_exit_code_shows_the_decision_if_the_child_never_ends(run: Launch, answer: str, said: str, code: int) -> None:
+    entry = f"import time\ndef run_hook(arguments, agent):\n    {answer}\n    time.sleep(600)\n"
     done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
-    assert (done.returncode, done.stdout, done.stderr) == (2 if denied else 0, "no", "")
-
-
-def test_limit_of_zero_seconds_is_applied(run: Launch) -> None:
-    blocked_hook = {"app/doors/hook/hook_entry.py": "import time\ntime.sleep(600)"}
-    assert run("checkout", "hook", "claude", "--limit=0", files=blocked_hook).returncode == 2
-
-
-def test_answer_is_kept_if_the_hook_blocks_afterwards(run: Launch) -> None:
-    entry = "import time\ndef run_hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
-    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
-    assert (done.returncode, done.stdout, done.stderr) == (0, "no" * 99_999, "")
-
-
-def test_prompt_is_allowed_if_its_hook_fails(run: Launch) -> None:
-    entry = "import time\ndef run_hook(arguments, agent):\n    agent.allow_on_failure()\n    time.sleep(600)\n"
-    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (code, said, "")
 
 
 def test_hook_child_ends_with_its_parent_process(run: Launch, tmp_path: Path) -> None:

@@ -132,10 +132,17 @@ async def test_feedback_in_another_window_goes_to_the_model_that_proposed(server
     ]
 
 
-async def test_other_window_shows_every_state_change(server: WireServer, hosted: Hosted) -> None:
+async def test_approval_from_another_process_opens_the_gate_and_all_windows_show_it(
+    server: WireServer, hosted: Hosted
+) -> None:
     async with window(server, hosted) as other:
         await stage(server, hosted)
-        await hosted.session.approve("P1")
+        hosted.updates.clear()
+        await hosted.other("approve", "P1")
+        await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
+        await hosted.until(lambda: not hosted.session.gate.is_closed)
+        assert (hosted.root / "greet.py").read_text() == FILE.replace("Hello", "Hi")
+        assert len(server.requests) == 2, "an approval doesn't start a turn"
         await other.until(lambda report: report.get("changed") == ["P1"])
         other.received.clear()
         # Undone proposals are not pending, but an undo also changes the state.
@@ -226,47 +233,21 @@ PATCH = """--- a/greet.py
 
 
 async def test_denial_from_another_process_starts_a_turn(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.host.session
-    assert session is not None
-    server.turn(calls=[edit()])
-    server.say("Have a look.")
-    await session.send("Be less formal")
-    await hosted.until(lambda: hosted.turns() == 1)
+    await stage(server, hosted)
     server.say("I see.")
     await hosted.other("deny", "P1", "-m", "Not like\nthat.")
     await hosted.until(lambda: hosted.turns() == 2)
     assert of_role(server.last, "user")[-1] == "Not like\nthat."
-    decided = [event for event in session.log.events if isinstance(event, ProposalDecided)]
-    assert len(decided) == 1
+    assert decisions(list(hosted.session.log.events)) == [("P1", "denied", "Not like\nthat.")]
 
 
-async def test_approval_from_another_process_opens_the_gate(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.host.session
-    assert session is not None
-    server.turn(calls=[edit()])
-    server.say("Have a look.")
-    await session.send("Be less formal")
-    await hosted.until(lambda: hosted.turns() == 1)
-    hosted.updates.clear()
-    await hosted.other("approve", "P1")
-    await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    await hosted.until(lambda: not session.gate.is_closed)
-    assert (hosted.root / "greet.py").read_text() == FILE.replace("Hello", "Hi")
-    assert len(server.requests) == 2, "an approval doesn't start a turn"
-
-
-async def test_proposal_of_another_process_is_shown(hosted: Hosted) -> None:
+async def test_proposal_of_another_process_is_shown_and_rebased(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    assert [proposal.id for proposal in hosted.host.runtime.service.pending()] == ["P1"]
-
-
-async def test_change_on_disk_rebases_pending_proposals(hosted: Hosted) -> None:
-    await hosted.other("stage", "-", stdin=PATCH)
-    await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
     service = hosted.host.runtime.service
+    assert [proposal.id for proposal in service.pending()] == ["P1"]
+    (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
     await hosted.until(lambda: any(change.rebased for change in service.get("P1").files))
     (hosted.root / "greet.py").write_text("something else\n")
     await hosted.until(lambda: service.get("P1").state == "stale")
