@@ -7,22 +7,19 @@ conflict are counted, but not verified.
 """
 
 import argparse
-import contextlib
-import io
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from app.cli.main import main as signoff
 from app.runtime.git_proposals import stage_commits_or_pull_request
 from app.runtime.open_workspace import open_workspace
+from tests.commands.test_verify import git
+from tests.commands.test_verify import run as run_signoff
 
 DISTANCES = (5, 3, 2, 1)
 """Numbers of versions between the reviewed base and another base, in the order in which they are tried."""
@@ -32,15 +29,14 @@ CONFLICT = "conflict"
 POLICY = 'repository = "trial"\nallowed_signers = ".signoff/signers"\n'
 
 
-@dataclass
 class Trials:
-    """The clone, its reviewed commits and the results of the trials."""
+    """The clone, its reviewed commits (first the base) and the results of the trials."""
 
-    root: Path
-    reviewed: list[str] = field(default_factory=list)
-    """The base, then each reviewed commit, each on top of the previous one."""
-    counts: dict[str, Counter[str]] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.reviewed: list[str] = []
+        self.counts: dict[str, Counter[str]] = {}
+        self.refused: list[str] = []
 
     def git(self, *words: str) -> str:
         return git(self.root, *words)
@@ -58,23 +54,13 @@ class Trials:
 
     def verify(self, kind: str, base: str, commits: int) -> None:
         """Verify the commits from `base` to HEAD, and count the result."""
-        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = signoff(["verify", f"{base}..HEAD"])
-        out.seek(0)
+        code, said = run_signoff("verify", f"{base}..HEAD")
         self.count(kind, {0: "accepted", 3: "refused"}.get(code, "failed"), commits)
         if code:
-            self.refused.append(f"{kind}: {out.read()}")
+            self.refused.append(f"{kind}: {said}")
 
     def count(self, kind: str, what: str, commits: int) -> None:
         self.counts.setdefault(kind, Counter())[what] += commits
-
-
-def git(root: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=root, capture_output=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"git {words}: {done.stderr.decode('utf-8', 'replace')}")
-    return done.stdout.decode("utf-8", "replace").strip()
 
 
 def prepare(source: Path, folder: Path, max_commits: int) -> Trials:
@@ -83,14 +69,8 @@ def prepare(source: Path, folder: Path, max_commits: int) -> Trials:
     trials = Trials(folder / "ws")
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    for name, value in (
-        ("user.name", "ann"),
-        ("user.email", "ann@example.org"),
-        ("gpg.format", "ssh"),
-        ("user.signingkey", str(key)),
-        ("gc.auto", "0"),
-        ("advice.detachedHead", "false"),
-    ):
+    settings = {"user.name": "ann", "user.email": "ann@example.org", "gpg.format": "ssh", "gc.auto": "0"}
+    for name, value in {**settings, "user.signingkey": str(key), "advice.detachedHead": "false"}.items():
         trials.git("config", name, value)
     commits = trials.git("rev-list", "--first-parent", f"--max-count={max_commits + 1}", "HEAD").split()[::-1]
     trials.checkout(commits[0])
@@ -118,8 +98,7 @@ def review(trials: Trials, commit: str) -> None:
     trials.git("add", "--all", "--force")
     trials.git("commit", "--quiet", "--no-verify", "--message", f"reviewed {commit}")
     assert trials.git("rev-parse", f"{commit}:app") == trials.git("rev-parse", "HEAD:app"), commit
-    with contextlib.redirect_stdout(io.StringIO()):
-        assert signoff(["notes"]) == 0
+    assert run_signoff("notes")[0] == 0
     trials.reviewed.append(trials.git("rev-parse", "HEAD"))
 
 
@@ -214,22 +193,9 @@ def run(source: Path, max_commits: int, kinds: tuple[Callable[[Trials], None], .
             trials = prepare(source, Path(folder), max_commits)
             for kind in kinds:
                 kind(trials)
-            measure(trials)
         finally:
             os.chdir(here)
     return trials
-
-
-def measure(trials: Trials) -> None:
-    """Print the CPU time to verify one commit and all commits, each in a new process."""
-    trials.checkout(trials.reviewed[-1])
-    for count in (1, len(trials.reviewed) - 1):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        words = [sys.executable, "-P", "-m", "signoff", "verify", f"HEAD~{count}..HEAD"]
-        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(f"{count} commits: {used:.2f} s of CPU, {1000 * used / count:.1f} ms a commit", flush=True)
 
 
 def main() -> int:

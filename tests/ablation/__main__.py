@@ -5,8 +5,6 @@ for each hunk as the app does. Then it plants a mutant on the line and runs all 
 should be killed, and the mutant of an unnoticed hunk should survive. For unnoticed hunks, all tests also run without
 the hunk: no other test may fail. The program changes the project's files and restores them: give it a copy outside of
 `/tmp`.
-
-JavaScript: `--run "npx jest {tests}" --suffix .js`. Go: `--run "go test {tests}" --suffix .go --source .`.
 """
 
 import argparse
@@ -24,19 +22,11 @@ from pathlib import Path
 
 from app.automation.check_runner import tests_placeholder_for_all_tests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.evidence.relevant_tests import TestRunner, detect_test_runner
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test_or_test_data
 from app.proposals.values.decision_facts import HunkTestVerdict
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.ablation.planting import Statement, choose_statements, find_statements, replace_statements
-
-_FAIL_FAST_OPTIONS = {
-    TestRunner.PYTEST: ["-x"],
-    TestRunner.JEST: ["--bail"],
-    TestRunner.VITEST: ["--run", "--bail=1"],
-}
-_SKIPPED_FOLDERS = {"node_modules", "vendor", "dist", "build"}
 
 
 class Trial:
@@ -49,15 +39,14 @@ class Trial:
         all_tests_command = shlex.split(
             options.run.replace("{tests}", shlex.join(tests_placeholder_for_all_tests(options.run)))
         )
-        runner = detect_test_runner(options.run)
-        self.full_command = [*all_tests_command, *_FAIL_FAST_OPTIONS.get(runner, []), *shlex.split(options.more)]
+        self.full_command = [*all_tests_command, "-x", *shlex.split(options.more)]
         self.counts: Counter[str] = Counter()
         self.only_unnoticed: bool = options.only_unheld
         self.seconds: list[float] = []
         self.cpu_seconds: list[float] = []
 
     def run_with_text(self, path: str, text: str) -> str:
-        """Return `lives` if all tests pass with this text of the file, otherwise `dies` or `does not build`."""
+        """Return `lives` if all tests pass with this text of the file, otherwise `dies`."""
         original = (self.root / path).read_text()
         (self.root / path).write_text(text)
         try:
@@ -66,14 +55,12 @@ class Trial:
             return "dies"
         finally:
             (self.root / path).write_text(original)
-        if not process.returncode:
-            return "lives"
-        return "does not build" if b"[build failed]" in process.stdout else "dies"
+        return "dies" if process.returncode else "lives"
 
     def propose(self, path: str, removed: list[Statement], budget: float) -> None:
         """Propose the removed statements of a file again, and compare the evidence with mutants."""
         text = (self.root / path).read_text()
-        (self.root / path).write_text(replace_statements(text, removed, lambda statement: (statement.placeholder,)))
+        (self.root / path).write_text(replace_statements(text, removed, lambda statement: statement.placeholder))
         try:
             draft = self.runtime.service.new_draft("")
             draft.write(path, text)
@@ -104,15 +91,11 @@ class Trial:
         result = self.run_with_text(path, replace_statements(text, [statement], lambda removed: removed.mutated))
         self.counts[f"{verdict or 'no mark'}, mutant {result}"] += 1
         if verdict is HunkTestVerdict.UNNOTICED:
-            is_true = (
-                self.run_with_text(
-                    path, replace_statements(text, [statement], lambda removed: (removed.placeholder,))
-                )
-                == "lives"
-            )
+            without = replace_statements(text, [statement], lambda removed: removed.placeholder)
+            is_true = self.run_with_text(path, without) == "lives"
             self.counts[f"unnoticed, {'by all tests too' if is_true else 'but another test notices'}"] += 1
             print("" if is_true else f"  {statement.line + 1}: another test notices", flush=True)
-        print(f"  {statement.line + 1}: {verdict}, mutant {result}: {statement.defect}", flush=True)
+        print(f"  {statement.line + 1}: {verdict}, mutant {result}: {statement.mutated.strip()}", flush=True)
 
 
 def _cpu_seconds_of_children() -> float:
@@ -127,7 +110,6 @@ def main() -> None:
     parser.add_argument("--run", default=f"{sys.executable} -m pytest -q {{tests}}")
     parser.add_argument("--more", default="", help="more options for runs of all tests, for example --deselect")
     parser.add_argument("--source", default="src", help="the folder whose files are changed")
-    parser.add_argument("--suffix", default=".py", help="of the files that are changed: .py, .js, .ts or .go")
     parser.add_argument("--proposals", type=int, default=8)
     parser.add_argument("--hunks", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=60)
@@ -141,16 +123,13 @@ def main() -> None:
         root = runtime.workspace.root
         trial = Trial(runtime, options)
         candidates: list[Path] = []
-        for path in sorted((root / options.source).rglob(f"*{options.suffix}")):
-            relative = path.relative_to(root)
-            if is_test_or_test_data(relative.as_posix()) or not _SKIPPED_FOLDERS.isdisjoint(relative.parts):
-                continue
-            if len(find_statements(path.name, path.read_text())) >= 2 * options.hunks:
+        for path in sorted((root / options.source).rglob("*.py")):
+            is_test = is_test_or_test_data(path.relative_to(root).as_posix())
+            if not is_test and len([*find_statements(path.read_text())]) >= 2 * options.hunks:
                 candidates.append(path)
         for number in range(options.proposals):
             path = candidates[number % len(candidates)] if number < len(candidates) else dice.choice(candidates)
-            statements = find_statements(path.name, path.read_text())
-            chosen = choose_statements(statements, options.hunks, dice)
+            chosen = choose_statements([*find_statements(path.read_text())], options.hunks, dice)
             trial.propose(path.relative_to(root).as_posix(), chosen, options.seconds)
         runtime.close()
     print("\n".join(f"{count:4} {what}" for what, count in sorted(trial.counts.items())))
