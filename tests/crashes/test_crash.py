@@ -6,6 +6,7 @@ Every file is old or every file is new, and the next start reports which. An ord
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -69,10 +70,10 @@ class Case:
     states: tuple[ProposalState, ProposalState]
     copies: Path
 
-    def copy(self, name: str) -> Site:
-        target = self.copies / name
-        shutil.copytree(self.site.folder, target)
-        return Site(target)
+    def copy(self) -> Site:
+        target = tempfile.mkdtemp(dir=self.copies)
+        shutil.copytree(self.site.folder, target, dirs_exist_ok=True)
+        return Site(Path(target))
 
     def run_action(self, service: ProposalService) -> None:
         actions: dict[str, Callable[[str], object]] = {
@@ -180,21 +181,27 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return make_case(tmp_path_factory.mktemp(request.param), request.param)
 
 
-def steps_of(case: Case, **options: bool) -> list[str]:
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The case of an approval alone."""
+    return make_case(tmp_path_factory.mktemp("applied"), "apply")
+
+
+def steps_of(case: Case, *, torn: bool = False) -> list[str]:
     """Return the names of the action's steps without a failure."""
     steps = Steps()
-    site = case.copy("count")
-    case.run_action(site.open(steps, **options))
+    site = case.copy()
+    case.run_action(site.open(steps, torn=torn))
     shutil.rmtree(site.folder)
-    assert not options.get("torn") or "write_new half" in steps.names
+    assert not torn or "write_new half" in steps.names
     return steps.names
 
 
-def kill_midway(case: Case, name: str) -> Site:
+def kill_midway(case: Case) -> Site:
     """Return a copy in which the action was killed after half of the file replacements."""
     names = steps_of(case)
     middle = [number for number, step in enumerate(names, 1) if step == "exchange"][4]
-    site = case.copy(name)
+    site = case.copy()
     steps = Steps(kill, lambda number: number == middle)
     assert in_child(lambda: case.run_action(site.open(steps))) == signal.SIGKILL
     edited = case.before.keys() & case.after.keys()
@@ -208,38 +215,33 @@ def run_action_on(case: Case, site: Site, steps: Steps, *, torn: bool = False) -
     case.run_action(site.open(steps, torn=torn))
 
 
-def each_step(case: Case, **options: bool) -> Iterator[tuple[int, Site]]:
-    for number in range(1, len(steps_of(case, **options)) + 1, scale_step(1)):
-        site = case.copy(f"step{number}")
+def each_step(case: Case, *, torn: bool = False) -> Iterator[tuple[int, Site]]:
+    for number in range(1, len(steps_of(case, torn=torn)) + 1, scale_step(1)):
+        site = case.copy()
         yield number, site
         shutil.rmtree(site.folder)
 
 
-def test_case_has_twenty_files_and_every_kind_of_change(case: Case) -> None:
-    proposal = case.site.open().get("P1")
-    assert len(proposal.files) >= 20
-    assert {change.op.value for change in proposal.files} >= {"create", "edit", "delete", "rename"}
+def kill_at_each_step(case: Case, *, torn: bool = False) -> Iterator[list[str]]:
+    """Kill the action at each step in turn; yield what the next start reports."""
+    for number, site in each_step(case, torn=torn):
+        steps = Steps(kill, partial(eq, number))
+        assert in_child(partial(run_action_on, case, site, steps, torn=torn)) == signal.SIGKILL
+        lines = site.open().recover()
+        case.check(site, lines)
+        yield lines
 
 
 def test_files_are_all_old_or_all_new_after_a_kill_at_any_step(case: Case) -> None:
-    outcomes = set()
-    for number, site in each_step(case):
-        steps = Steps(kill, partial(eq, number))
-        assert in_child(partial(run_action_on, case, site, steps)) == signal.SIGKILL
-        lines = site.open().recover()
-        case.check(site, lines)
-        outcomes.add(lines[0].partition(":")[2] if lines else "")
+    proposal = case.site.open().get("P1")
+    assert len(proposal.files) >= 20
+    assert {change.op.value for change in proposal.files} >= {"create", "edit", "delete", "rename"}
+    outcomes = {lines[0].partition(":")[2] if lines else "" for lines in kill_at_each_step(case)}
     assert len(outcomes) == 3, "killed before the journal, rolled back, and completed"
 
 
-def test_files_are_all_old_or_all_new_after_a_kill_within_a_write(tmp_path: Path) -> None:
-    case = make_case(tmp_path, "apply")
-    for number, site in each_step(case, torn=True):
-        steps = Steps(kill, partial(eq, number))
-        assert in_child(partial(run_action_on, case, site, steps, torn=True)) == signal.SIGKILL
-        lines = site.open().recover()
-        assert len(lines) == 1
-        case.check(site, lines)
+def test_files_are_all_old_or_all_new_after_a_kill_within_a_write(applied: Case) -> None:
+    assert all(len(lines) == 1 for lines in kill_at_each_step(applied, torn=True))
 
 
 def recover(site: Site, steps: Steps) -> None:
@@ -247,15 +249,14 @@ def recover(site: Site, steps: Steps) -> None:
     site.open(steps).recover()
 
 
-def test_recovery_killed_at_any_step_is_completed_by_the_next_one(tmp_path: Path) -> None:
-    case = make_case(tmp_path, "apply")
-    killed_site = kill_midway(case, "broken")
+def test_recovery_killed_at_any_step_is_completed_by_the_next_one(applied: Case, tmp_path: Path) -> None:
+    killed_site = kill_midway(applied)
     for number in range(1, 400, scale_step(1)):
         site = Site(tmp_path / f"again{number}")
         shutil.copytree(killed_site.folder, site.folder)
         steps = Steps(kill, partial(eq, number))
         ended = in_child(partial(recover, site, steps))
-        case.check(site, site.open().recover())
+        applied.check(site, site.open().recover())
         shutil.rmtree(site.folder)
         if not ended:
             break
@@ -263,8 +264,8 @@ def test_recovery_killed_at_any_step_is_completed_by_the_next_one(tmp_path: Path
 
 
 @pytest.mark.soak
-def test_full_disk_at_any_step_leaves_all_files_unchanged(tmp_path: Path) -> None:
-    assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50 // scale_step(1)
+def test_full_disk_at_any_step_leaves_all_files_unchanged(applied: Case) -> None:
+    assert fail_once(applied, no_space) >= 50 // scale_step(1)
 
 
 def test_disk_failure_at_any_step_leaves_all_files_unchanged(case: Case) -> None:
@@ -272,8 +273,8 @@ def test_disk_failure_at_any_step_leaves_all_files_unchanged(case: Case) -> None
 
 
 @pytest.mark.parametrize("fault", [no_space, pytest.param(broken, marks=pytest.mark.soak)])
-def test_partial_write_failure_restores_all_files(tmp_path: Path, fault: Callable[[str], None]) -> None:
-    assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16 // scale_step(1)
+def test_partial_write_failure_restores_all_files(applied: Case, fault: Callable[[str], None]) -> None:
+    assert fail_once(applied, fault, torn=True) >= 16 // scale_step(1)
 
 
 def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> int:
@@ -301,71 +302,58 @@ def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> i
     return refused
 
 
-def test_recovery_succeeds_after_a_permanent_disk_failure_ends(tmp_path: Path) -> None:
-    case = make_case(tmp_path, "apply")
+def test_recovery_succeeds_after_a_permanent_disk_failure_ends(applied: Case) -> None:
     needed = 0
-    for number, site in each_step(case):
+    for number, site in each_step(applied):
         steps = Steps(broken, partial(le, number))
         try:
-            case.run_action(site.open(steps))
+            applied.run_action(site.open(steps))
         except RecoveryNeeded as error:
             needed += 1
             assert "start signoff again" in str(error)
         except (ProposalError, OSError):
             pass
-        case.check(site, site.open().recover())
+        applied.check(site, site.open().recover())
     assert needed > 20 // scale_step(1)
 
 
-def test_full_disk_is_detected_before_the_first_write(tmp_path: Path) -> None:
-    case = make_case(tmp_path, "apply")
-    site = case.copy("full")
-
-    class Full(PosixFilesystem):
-        def free_bytes(self) -> int:
-            return 4096
-
-    workspace = Workspace(site.root)
-    steps = Steps()
-    store = site.open()._store
-    disk = Watched(Full(workspace.root, workspace.read_limit), steps)
+def test_full_disk_is_detected_before_the_first_write(applied: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, steps = applied.copy(), Steps()
+    monkeypatch.setattr(PosixFilesystem, "free_bytes", lambda _: 4096)
     with pytest.raises(ApplyFailed, match="disk is full"):
-        ProposalService(workspace, store, site.folder / "lock", disk).approve("P1")
-    assert steps.number == 0
-    case.check(site, [])
+        site.open(steps).approve("P1")
+    assert not CHANGING.intersection(steps.names)
+    applied.check(site, [])
 
 
-def test_recovery_keeps_a_file_changed_after_the_crash_and_rolls_back_the_rest(tmp_path: Path) -> None:
-    case = make_case(tmp_path, "apply")
-    site = kill_midway(case, "changed")
-    assert site.tree()["edit3.txt"] == case.after["edit3.txt"]
+def test_recovery_keeps_a_file_changed_after_the_crash_and_rolls_back_the_rest(applied: Case) -> None:
+    site = kill_midway(applied)
+    assert site.tree()["edit3.txt"] == applied.after["edit3.txt"]
     (site.root / "edit3.txt").write_text("mine\n")
-    lines = site.open().recover()
-    assert len(lines) == 1
+    [line] = site.open().recover()
     now = site.tree()
     assert now.pop("edit3.txt")[0] == b"mine\n"
     [backup] = [path for path in now if path.startswith("edit3.txt.kept-P1")]
-    assert backup in lines[0]
-    assert "every other file is as before. Another program changed edit3.txt" in lines[0]
-    assert now.pop(backup) == case.before["edit3.txt"]
-    assert now == {path: file for path, file in case.before.items() if path != "edit3.txt"}
+    assert backup in line
+    assert "every other file is as before. Another program changed edit3.txt" in line
+    assert now.pop(backup) == applied.before["edit3.txt"]
+    assert now == {path: file for path, file in applied.before.items() if path != "edit3.txt"}
     assert site.open().get("P1").state is ProposalState.PENDING
     assert site.open().recover() == []
 
 
 @pytest.mark.parametrize("decide", ["approve", "deny", "refresh"])
-def test_next_write_first_recovers_after_a_killed_process(tmp_path: Path, decide: str) -> None:
-    case = make_case(tmp_path, "apply")
-    site = kill_midway(case, "left")
+def test_next_write_first_recovers_after_a_killed_process(applied: Case, decide: str) -> None:
+    site = kill_midway(applied)
     service = site.open()
     service.rebase_pending() if decide == "refresh" else getattr(service, decide)("P1")
-    assert site.tree() == (case.after if decide == "approve" else case.before)
+    assert site.tree() == (applied.after if decide == "approve" else applied.before)
     assert site.open().recover() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_apply_finishes_before_a_signal_ends_the_process(case: Case, number: signal.Signals) -> None:
-    site = case.copy(number.name)
+    site = case.copy()
     middle = len(steps_of(case)) // 2
 
     def interrupt(_: str) -> None:
@@ -377,8 +365,8 @@ def test_apply_finishes_before_a_signal_ends_the_process(case: Case, number: sig
     assert site.open().recover() == []
 
 
-def test_next_decision_removes_temporary_files_of_a_killed_process(tmp_path: Path) -> None:
-    site = make_case(tmp_path, "apply").site
+def test_next_decision_removes_temporary_files_of_a_killed_process(applied: Case) -> None:
+    site = applied.copy()
     service = site.open()
     draft = service.new_draft("session")
     draft.write("later.txt", "later\n")
@@ -392,13 +380,5 @@ def test_next_decision_removes_temporary_files_of_a_killed_process(tmp_path: Pat
 
 def test_every_changing_operation_of_the_filesystem_is_a_step() -> None:
     names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
-    assert names - CHANGING == {
-        "kind",
-        "stat_node",
-        "read",
-        "list_names",
-        "free_bytes",
-        "is_writable",
-        "close",
-        "open_folder",
-    }
+    reading = {"kind", "stat_node", "read", "list_names", "free_bytes", "is_writable", "close", "open_folder"}
+    assert names - CHANGING == reading
