@@ -403,10 +403,7 @@ def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
 
 def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "b.txt")
-    draft.write("b.txt", numbered(9, l5="five"))
-    site.service.stage(draft, "Move")
+    site.rename("a.txt", "b.txt", ("line 5\n", "five\n"))
     site.put(**{"a.txt": numbered(9, l5="mine")})
     conflict = site.service.load_file_conflict("P1")
     assert conflict.path == "b.txt" and conflict.regions[0].disk == ("mine",)
@@ -418,10 +415,7 @@ def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
 
 def test_a_file_moved_there_by_another_process_is_merged(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.service.new_draft("session")
-    draft.rename("a.txt", "b.txt")
-    draft.write("b.txt", numbered(9, l5="five"))
-    site.service.stage(draft, "Move")
+    site.rename("a.txt", "b.txt", ("line 5\n", "five\n"))
     (site.root / "a.txt").rename(site.root / "b.txt")
     site.put(**{"b.txt": numbered(9, l5="mine", l1="first")})
     conflict = site.service.load_file_conflict("P1")

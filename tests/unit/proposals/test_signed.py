@@ -86,15 +86,6 @@ def test_only_unsigned_hunks_are_staged(bench: Make) -> None:
     assert (len(hunks(site, every)), every.left_out) == (4, ())
 
 
-def test_an_approval_of_a_part_signs_that_part(bench: Make) -> None:
-    site = bench({"a": BEFORE})
-    proposal = site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n"))
-    site.service.approve(proposal.id, ["1"])
-    site.service.deny(proposal.id)
-    site.put(a=site.read("a").decode().replace("line 15\n", "fifteen\n"))
-    assert hunks(site, stage(site, a=BEFORE)) == [(("line 15",), ("fifteen",))]
-
-
 def test_undone_change_is_no_longer_signed(bench: Make) -> None:
     site = bench({"a": BEFORE})
     first = site.edit("a", ("line 3\n", "three\n")).id
@@ -124,22 +115,32 @@ def test_approved_and_undone_hunks_are_staged_again(bench: Make) -> None:
     assert [one.description for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
 
 
-def test_a_hunk_changed_after_approval_is_staged_against_the_approved_text(bench: Make) -> None:
-    site = bench({"a": BEFORE})
+def test_a_hunk_changed_after_its_approval_or_denial_is_staged_against_the_approved_text(bench: Make) -> None:
+    site = bench({"a": BEFORE, "b": BEFORE})
     site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
     site.put(a=numbered(30, l3="THREE", l4="four"))
     assert hunks(site, stage(site, a=BEFORE)) == [(("three", "line 4"), ("THREE", "four"))]
     site.put(a=numbered(30, l20="twenty"))
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 20",), ("twenty",))], "what git has again is no change"
+    part = site.edit("b", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n"))
+    site.service.approve(part.id, ["1"])
+    site.service.deny(part.id)
+    site.put(b=numbered(30, l3="three", l15="fifteen"))
+    assert hunks(site, stage(site, b=BEFORE)) == [(("line 15",), ("fifteen",))]
 
 
-def test_only_the_users_own_changes_between_approvals_are_staged(bench: Make) -> None:
-    """No approval began with what git has, and one is about lines that the user had changed."""
-    site = bench({"a": numbered(30, l28="mine")})
-    site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
-    site.put(a=numbered(30, l3="THREE", l28="mine"))
-    site.service.approve(site.edit("a", ("THREE\n", "drei\n")).id)
-    assert hunks(site, stage(site, a=BEFORE)) == [(("line 28",), ("mine",))]
+def test_the_users_own_changes_around_approvals_are_staged(bench: Make) -> None:
+    mine, removed = BEFORE.replace("line 3\nline 4\n", "mine\n"), BEFORE.replace("line 5\n", "")
+    site = bench({"a": mine, "b": removed, "c": numbered(30, l28="mine")})
+    site.service.approve(site.edit("a", ("mine\n", "model\n")).id)
+    site.service.approve(site.edit("b", ("line 4\n", "line 4\nnew\n")).id)
+    # No approval of this one began with what git has, and one is about lines that the user had changed.
+    site.service.approve(site.edit("c", ("line 3\n", "three\n")).id)
+    site.put(c=numbered(30, l3="THREE", l28="mine"))
+    site.service.approve(site.edit("c", ("THREE\n", "drei\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 3", "line 4"), ("model",))]
+    assert hunks(site, stage(site, b=BEFORE)) == [(("line 5",), ())]
+    assert hunks(site, stage(site, c=BEFORE)) == [(("line 28",), ("mine",))]
 
 
 def test_approved_lines_next_to_the_users_are_not_staged_again(bench: Make) -> None:
@@ -151,19 +152,6 @@ def test_approved_lines_next_to_the_users_are_not_staged_again(bench: Make) -> N
     site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
     with pytest.raises(NothingToStage, match="signed in P1, P3"):
         stage(site, a=BEFORE)
-
-
-def test_removed_lines_are_staged_despite_a_later_approval_there(bench: Make) -> None:
-    site = bench({"a": BEFORE})
-    site.put(a=BEFORE.replace("line 3\nline 4\n", "mine\n"))
-    site.service.approve(site.edit("a", ("mine\n", "model\n")).id)
-    assert hunks(site, stage(site, a=BEFORE)) == [(("line 3", "line 4"), ("model",))]
-
-
-def test_approved_lines_inserted_at_a_users_removal_stay_signed(bench: Make) -> None:
-    site = bench({"a": BEFORE.replace("line 5\n", "")})
-    site.service.approve(site.edit("a", ("line 4\n", "line 4\nnew\n")).id)
-    assert hunks(site, stage(site, a=BEFORE)) == [(("line 5",), ())]
 
 
 def test_approvals_older_than_the_commit_do_not_count(bench: Make) -> None:

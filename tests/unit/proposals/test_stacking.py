@@ -69,17 +69,19 @@ def test_a_partly_written_stacked_proposal_shows_once_decided(bench: Make, betwe
     assert "line 20\n" in text and "line 35\n" in text and "twenty" not in text
 
 
-def test_stacked_edits_land_in_order(bench: Make) -> None:
+def test_stacked_edits_land_in_order_also_one_next_to_another(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.edit("a.txt", ("two\n", "the second\n"))
+    beside = site.edit("a.txt", ("line 5\n", "five\n"))
     assert second.files[0].stacked_on == (first.id,)
-    with pytest.raises(StackedProposal, match=r"P2 builds on P1 in a\.txt; decide P1 first"):
-        site.service.approve(second.id)
+    for above in (second, beside):
+        with pytest.raises(StackedProposal, match=rf"{above.id} builds on P1.* in a\.txt; decide P1 first"):
+            site.service.approve(above.id)
+    assert site.read("a.txt").decode() == numbered(9)
     result = site.service.approve(first.id)
-    [changed] = result.changed
-    assert changed.files[0].stacked_on == ()
-    assert changed.revision == second.revision, "what it would write is the same"
+    assert [changed.files[0].stacked_on for changed in result.changed] == [(), (second.id,)]
+    assert result.changed[0].revision == second.revision, "what it would write is the same"
     site.service.approve(second.id, revision=second.revision)
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
@@ -108,15 +110,6 @@ def test_an_independent_upper_one_can_go_first(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(40, l2="two\nand more", l30="thirty")
     site.service.undo(second.id)
     assert site.read("a.txt").decode() == numbered(40, l2="two\nand more")
-
-
-def test_a_hunk_next_to_a_pending_one_does_not_go_first(bench: Make) -> None:
-    site = bench({"a.txt": numbered(9)})
-    site.edit("a.txt", ("line 2\n", "two\n"))
-    second = site.edit("a.txt", ("line 5\n", "five\n"))
-    with pytest.raises(StackedProposal):
-        site.service.approve(second.id)
-    assert site.read("a.txt").decode() == numbered(9)
 
 
 def test_denying_the_lower_one_makes_a_dependent_upper_stale(bench: Make) -> None:
@@ -188,24 +181,19 @@ def test_an_approval_without_revision_does_not_write_what_nobody_saw(bench: Make
     assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
 
 
-def test_a_stale_one_comes_back_with_its_base(bench: Make) -> None:
+def test_a_stale_or_already_made_change_comes_back_with_its_base(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
     [stale] = site.service.rebase_pending(["a.txt"])
     assert stale.state is ProposalState.STALE
-    assert stale.files[0].conflicts[0].line == 10
-    assert stale.files[0].conflicts[0].disk == ("mine",)
+    [conflict] = stale.files[0].conflicts
+    assert (conflict.line, conflict.disk) == (10, ("mine",))
     site.put(**{"a.txt": numbered(20)})
     [back] = site.service.rebase_pending(["a.txt"])
     assert (back.state, back.reason, back.files[0].conflicts) == (ProposalState.PENDING, "", ())
     assert not back.files[0].rebased
     assert back.files[0].result == proposal.files[0].result
-
-
-def test_the_disk_has_it_already(bench: Make) -> None:
-    site = bench({"a.txt": numbered(20)})
-    proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="ten")})
     [there] = site.service.rebase_pending(["a.txt"])
     assert there.files[0].already_applied
