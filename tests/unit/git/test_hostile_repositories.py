@@ -47,17 +47,19 @@ def test_no_program_configured_in_a_repository_is_run(opened: Open, root: Path, 
     git(tmp_path, "clone", "--quiet", "--bare", str(root), str(tmp_path / "other"))
     trap(root, mark)
     shutil.copytree(root / ".git/hooks", tmp_path / "other/hooks", dirs_exist_ok=True)
+    mark.unlink(missing_ok=True)
     change_all(root)
     runtime = opened(root)
     proposal, left_out = stage_worktree_changes(runtime, [], "")
     assert proposal.files and left_out
     stage_worktree_changes(runtime, ["a.txt"], "HEAD", everything=True)
+    stage_commits_or_pull_request(runtime, ["HEAD"])
+    assert not mark.exists(), mark.read_text()
     for url in ("OTHER", "file://OTHER", f"ext::sh -c echo x >> {mark}%", "ssh://localhost:1/x", "evil::x"):
         other = shutil.copytree(tmp_path / "other", tmp_path / url[:4])
         git(root, "config", "remote.origin.url", url.replace("OTHER", str(other)))
         mark.unlink(missing_ok=True)
         for work in (
-            lambda: stage_commits_or_pull_request(runtime, ["HEAD"]),
             lambda: stage_commits_or_pull_request(runtime, ["origin", "main"]),
             lambda: push_proposal(runtime, proposal.id, "", "", force=False),
             lambda: stage_commits_or_pull_request(runtime, ["signoff/P1"]),

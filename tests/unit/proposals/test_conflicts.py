@@ -73,7 +73,7 @@ def text_of(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=scale_examples(60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=scale_examples(40))
 @given(triples())
 def test_regions_and_whole_sides_are_those_of_git(triple: tuple[list[str], list[str], list[str]]) -> None:
     base, disk, proposed = triple
@@ -114,7 +114,7 @@ def merged(base: object, ours: object, theirs: object) -> object:
     return theirs if base == ours else ours
 
 
-@settings(max_examples=scale_examples(60), deadline=None)
+@settings(max_examples=scale_examples(40), deadline=None)
 @given(triples(), STYLES, STYLES, STYLES, st.data())
 def test_resolved_text_is_what_is_approved(
     triple: tuple[list[str], list[str], list[str]], base: Style, ours: Style, theirs: Style, data: st.DataObject
