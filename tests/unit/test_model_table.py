@@ -53,9 +53,10 @@ def of(settings: Settings, model: str) -> Settings:
     return settings.model_copy(update={"model": model}).with_model_tables
 
 
-@pytest.mark.parametrize(
-    ("model", "patterns"),
-    [
+def test_the_more_specific_comes_first() -> None:
+    every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
+    prices = {pattern: PriceTable(input=number, output=0) for number, pattern in enumerate(every)}
+    for model, patterns in (
         ("a-b-c", ["a-b-c", "a-b-?", "a-*", "*"]),
         ("a[0]", ["a[0]", "*"]),
         ("a0", ["*"]),
@@ -65,13 +66,9 @@ def of(settings: Settings, model: str) -> Settings:
         ("x[1m]", ["*[1m]", "*"]),
         ("gpt-4.1", ["gpt-[45]*", "*"]),
         ("b[3]-c", ["b[3]-c", "*"]),
-    ],
-)
-def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
-    every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
-    assert matching_model_patterns(model, every) == patterns
-    prices = {pattern: PriceTable(input=number, output=0) for number, pattern in enumerate(every)}
-    assert find_price(model, prices) == prices[patterns[0]], "prices go by the same patterns"
+    ):
+        assert matching_model_patterns(model, every) == patterns
+        assert find_price(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
 
 def test_the_most_specific_model_setting_wins(tmp_path: Path) -> None:
@@ -106,55 +103,38 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
     assert coder.price["qwen3-coder"] == PriceTable(input=1, output=2)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_an_invalid_model_setting_is_reported_in_one_line(tmp_path: Path) -> None:
+    for line, said in (
         ('reasoning_effort = "much"', "models.m.reasoning_effort: "),
         ("context_window = 10", "models.m.context_window: "),
         ("price = { input = 1 }", "models.m.price.output: this is missing"),
         ("request = { messages = [] }", "messages is signoff's own"),
         ('api_key = "k"', "there is no setting 'models.m.api_key'"),
         ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),
-    ],
-)
-def test_an_invalid_model_setting_is_reported_in_one_line(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        merged(tmp_path, f"[models.m]\n{line}\n")
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    ):
+        with pytest.raises(ConfigError) as caught:
+            merged(tmp_path, f"[models.m]\n{line}\n")
+        assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_an_unknown_capability_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_capability_is_named_and_an_unreadable_file_sets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    root = tmp_path / "root"
-    root.mkdir()
-    runtime = open_workspace(root, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
+    runtime = open_workspace(tmp_path, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
     tables = Settings.model_validate({"models": {"other": {"profile": {"images": False}}}}).models
-    try:
-        with pytest.raises(ModelNotConfigured, match=r"^models\.other\.profile\.images: "):
-            connect_model(runtime, runtime.settings.model_copy(update={"models": tables}))
-    finally:
-        runtime.close()
-
-
-def test_an_unknown_request_field_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    runtime = open_workspace(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
-    with pytest.raises(ModelNotConfigured, match="no_such_field"):
-        connect_model(runtime, runtime.settings.model_copy(update={"profile": {"no_such_field": 1}}))
-    runtime.close()
-
-
-def test_an_unreadable_file_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    runtime = open_workspace(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
+    for wrong, named in (
+        ({"models": tables}, r"^models\.other\.profile\.images: "),
+        ({"profile": {"no_such_field": 1}}, "no_such_field"),
+    ):
+        with pytest.raises(ModelNotConfigured, match=named):
+            connect_model(runtime, runtime.settings.model_copy(update=wrong))
     file = runtime.dirs.config_file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("[models.m]\ncontext_window = 5000\n")
-    settings = runtime.reload().settings
-    window = ("context_window",)
-    assert current_model_settings(runtime, settings, ListedModel("m"))[window] == ModelSetting(
-        5000, "yours, for this model", 5000
-    )
+    settings, window = runtime.reload().settings, ("context_window",)
+    found = current_model_settings(runtime, settings, ListedModel("m"))[window]
+    assert found == ModelSetting(5000, "yours, for this model", 5000)
     file.write_text("[models.m")
     found = current_model_settings(runtime, settings, ListedModel("m"))[window]
     assert (found.value, found.own_value) == (5000, None)
@@ -174,34 +154,28 @@ def key(given: Settings) -> str:
     return found.get_secret_value() if found else ""
 
 
-@pytest.mark.parametrize(
-    ("model", "both", "address"),
-    [
-        ("claude-opus-4-8", False, ANTHROPIC),
-        ("claude-opus-4-8", True, ANTHROPIC),
-        ("anything", False, ANTHROPIC),
-        ("gpt-x", True, OPENAI),
-    ],
-)
-def test_without_an_address_a_key_is_sent_to_its_vendor(model: str, both: bool, address: str) -> None:
-    more = {"OPENAI_API_KEY": OTHERS} if both else {}
-    endpoint = make_endpoint(settings(ANTHROPIC_API_KEY=THEIRS, SIGNOFF_MODEL=model, **more))
-    assert endpoint.base_url == address
-    assert endpoint.api_key is not None
-    assert endpoint.api_key.get_secret_value() == (THEIRS if address == ANTHROPIC else OTHERS)
-    assert THEIRS not in repr(endpoint)
+def test_without_an_address_a_key_is_sent_to_its_vendor() -> None:
+    for model, more, address, sent in (
+        ("claude-opus-4-8", {}, ANTHROPIC, THEIRS),
+        ("claude-opus-4-8", {"OPENAI_API_KEY": OTHERS}, ANTHROPIC, THEIRS),
+        ("anything", {}, ANTHROPIC, THEIRS),
+        ("gpt-x", {"OPENAI_API_KEY": OTHERS}, OPENAI, OTHERS),
+    ):
+        given = settings(ANTHROPIC_API_KEY=THEIRS, SIGNOFF_MODEL=model, **more)
+        assert (make_endpoint(given).base_url, key(given)) == (address, sent)
+        assert THEIRS not in repr(make_endpoint(given))
+    with pytest.raises(ModelNotConfigured, match="OPENAI_API_KEY or ANTHROPIC_API_KEY"):
+        make_endpoint(settings(SIGNOFF_MODEL="m"))
 
 
-@pytest.mark.parametrize("url", [ANTHROPIC, f"{ANTHROPIC}/v1", "https://API.anthropic.com:443/", f" {ANTHROPIC} "])
-def test_anthropics_key_is_used_for_anthropic_first(url: str) -> None:
-    given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_API_KEY=OTHERS, OPENAI_BASE_URL=url, SIGNOFF_MODEL="m")
-    assert key(given) == THEIRS
+def test_anthropics_key_is_used_for_anthropic_first() -> None:
+    for url in (ANTHROPIC, f"{ANTHROPIC}/v1", "https://API.anthropic.com:443/", f" {ANTHROPIC} "):
+        given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_API_KEY=OTHERS, OPENAI_BASE_URL=url, SIGNOFF_MODEL="m")
+        assert key(given) == THEIRS, url
 
 
-@pytest.mark.parametrize("wire", ["auto", "anthropic", "chat"])
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_anthropics_key_goes_to_no_other_host() -> None:
+    for url in (
         "http://api.anthropic.com",
         "https://api.anthropic.com.evil.test",
         "https://api.anthropic.com@evil.test/",
@@ -212,16 +186,10 @@ def test_anthropics_key_is_used_for_anthropic_first(url: str) -> None:
         "https://notapi.anthropic.com",
         "http://localhost:8080/anthropic",
         "https://[api.anthropic.com",
-    ],
-)
-def test_anthropics_key_goes_to_no_other_host(url: str, wire: str) -> None:
-    given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_BASE_URL=url, SIGNOFF_MODEL="claude-opus-4-8")
-    assert key(given.model_copy(update={"wire": wire})) == ""
-
-
-def test_without_key_and_address_both_variables_are_named() -> None:
-    with pytest.raises(ModelNotConfigured, match="OPENAI_API_KEY or ANTHROPIC_API_KEY"):
-        make_endpoint(settings(SIGNOFF_MODEL="m"))
+    ):
+        given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_BASE_URL=url, SIGNOFF_MODEL="claude-opus-4-8")
+        for wire in ("auto", "anthropic", "chat"):
+            assert key(given.model_copy(update={"wire": wire})) == "", (url, wire)
 
 
 def test_origin_of_the_key_is_known() -> None:

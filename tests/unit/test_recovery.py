@@ -40,8 +40,12 @@ def from_session(runtime: OpenWorkspace) -> tuple[str, str]:
     return record.id, runtime.service.stage(draft, "Count on").id
 
 
+def events(runtime: OpenWorkspace, session: str) -> list[ProposalDecided]:
+    return [event for event in runtime.sessions.events(session) if isinstance(event, ProposalDecided)]
+
+
 def decisions(runtime: OpenWorkspace, session: str) -> list[DecisionKind]:
-    return [event.decision for event in runtime.sessions.events(session) if isinstance(event, ProposalDecided)]
+    return [event.decision for event in events(runtime, session)]
 
 
 def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None:
@@ -55,32 +59,31 @@ def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None
     assert recover_interrupted_work(runtime, patience=-1) == []
 
 
-def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None:
+def test_an_unrecorded_decision_is_recorded_after_those_that_were(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
-    recover_interrupted_work(runtime, patience=-1)
-    (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (event.decision, event.feedback) == (DecisionKind.DENIED, "Not so.\nOtherwise.")
-
-
-def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspace) -> None:
-    session, proposal = from_session(runtime)
+    (runtime.workspace.root / "a.txt").write_text("something else\n")
+    runtime.service.rebase_pending()
+    assert recover_interrupted_work(runtime, patience=-1) == [], "staging and rebasing are no decisions"
+    (runtime.workspace.root / "a.txt").write_text("one\n")
+    runtime.service.rebase_pending()
     append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
+    assert recover_interrupted_work(runtime, patience=-1) == []
+    assert decisions(runtime, session) == [DecisionKind.APPROVED]
     runtime.service.undo(proposal)
     recover_interrupted_work(runtime, patience=-1)
     assert decisions(runtime, session) == [DecisionKind.APPROVED, DecisionKind.UNDONE]
 
 
-def test_an_unrecorded_reopening_is_recorded_without_the_feedback(runtime: OpenWorkspace) -> None:
+def test_an_unrecorded_denial_keeps_its_feedback_and_a_reopening_has_none(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    append_decision_to_sessions(
-        runtime,
-        decision_event(runtime.service.deny(proposal, feedback="Not so."), DecisionKind.DENIED, feedback="Not so."),
-    )
+    runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
+    recover_interrupted_work(runtime, patience=-1)
+    (event,) = events(runtime, session)
+    assert (event.decision, event.feedback) == (DecisionKind.DENIED, "Not so.\nOtherwise.")
     runtime.service.undo(proposal)
     (line,) = recover_interrupted_work(runtime, patience=-1)
     assert "waiting again" in line
-    *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    *_, event = events(runtime, session)
     assert (event.decision, event.feedback) == (DecisionKind.REOPENED, "")
 
 
@@ -90,7 +93,7 @@ def test_recovered_decisions_keep_their_feedback_and_comments(runtime: OpenWorks
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
     runtime.service.undo(proposal)
     recover_interrupted_work(runtime, patience=-1)
-    first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    first, second = events(runtime, session)
     assert (first.decision, first.feedback, first.comments) == (DecisionKind.APPROVED, "Good, go on.", (comment,))
     assert (second.decision, second.feedback) == (DecisionKind.UNDONE, "")
 
@@ -102,7 +105,7 @@ def test_an_unrecorded_partial_decision_is_recorded_by_hunk(runtime: OpenWorkspa
     proposal = runtime.service.stage(draft, "Two")
     runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
     recover_interrupted_work(runtime, patience=-1)
-    (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    (event,) = events(runtime, session)
     assert (event.decision, event.feedback, event.still_pending) == (DecisionKind.DENIED, "Not this one.", True)
     assert [(fact.landed, fact.reason) for fact in event.hunks] == [
         (False, "still awaits a decision"),
@@ -120,7 +123,7 @@ def test_forks_receive_a_recovered_decision_once_without_feedback(runtime: OpenW
     result = runtime.service.deny(proposal, feedback="No.")
     append_decision_to_sessions(runtime, decision_event(result, DecisionKind.DENIED, feedback="No."))
     for other in (fork.id, again.id):
-        (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
+        (event,) = events(runtime, other)
         assert (event.decision, event.feedback) == (DecisionKind.DENIED, "")
     assert decisions(runtime, stranger.id) == []
     assert [one.session for one in runtime.sessions.decisions()] == [session]
@@ -151,7 +154,7 @@ async def test_a_running_app_records_decisions_once_the_store_works(runtime: Ope
         assert "has now" in await told.get()
     finally:
         running.cancel()
-    (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
+    (event,) = events(runtime, session)
     assert (event.decision, event.feedback) == (DecisionKind.APPROVED, "Go on.")
 
 
@@ -206,22 +209,8 @@ async def test_an_unrecorded_decision_without_a_session_is_reported(runtime: Ope
     assert changed == [(proposal,)]
 
 
-def test_recorded_decision_is_left_alone(runtime: OpenWorkspace) -> None:
-    session, proposal = from_session(runtime)
-    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), DecisionKind.DENIED))
-    assert recover_interrupted_work(runtime, patience=-1) == []
-    assert decisions(runtime, session) == [DecisionKind.DENIED]
-
-
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:
     proposal = runtime.service.stage_patch(PATCH)
     runtime.service.approve(proposal.id)
     recover_interrupted_work(runtime, patience=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]
-
-
-def test_staging_and_re_basing_are_no_decisions(runtime: OpenWorkspace) -> None:
-    from_session(runtime)
-    (runtime.workspace.root / "a.txt").write_text("something else\n")
-    runtime.service.rebase_pending()
-    assert recover_interrupted_work(runtime, patience=-1) == []

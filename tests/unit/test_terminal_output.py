@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import BLACK, Color
 from textual.strip import Strip
-from textual.theme import BUILTIN_THEMES
+from textual.theme import BUILTIN_THEMES, Theme
 
 from app.ui.terminal.attention import (
     TerminalNotifier,
@@ -39,28 +39,21 @@ from widgets.diff.diff_colours import make_diff_variable_defaults
 
 THEMES = [theme.to_textual_theme() for theme in load_themes(OWN_THEMES_FOLDER).themes]
 PARTS = st.integers(0, 255)
-THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
 
 
 @given(PARTS, PARTS, PARTS)
 def test_every_colour_becomes_one_that_the_user_cannot_have_redefined(red: int, green: int, blue: int) -> None:
-    assert 16 <= nearest_palette_colour(red, green, blue) <= 255
+    number = nearest_palette_colour(red, green, blue)
+    assert 16 <= number <= 255
+    assert nearest_palette_colour(*RichColor.from_ansi(number).get_truecolor()) == number, "it is its own nearest"
 
 
-@given(st.integers(16, 255))
-def test_a_colour_of_the_palette_is_its_own_nearest(number: int) -> None:
-    assert nearest_palette_colour(*RichColor.from_ansi(number).get_truecolor()) == number
-
-
-@THEME
-def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
+def test_surfaces_become_greys_and_tints_of_changed_lines_keep_text_readable(theme: Theme) -> None:
     for surface in (theme.background, theme.surface, theme.panel):
+        assert surface is not None
         red, green, blue = RichColor.from_ansi(nearest_palette_colour(*Color.parse(surface).rgb)).get_truecolor()
         assert red == green == blue, surface
-
-
-@THEME
-def test_the_tints_of_changed_lines_keep_text_readable(theme) -> None:  # type: ignore[no-untyped-def]
     variables = keep_tints_visible_in_256_colours({**make_diff_variable_defaults(theme), **theme.variables}, theme)
     seen = set()
     for kind in ("added", "removed"):
@@ -69,7 +62,7 @@ def test_the_tints_of_changed_lines_keep_text_readable(theme) -> None:  # type: 
             number = nearest_palette_colour(*colour.rgb)
             assert RichColor.from_ansi(number).get_truecolor() == colour.rgb, "it is one of the palette"
             assert len(set(colour.rgb)) > 1, "it is no grey"
-            assert contrast(theme.foreground, colour.hex) >= least
+            assert contrast(str(theme.foreground), colour.hex) >= least
             seen.add(number)
     assert len(seen) == 4, "each can be told from the others"
 
@@ -109,34 +102,23 @@ def uncollected() -> Iterator[None]:
 
 @given(TEXTS, st.lists(st.integers(1, 20), max_size=4, unique=True).map(sorted))
 def test_the_parts_are_those_of_textual(texts: list[str], cuts: list[int]) -> None:
-    segments = [Segment(text) for text in texts]
+    strips = Strip(segments := [Segment(text) for text in texts]), Strip(segments)
     for _ in range(2):
-        assert list(divide_strip_uncached(Strip(segments), cuts)) == list(
-            original_strip_divide(Strip(segments), cuts)
-        )
+        assert list(divide_strip_uncached(strips[0], cuts)) == list(original_strip_divide(strips[1], cuts))
 
 
 def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected: None) -> None:
     assert divide_strip_uncached(Strip([Segment("text")]), [4, 9])
     assert gc.collect() == 0
-
-
-def test_textual_still_caches_a_strip_inside_itself(uncollected: None) -> None:
-    """Once this fails, `divide_strip_uncached` in `app/ui/terminal/fitted_app.py` is not needed any more."""
     assert original_strip_divide(Strip([Segment("text")]), [4])
-    assert gc.collect() > 0
+    assert gc.collect() > 0, "Textual caches it inside itself; once it does not, divide_strip_uncached is not needed"
 
 
-def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_strips_of_an_app_are_freed_at_once(uncollected: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Strip, "divide", original_strip_divide)
     TerminalAdaptedApp(built_in_theme(STANDARD_THEME))
-    gc.collect()
-    gc.disable()
-    try:
-        assert Strip([Segment("text")]).divide([4])
-        assert not any(isinstance(one, Strip) and one.text == "text" for one in gc.get_objects())
-    finally:
-        gc.enable()
+    assert Strip([Segment("text")]).divide([4])
+    assert not any(isinstance(one, Strip) and one.text == "text" for one in gc.get_objects())
 
 
 class Driver:
@@ -153,11 +135,6 @@ class Driver:
         self.written.append(data)
 
     def flush(self) -> None: ...
-
-
-@pytest.fixture
-def attention() -> tuple[TerminalNotifier, Any]:
-    return attention_on("dumb")
 
 
 def attention_on(terminal: str) -> tuple[TerminalNotifier, Any]:
@@ -180,50 +157,39 @@ def test_the_title_of_the_window_is_saved_set_once_and_restored() -> None:
     assert driver.written[3:] == ["\x1b[22;2t", "\x1b]2;signoff - work\a"]
 
 
-@pytest.mark.parametrize("terminal", ["dumb", "linux", ""])
-def test_a_terminal_without_titles_gets_none(terminal: str) -> None:
-    made, driver = attention_on(terminal)
-    made.set_title("signoff (1) - work")
-    driver.stop_application_mode()
-    assert driver.written == []
+def test_a_terminal_without_titles_gets_none() -> None:
+    for terminal in ("dumb", "linux", ""):
+        made, driver = attention_on(terminal)
+        made.set_title("signoff (1) - work")
+        driver.stop_application_mode()
+        assert driver.written == []
 
 
-def test_a_bell_rings_and_off_is_silent(attention: tuple[TerminalNotifier, Any]) -> None:
-    made, driver = attention
+def test_a_bell_rings_unless_it_is_off_or_another_program_has_the_terminal() -> None:
+    made, driver = attention_on("dumb")
     made.notify("off", "text")
+    made.paused = True
+    made.notify("bell", "text")
     assert driver.written == []
+    made.paused = False
+    made.notify("bell", "text")
+    assert driver.written == ["\a"]
+    driver.stop_application_mode()
     made.notify("bell", "text")
     assert driver.written == ["\a"]
 
 
-def test_nothing_is_written_while_another_program_has_the_terminal(attention: tuple[TerminalNotifier, Any]) -> None:
-    made, driver = attention
-    made.paused = True
-    made.notify("bell", "text")
-    made.paused = False
-    driver.stop_application_mode()
-    made.notify("bell", "text")
-    assert driver.written == []
+def test_no_text_ends_a_notification_early() -> None:
+    plain = r"[^;\x00-\x1f\x7f-\x9f]*"
+    pattern = rf"\x1b\]9;[^\x00-\x1f\x7f-\x9f]*\x1b\\\x1b\]777;notify;{plain};{plain}\x1b\\"
+    for text in ("plain", "a\x1b\\b", "a\x07b", "a;b;c", "a\x9cb", "line\nbreak", "\x1b]52;c;aGk=\x07"):
+        sent = desktop_notification_sequence("signoff", text)
+        assert re.fullmatch(pattern, sent), repr(sent)
 
 
-@pytest.mark.parametrize(
-    "text", ["plain", "a\x1b\\b", "a\x07b", "a;b;c", "a\x9cb", "line\nbreak", "\x1b]52;c;aGk=\x07"]
-)
-def test_no_text_ends_a_notification_early(text: str) -> None:
-    sent = desktop_notification_sequence("signoff", text)
-    parts = re.fullmatch(
-        r"\x1b\]9;([^\x00-\x1f\x7f-\x9f]*)\x1b\\\x1b\]777;notify;([^;\x00-\x1f\x7f-\x9f]*);([^;\x00-\x1f\x7f-\x9f]*)\x1b\\",
-        sent,
-    )
-    assert parts is not None, repr(sent)
-
-
-@pytest.mark.parametrize("environment", [{"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}])
-def test_a_terminal_that_would_print_a_notification_gets_a_bell(environment: dict[str, str]) -> None:
-    assert attention_sequence("desktop", "text", environment) == "\a"
-
-
-def test_tmux_gets_a_bell_and_a_passed_through_notification() -> None:
+def test_a_terminal_that_would_print_a_notification_gets_a_bell_and_tmux_passes_it_through() -> None:
+    for environment in ({"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}):
+        assert attention_sequence("desktop", "text", environment) == "\a"
     sent = attention_sequence("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
     wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
     assert wrapped is not None
@@ -232,15 +198,8 @@ def test_tmux_gets_a_bell_and_a_passed_through_notification() -> None:
 
 def test_typed_letters_become_keys_and_escape_sequences_are_dropped() -> None:
     typed = [(key.key, key.character) for key in typed_lines_to_key_events("aß7 /-\x1b[A\x1bOP\t\n")]
-    assert typed == [
-        ("a", "a"),
-        ("ß", "ß"),
-        ("7", "7"),
-        ("space", " "),
-        ("slash", "/"),
-        ("minus", "-"),
-        ("enter", "\r"),
-    ]
+    signs = [("space", " "), ("slash", "/"), ("minus", "-"), ("enter", "\r")]
+    assert typed == [("a", "a"), ("ß", "ß"), ("7", "7"), *signs]
 
 
 NO_COLOUR, BOLD = Color(0, 0, 0), Style(bold=True)
