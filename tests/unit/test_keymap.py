@@ -136,13 +136,11 @@ def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | 
     assert slash_commands.parse_gate_policy(argument) == policy
 
 
-@pytest.mark.parametrize(
-    "argument", ["chain 0", "chain 51", "chain -1", "chain ²", "chain 3 4", "open", "chain 9999"]
-)
-def test_a_policy_that_makes_no_sense_is_one_line(argument: str) -> None:
-    with pytest.raises(BadArgument) as refused:
-        slash_commands.parse_gate_policy(argument)
-    assert "\n" not in str(refused.value) and "/gate" in str(refused.value)
+def test_a_policy_that_makes_no_sense_is_one_line() -> None:
+    for argument in ("chain 0", "chain 51", "chain -1", "chain ²", "chain 3 4", "open", "chain 9999"):
+        with pytest.raises(BadArgument) as refused:
+            slash_commands.parse_gate_policy(argument)
+        assert "\n" not in str(refused.value) and "/gate" in str(refused.value)
 
 
 @pytest.mark.parametrize(("argument", "now", "then"), [("", True, False), ("on", False, True), ("OFF", True, False)])

@@ -1,14 +1,11 @@
-"""A demo server, a client for it and the sample workspace."""
+"""The sample workspace, and a client in it."""
 
-import math
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.demo_server import create_sample_workspace, demo_server
+from app.demo.demo_server import create_sample_workspace
 from tests.unit.demo.player import Player
 
 
@@ -25,21 +22,6 @@ def sample(made_sample: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[str]:
-    """A running server that streams without pauses."""
-    async with demo_server(math.inf) as settings:
-        yield str(settings["base_url"])
-
-
-@pytest.fixture
-async def client(server: str) -> AsyncIterator[AsyncOpenAI]:
-    """The SDK's client of it; it needs no certificates, which take longer to load than most of these tests."""
-    without = DefaultAsyncHttpxClient(verify=False)
-    async with AsyncOpenAI(base_url=server, api_key="none needed", max_retries=0, http_client=without) as client:
-        yield client
-
-
-@pytest.fixture
-def player(client: AsyncOpenAI, sample: Path) -> Player:
+def player(sample: Path) -> Player:
     """A client with tools, in the sample workspace."""
-    return Player(client, sample)
+    return Player(sample)

@@ -18,25 +18,11 @@ from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
 
 TOOLS = nowhere()
-WORDS = st.sampled_from(
-    [
-        *(
-            "Fix the failing tests",
-            "explain x.py",
-            "improve it",
-            "help",
-            "bring in two agents",
-            "what were they told?",
-            "",
-            "continue",
-        ),
-        *(
-            "where is it?",
-            "thanks",
-        ),
-        *("only x.py", "Give it a name", "add a comment", "summarise the conversation so far", "| `` ``` \x00 é"),
-    ]
-) | st.text(max_size=40)
+SENTENCES = (
+    "Fix the failing tests|explain x.py|improve it|help|bring in two agents|what were they told?||continue|"
+    "where is it?|thanks|only x.py|Give it a name|add a comment|summarise the conversation so far"
+)
+WORDS = st.sampled_from([*SENTENCES.split("|"), "| `` ``` \x00 é"]) | st.text(max_size=40)
 NOTES = st.sampled_from(
     [
         stop_after_staging_instruction(["P1"], ["x.py"]).text,

@@ -1,4 +1,4 @@
-"""The demo model's skills, over HTTP: what it says and calls, told by what it read."""
+"""The demo model's skills: what it says and calls, told by what it read."""
 
 import json
 from collections.abc import Sequence
@@ -37,14 +37,8 @@ async def test_the_demo_explains_files_and_project_from_their_content(player: Pl
     )
     answer = await player.say("Explain tideline/buoy.py")
     assert not answer.calls
-    for fact in (
-        "8 lines",
-        "Where the buoys lie.",
-        "`drift(hours)`",
-        "How far a buoy drifts.",
-        "DEPTH = 12",
-        "```python",
-    ):
+    facts = ("8 lines", "Where the buoys lie.", "`drift(hours)`", "How far a buoy drifts.", "DEPTH = 12", "```python")
+    for fact in facts:
         assert fact in answer.text
     answer = await player.say("What does the moon module do?")
     assert "`tideline/moon.py`" in answer.text
@@ -63,10 +57,19 @@ async def test_the_demo_explains_files_and_project_from_their_content(player: Pl
     (player.folder / "tideline" / "half.py").write_text("def half(:\n")
     answer = await player.say("Explain tideline/half.py")
     assert "This is no valid Python." in answer.text
+    (player.folder.parent / "empty").mkdir()
+    answer = await Player(player.folder.parent / "empty").say("Give me an overview of this project")
+    assert "I could not read anything." in answer.text and not answer.calls
 
 
-async def test_the_demo_fix_changes_two_files_and_leaves_no_bug(player: Player) -> None:
+async def test_the_demo_fix_reads_tests_then_code_changes_two_files_and_leaves_no_bug(player: Player) -> None:
+    for name in "abc":
+        (player.folder / f"{name}.py").write_text("")
     step = await player.say(FIX)
+    assert read_by(player) == [
+        ["tests/test_moon.py", "tests/test_table.py", "tests/test_tides.py"],
+        ["tideline/harbours.py", "tideline/moon.py", "tideline/table.py", "tideline/tides.py"],
+    ]
     assert step.names == ["edit_file", "edit_file"]
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
     assert "FAILED" in run_tests(player.folder).stderr
@@ -75,16 +78,6 @@ async def test_the_demo_fix_changes_two_files_and_leaves_no_bug(player: Player) 
     answer = await player.say("Fix the bug")
     assert not answer.calls
     assert "nothing that I can mend" in answer.text
-
-
-async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
-    for name in "abc":
-        (player.folder / f"{name}.py").write_text("")
-    await player.say(FIX)
-    assert read_by(player) == [
-        ["tests/test_moon.py", "tests/test_table.py", "tests/test_tides.py"],
-        ["tideline/harbours.py", "tideline/moon.py", "tideline/table.py", "tideline/tides.py"],
-    ]
 
 
 async def test_demo_reads_some_of_many_files_and_says_so(player: Player) -> None:
@@ -96,17 +89,18 @@ async def test_demo_reads_some_of_many_files_and_says_so(player: Player) -> None
     assert "nothing that I can mend" in answer.text
 
 
-async def test_the_demo_finds_the_bug_by_its_text(player: Player, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    (other / "src" / "sea").mkdir(parents=True)
-    (other / "src" / "sea" / "sky.py").write_text(
-        "from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n"
-    )
-    (other / "src" / "sea" / "water.py").write_text("from datetime import timedelta\n\nSTEP = timedelta(hours=12)\n")
-    player = Player(player.client, other)
-    step = await player.say(FIX)
-    assert step.edited == ["src/sea/sky.py", "src/sea/water.py"]
-    assert "from sea.sky import LUNAR_DAY" in (player.staged["src/sea/water.py"] or "")
+async def test_the_demo_finds_the_bug_by_its_text_and_adds_its_import_once(tmp_path: Path) -> None:
+    sea = tmp_path / "other/src/sea"
+    sea.mkdir(parents=True)
+    (sea / "sky.py").write_text("from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n")
+    for before in ("", "from sea.sky import LUNAR_DAY\n", "from datetime import timedelta\n\n"):
+        (sea / "water.py").write_text(f"{before}STEP = timedelta(hours=12)\n")
+        player = Player(tmp_path / "other")
+        step = await player.say(FIX)
+        assert step.edited == ["src/sea/sky.py", "src/sea/water.py"]
+        text = player.staged["src/sea/water.py"] or ""
+        assert text.count("from sea.sky import LUNAR_DAY\n") == 1 and text.endswith("STEP = LUNAR_DAY / 2\n")
+        assert "datetime" in before or text == "from sea.sky import LUNAR_DAY\nSTEP = LUNAR_DAY / 2\n"
 
 
 FEEDBACK = {
@@ -180,18 +174,25 @@ async def test_a_new_request_after_a_plain_denial_is_not_taken_for_feedback(play
     answer = await player.say("Explain tideline/units.py")
     assert not answer.calls
     assert "`tideline/units.py`" in answer.text
+    answer = await player.say("Summarise the conversation so far")
+    assert "- Explain tideline/units.py" in answer.text
+    assert "- `tideline/units.py`" in answer.text.partition("## Files read\n\n")[2]
 
 
-async def test_the_demo_answers_a_vague_request_with_a_question(player: Player) -> None:
-    step = await player.say("Improve it")
-    assert step.names == ["ask_user"]
-    assert len(step.arguments()["options"]) == 2
-    player.answer(step, step.arguments()["options"][0])
+@pytest.mark.parametrize("beyond", [False, True], ids=["an option", "another answer"])
+async def test_the_demo_answers_a_vague_request_with_a_question(player: Player, beyond: bool) -> None:
+    question = await player.say("Improve it")
+    assert question.names == ["ask_user"]
+    assert len(question.arguments()["options"]) == 2
+    player.answer(question, "Improve all of it" if beyond else question.arguments()["options"][0])
     step = await player.go_on()
-    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
+    if beyond:
+        assert not step.calls and "I take that as: Improve all of it" in step.text
+    else:
+        assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
-async def test_help_shows_a_table_and_code(player: Player) -> None:
+async def test_help_shows_a_table_and_code_and_agents_come_with_the_sample_only(player: Player) -> None:
     answer = await player.say("What can you do?")
     assert "| --- |" in answer.text
     assert "```" in answer.text
@@ -199,6 +200,8 @@ async def test_help_shows_a_table_and_code(player: Player) -> None:
     assert (await player.say("Where do the gulls live?")).text == answer.text, "a free question"
     player.messages.append({"role": "user", "content": "What can you do?"})
     assert (await player.request(tool_choice="none")).text == answer.text
+    assert "signoff --demo" in (await player.say("bring in two agents")).text
+    assert "signoff --demo" in (await player.say("what were they told?")).text
 
 
 async def test_the_demo_keeps_editing_while_tools_are_allowed(player: Player) -> None:
@@ -226,16 +229,12 @@ async def test_only_tool_choice_none_stops_the_demo(player: Player) -> None:
     assert "`tideline/moon.py` and `tideline/tides.py`" in answer.text
 
 
-@pytest.mark.parametrize("prompt", [FIX, "Explain tideline/moon.py", "Improve it"])
-async def test_tool_choice_none_is_obeyed_from_the_start(player: Player, prompt: str) -> None:
-    player.messages.append({"role": "user", "content": prompt})
-    answer = await player.request(tool_choice="none")
-    assert not answer.calls
-    assert answer.text
-
-
-async def test_without_tools_the_demo_names_the_tools_it_needs(player: Player) -> None:
-    player.messages.append({"role": "user", "content": FIX})
+async def test_tool_choice_none_is_obeyed_from_the_start_and_needed_tools_are_named(player: Player) -> None:
+    for prompt in (FIX, "Explain tideline/moon.py", "Improve it"):
+        player.messages[1:] = [{"role": "user", "content": prompt}]
+        answer = await player.request(tool_choice="none")
+        assert answer.text and not answer.calls
+    player.messages[1:] = [{"role": "user", "content": FIX}]
     answer = await player.request(tools=TOOLS.schemas[:1])
     assert not answer.calls
     assert "`list_files`" in answer.text
@@ -251,21 +250,18 @@ async def test_a_refused_edit_is_told_and_not_repeated(player: Player) -> None:
     assert "Nothing was staged: the text was not found." in answer.text
 
 
-async def test_demo_continues_after_an_interruption(player: Player) -> None:
+@pytest.mark.parametrize("in_a_text", [False, True], ids=["in a call", "in a text"])
+async def test_demo_continues_after_an_interruption(player: Player, in_a_text: bool) -> None:
     player.messages.append({"role": "user", "content": FIX})
     step = await player.request()
-    player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": ABORTED_BEFORE})
-    player.messages.append({"role": "assistant", "content": BRIDGE})
-    step = await player.say("continue")
-    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
-
-
-async def test_demo_continues_an_interrupted_text(player: Player) -> None:
-    player.messages.append({"role": "user", "content": FIX})
-    await player.run(await player.request())
-    player.messages.append({"role": "assistant", "content": "The tests say what is expected, so"})
-    player.messages.append({"role": "system", "content": INTERRUPTED})
-    step = await player.say("go on")
+    if in_a_text:
+        await player.run(step)
+        player.messages.append({"role": "assistant", "content": "The tests say what is expected, so"})
+        player.messages.append({"role": "system", "content": INTERRUPTED})
+    else:
+        player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": ABORTED_BEFORE})
+        player.messages.append({"role": "assistant", "content": BRIDGE})
+    step = await player.say("go on" if in_a_text else "continue")
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
@@ -283,13 +279,6 @@ def test_a_file_whose_beginning_was_not_read_is_unknown() -> None:
     assert DemoToolResults([page]).texts == {}
     whole = DemoCallWithResult("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
     assert DemoToolResults([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
-
-
-async def test_the_demos_summary_names_requests_and_read_files(player: Player) -> None:
-    await player.say("Explain tideline/units.py")
-    answer = await player.say("Summarise the conversation so far")
-    assert "- Explain tideline/units.py" in answer.text
-    assert "## Files read\n\n- `tideline/units.py`" in answer.text
 
 
 async def test_a_program_that_asks_for_a_summary_gets_one(player: Player) -> None:
@@ -317,7 +306,7 @@ def test_the_demo_says_that_it_sees_no_images() -> None:
 
 async def test_the_demo_waits_for_a_pending_proposal_and_closes_an_approved_one(player: Player) -> None:
     await player.say(FIX)
-    await player.close_gate()
+    assert "bring in two agents" not in (await player.close_gate()).text
     answer = await player.say("continue")
     assert not answer.calls
     assert "I have proposed what I had in mind." in answer.text
@@ -326,33 +315,6 @@ async def test_the_demo_waits_for_a_pending_proposal_and_closes_an_approved_one(
     assert not answer.calls
     assert "**P1** is in" in answer.text
     assert "`tideline/tides.py`" in answer.text
-
-
-async def test_the_demo_accepts_an_answer_beyond_its_skills(player: Player) -> None:
-    question = await player.say("Improve it")
-    player.answer(question, "Improve all of it")
-    answer = await player.go_on()
-    assert not answer.calls
-    assert "I take that as: Improve all of it" in answer.text
-
-
-async def test_an_empty_workspace_is_called_empty(player: Player, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    answer = await Player(player.client, tmp_path / "empty").say("Give me an overview of this project")
-    assert not answer.calls
-    assert "I could not read anything." in answer.text
-
-
-@pytest.mark.parametrize("before", ["", "from sea.sky import LUNAR_DAY\n"], ids=["no imports", "imported already"])
-async def test_demo_fix_adds_its_import_once(player: Player, tmp_path: Path, before: str) -> None:
-    sea = tmp_path / "other" / "src" / "sea"
-    sea.mkdir(parents=True)
-    (sea / "sky.py").write_text("from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n")
-    (sea / "water.py").write_text(f"{before}STEP = timedelta(hours=12)\n")
-    player = Player(player.client, tmp_path / "other")
-    await player.say(FIX)
-    text = player.staged["src/sea/water.py"] or ""
-    assert text == "from sea.sky import LUNAR_DAY\nSTEP = LUNAR_DAY / 2\n"
 
 
 DAY = "LUNAR_DAY = timedelta(hours=24)"
@@ -386,29 +348,16 @@ def asked(text: str, **more: Any) -> str:
     return reply.text
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("what calls this?", "`moon.py`: `return time + LUNAR_DAY`"),
-        ("Why?", "**Keep the moon's time**"),
-        ("explain it", "LUNAR_DAY = timedelta(hours=24, minutes=50)"),
-    ],
-)
-def test_demo_answers_from_the_hunk_and_its_surroundings(text: str, said: str) -> None:
-    assert said in asked(text)
-
-
-def test_a_side_question_without_a_hunk_lists_the_demos_skills() -> None:
+def test_demo_answers_from_the_hunk_and_its_surroundings() -> None:
+    assert "`moon.py`: `return time + LUNAR_DAY`" in asked("what calls this?")
+    assert "**Keep the moon's time**" in asked("Why?")
+    assert "LUNAR_DAY = timedelta(hours=24, minutes=50)" in asked("explain it")
     assert "know hunks only" in asked("why?", whole=True)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [("LUNAR_DAY = 2", "Nothing that I have read names `LUNAR_DAY`"), ("spring = 2", "neither defines anything")],
-    ids=["named, and used nowhere", "without a name"],
-)
-def test_the_demo_reports_that_nothing_was_found(line: str, said: str) -> None:
-    assert said in asked("what calls this?", old=("", "", "neap = 1"), new=("", "", line))
+    for line, said in (
+        ("LUNAR_DAY = 2", "Nothing that I have read names `LUNAR_DAY`"),
+        ("spring = 2", "neither defines anything"),
+    ):
+        assert said in asked("what calls this?", old=("", "", "neap = 1"), new=("", "", line))
 
 
 REQUESTS = {
@@ -423,17 +372,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in REQUESTS.items() for text in texts])
-def test_a_request_is_understood(kind: str, text: str) -> None:
-    assert read_intent(text).kind == kind
-
-
-def test_paths_are_taken_out() -> None:
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_request_is_understood(kind: str) -> None:
+    assert {text: read_intent(text).kind for text in REQUESTS[kind]} == dict.fromkeys(REQUESTS[kind], kind)
     assert read_intent("Explain LUNAR_DAY in tideline/moon.py.").paths == ("tideline/moon.py",)
-
-
-async def test_other_agents_come_with_the_sample_only(player: Player) -> None:
-    assert "signoff --demo" in (await player.say("bring in two agents")).text
-    assert "signoff --demo" in (await player.say("what were they told?")).text
-    await player.say(FIX)
-    assert "bring in two agents" not in (await player.close_gate()).text

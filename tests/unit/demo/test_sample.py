@@ -29,25 +29,16 @@ def run_tests(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says."""
     return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_samples_tests_fail_only_because_of_the_bug(sample: Path) -> None:
+def test_the_sample_runs_and_its_tests_fail_only_because_of_the_bug(sample: Path) -> None:
     result = run_tests(sample)
     assert "Ran 7 tests" in result.stderr
     assert "FAILED (failures=4)" in result.stderr
     assert "ERROR" not in result.stderr
-
-
-def test_sample_program_runs(sample: Path) -> None:
-    shown = subprocess.run(
-        [sys.executable, "-B", "-m", "tideline", "sandwick", "2026-05-01", "--feet"],
-        cwd=sample,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = [sys.executable, "-B", "-m", "tideline", "sandwick", "2026-05-01", "--feet"]
+    shown = subprocess.run(command, cwd=sample, capture_output=True, text=True, check=True).stdout
     assert shown.startswith("Sandwick, Friday 1 May 2026\n")
 
 
@@ -87,12 +78,15 @@ def test_git_configuration_does_not_matter(tmp_path: Path, sample: Path, monkeyp
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_without_git_it_is_a_plain_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_it_is_a_plain_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    folder = create_sample_workspace(tmp_path)
-    assert not (folder / ".git").exists()
-    assert (folder / "tideline" / "moon.py").is_file()
-    assert (folder / ".gitignore").is_file()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for folder in (create_sample_workspace(tmp_path), create_sample_workspace()):
+        assert folder.name == "tideline" and folder.parent in (tmp_path, *tmp_path.iterdir())
+        assert not (folder / ".git").exists()
+        assert (folder / "tideline" / "moon.py").is_file() and (folder / ".gitignore").is_file()
+    with pytest.raises(FileExistsError):
+        create_sample_workspace(tmp_path)
 
 
 def test_a_failing_git_leaves_a_sample_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,24 +100,13 @@ def test_a_failing_git_leaves_a_sample_without_a_repository(tmp_path: Path, monk
     assert (folder / "README.md").is_file()
 
 
-def test_sample_never_writes_into_an_existing_folder(tmp_path: Path, sample: Path) -> None:
-    with pytest.raises(FileExistsError):
-        create_sample_workspace(tmp_path)
-
-
-def test_sample_makes_its_own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = create_sample_workspace()
-    assert folder.name == "tideline"
-    assert folder.parent.parent == tmp_path
-
-
 LINES = st.lists(st.sampled_from(["a", "b", "ab", "", "  a", "x = 1"]), min_size=1, max_size=14)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"])).filter(str.strip)
 
 
 @given(before=TEXTS, after=TEXTS)
 def test_edits_lead_from_one_text_to_the_other(before: str, after: str) -> None:
+    assert edits_between(before, before) == []
     places = []
     for edit in edits_between(before, after):
         assert edit["old"], "a place to edit has to be named"
@@ -136,11 +119,6 @@ def test_edits_lead_from_one_text_to_the_other(before: str, after: str) -> None:
     for start, end, new in reversed(places):
         result = result[:start] + new + result[end:]
     assert result == after
-
-
-@given(text=TEXTS)
-def test_no_change_is_no_edit(text: str) -> None:
-    assert edits_between(text, text) == []
 
 
 def test_a_small_change_stays_small() -> None:

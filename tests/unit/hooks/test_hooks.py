@@ -15,29 +15,24 @@ from app.config.config_tables import HookTable
 from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
 
-PATH = os.environ["PATH"]
-
-
-class Told:
-    """What the user was told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.any = threading.Event()
-
-    def __call__(self, line: str) -> None:
-        self.lines.append(line)
-        self.any.set()
-
 
 def ended(number: int = 0) -> HookEventDocument:
     return HookEventDocument(event="turn_ended", workspace="/w", session="s", time=1.0, message=str(number))
 
 
-def runner(root: Path, **environment: str) -> tuple[HookRunner, Told]:
-    made, told = HookRunner(root, {"PATH": PATH, **environment}), Told()
-    made.report = told
+def runner(root: Path, **environment: str) -> tuple[HookRunner, list[str]]:
+    """Return a runner and the lines that the user is shown."""
+    made, told = HookRunner(root, {"PATH": os.environ["PATH"], **environment}), list[str]()
+    made.report = told.append
     return made, told
+
+
+def run(root: Path, command: str, document: HookEventDocument | None = None, **environment: str) -> list[str]:
+    """Run one hook to its end; return the lines that the user is shown."""
+    hooks, told = runner(root, **environment)
+    hooks.queue_event([HookTable(on="turn_ended", run=command)], document or ended())
+    hooks.close()
+    return told
 
 
 def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
@@ -50,31 +45,31 @@ def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
     hooks.close()
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [line["message"] for line in lines] == [str(number) for number in range(12)]
-    assert told.lines == [] and not (tmp_path / "wrong").exists()
+    assert told == [] and not (tmp_path / "wrong").exists()
 
 
-def test_only_the_end_of_a_hooks_output_is_kept(tmp_path: Path) -> None:
-    hooks, told = runner(tmp_path)
+def test_only_the_end_of_a_hooks_output_is_kept_and_unread_input_does_not_block(tmp_path: Path) -> None:
+    document = ended().model_copy(update={"message": "x" * 2_000_000})
     tracemalloc.start()
     try:
-        hooks.queue_event(
-            [HookTable(on="turn_ended", run="head -c 20000000 /dev/zero; echo; echo said; exit 1")], ended()
-        )
-        hooks.close()
+        (line,) = run(tmp_path, "head -c 20000000 /dev/zero; echo; echo said; exit 1")
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-    assert told.lines and told.lines[0].endswith("failed (exit 1): said")
+    assert line.endswith("failed (exit 1): said")
+    (line,) = run(tmp_path, "head -c 20000000 /dev/zero; exit 1", document)
+    assert len(line) <= 160
 
 
-def test_no_key_is_in_its_environment(tmp_path: Path) -> None:
+def test_a_hook_gets_no_key_and_paths_that_are_not_utf_8_escaped(tmp_path: Path) -> None:
     keys = {"OPENAI_API_KEY": "sk-1", "SIGNOFF_API_KEY": "x", "MY_TOKEN": "t"}
-    hooks, _ = runner(tmp_path, SIGNOFF_HOME="/home/of/signoff", **keys)
-    hooks.queue_event([HookTable(on="turn_ended", run="env >out")], ended())
-    hooks.close()
+    file = HookEventFile(path="a\udcffb", op="edit", added=1, removed=0)
+    document = ended().model_copy(update={"files": [file]})
+    assert run(tmp_path, "cat >in; env >out", document, SIGNOFF_HOME="/home/of/signoff", **keys) == []
     variables = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines() if "=" in line)
     assert not keys.keys() & variables.keys()
     assert (variables["SIGNOFF_HOME"], variables["SIGNOFF_IN_HOOK"]) == ("/home/of/signoff", "1")
+    assert json.loads((tmp_path / "in").read_bytes())["files"][0]["path"] == "a\udcffb"
 
 
 @pytest.mark.parametrize(
@@ -90,36 +85,21 @@ def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, 
     for number in range(3):
         hooks.queue_event([HookTable(on="turn_ended", run=run)], ended(number))
     hooks.close()
-    (line,) = told.lines
+    (line,) = told
     assert said in line and "\n" not in line and "\033" not in line
 
 
-def test_a_hook_with_much_output_or_unread_input_does_not_block(tmp_path: Path) -> None:
-    hooks, told = runner(tmp_path)
-    document = ended().model_copy(update={"message": "x" * 2_000_000})
-    hooks.queue_event([HookTable(on="turn_ended", run="head -c 50000000 /dev/zero; exit 1")], document)
-    hooks.close()
-    (line,) = told.lines
-    assert len(line) <= 160
-
-
-def test_an_invalid_hook_command_is_reported_and_loses_no_event(tmp_path: Path) -> None:
+def test_a_hook_that_cannot_be_started_is_reported_and_loses_no_event(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     for number in range(2):
         hooks.queue_event(
             [HookTable(on="turn_ended", run="true \0"), HookTable(on="turn_ended", run="cat >>out")], ended(number)
         )
     hooks.close()
-    (line,) = told.lines
+    (line,) = told
     assert "cannot run: embedded null byte" in line
     assert len((tmp_path / "out").read_text().splitlines()) == 2
-
-
-def test_a_command_that_has_nowhere_to_run_is_a_line(tmp_path: Path) -> None:
-    hooks, told = runner(tmp_path / "gone")
-    hooks.queue_event([HookTable(on="turn_ended", run="true")], ended())
-    hooks.close()
-    (line,) = told.lines
+    (line,) = run(tmp_path / "gone", "true")
     assert "cannot run: " in line and "No such file or directory" in line
 
 
@@ -133,7 +113,7 @@ def test_closing_before_a_hook_has_started_does_not_wait(tmp_path: Path) -> None
             hooks.patience = 0.0
             hooks.queue_event([HookTable(on="turn_ended", run="sleep 60", seconds=1)], ended())
             hooks.close()
-            assert told.lines == []
+            assert told == []
     finally:
         sys.setswitchinterval(before)
 
@@ -146,16 +126,7 @@ def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
     hooks.queue_event([first, later], ended())
     assert not [each for each in threading.enumerate() if each.name == "hook on turn_ended"]
     assert [each.name for each in tmp_path.iterdir()] == ["first"]
-    assert told.lines == []
-
-
-def test_a_path_that_is_not_utf_8_is_escaped_in_json(tmp_path: Path) -> None:
-    hooks, told = runner(tmp_path)
-    file = HookEventFile(path="a\udcffb", op="edit", added=1, removed=0)
-    hooks.queue_event([HookTable(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
-    hooks.close()
-    assert json.loads((tmp_path / "out").read_bytes())["files"][0]["path"] == "a\udcffb"
-    assert told.lines == []
+    assert told == []
 
 
 def test_unreadable_hook_table_fails_nothing_else(tmp_path: Path) -> None:
@@ -188,7 +159,7 @@ def test_hook_is_ended_with_its_children(tmp_path: Path, why: str, monkeypatch: 
         threading.Thread(target=(tmp_path / "begun").read_text, daemon=True).start()
     hooks.close()
     assert not running(mark) and broken == []
-    assert [line.partition(") ")[2] for line in told.lines] == (
+    assert [line.partition(") ")[2] for line in told] == (
         ["was ended after 0.5 s, its time limit"] if why == "limit" else []
     )
 
@@ -199,7 +170,7 @@ def test_too_many_events_drop_the_oldest(tmp_path: Path) -> None:
     hook = HookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
     for number in range(MAX_QUEUED_EVENTS + 50):
         hooks.queue_event([hook], ended(number))
-    assert told.any.is_set() and len(told.lines) == 1 and "oldest" in told.lines[0]
+    assert len(told) == 1 and "oldest" in told[0]
     (tmp_path / "go").write_text("x\n")
     hooks.close()
     numbers = [int(json.loads(line)["message"]) for line in (tmp_path / "out").read_text().splitlines()]

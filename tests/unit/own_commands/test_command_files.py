@@ -66,6 +66,11 @@ def test_workspace_commands_wait_for_trust(root: Path, tmp_path: Path) -> None:
 
 
 def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
+    put(root, "notes.md")
+    (root / ".signoff").mkdir()
+    (root / ".signoff/commands").symlink_to("../notes.md")
+    assert find_workspace_commands(Workspace(root)).commands == (), "a file in place of the folder is none"
+    (root / ".signoff/commands").unlink()
     put(root, ".signoff/commands/a.md")
     seen = {find_workspace_commands(Workspace(root)).content}
     put(root, ".signoff/commands/a.md", text="Do it!")
@@ -99,19 +104,12 @@ def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
     assert len(find_user_commands([("commands", tmp_path / "user")]).commands) == finding.MAX_COMMAND_FILES
 
 
-def test_the_users_own_may_be_links(tmp_path: Path) -> None:
-    put(tmp_path, "dotfiles/review.md")
-    (tmp_path / "user").mkdir()
-    (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
-    assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["review"]
-
-
-def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
-    put(tmp_path, "user/good.md")
-    (tmp_path / "user/lost.md").symlink_to("nowhere.md")
-    (tmp_path / "user/round.md").symlink_to("round.md")
+def test_the_users_own_may_be_links_and_one_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
+    put(tmp_path, "dotfiles/review.md", "user/good.md")
+    for name, target in (("review", "../dotfiles/review.md"), ("lost", "nowhere.md"), ("round", "round.md")):
+        (tmp_path / f"user/{name}.md").symlink_to(target)
     found = find_user_commands([("commands", tmp_path / "user")])
-    assert [one.name for one in found.commands] == ["good"]
+    assert [one.name for one in found.commands] == ["good", "review"]
     assert [line.partition(":")[0] for line in found.problems] == [
         "commands/lost.md cannot be read",
         "commands/round.md cannot be read",
@@ -124,24 +122,16 @@ def test_the_search_for_command_files_is_bounded(tmp_path: Path, monkeypatch: py
     assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
 
 
-@pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
-def test_an_empty_command_file_is_not_sent(tmp_path: Path, text: str) -> None:
-    put(tmp_path, "user/empty.md", text=text)
-    (command,) = find_user_commands([("commands", tmp_path / "user")]).commands
-    with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
-        command.make_message("")
+def test_an_empty_command_file_is_not_sent(tmp_path: Path) -> None:
+    for text in ("", "---\ndescription: Nothing.\n---\n\n", "$1"):
+        put(tmp_path, "user/empty.md", text=text)
+        (command,) = find_user_commands([("commands", tmp_path / "user")]).commands
+        with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
+            command.make_message("")
 
 
-def test_a_file_in_place_of_a_command_folder_is_ignored(root: Path) -> None:
-    put(root, "notes.md", ".claude/commands/theirs.md")
-    (root / ".signoff").mkdir()
-    (root / ".signoff/commands").symlink_to("../notes.md")
-    assert [one.path for one in find_workspace_commands(Workspace(root)).commands] == [".claude/commands/theirs.md"]
-
-
-@pytest.mark.parametrize(
-    ("body", "argument", "message"),
-    [
+def test_arguments_are_filled_in_once() -> None:
+    for body, argument, message in (
         ("Look at $ARGUMENTS.", "a b", "Look at a b."),
         ("$1 then $2, $1", "'one two' three", "one two then three, one two"),
         ("$1 and $2.", "only", "only and ."),
@@ -150,10 +140,10 @@ def test_a_file_in_place_of_a_command_folder_is_ignored(root: Path) -> None:
         ("Nothing to fill in", "see @src/app.py", "Nothing to fill in\n\nsee @src/app.py"),
         ("$ARGUMENTS", "$1 $ARGUMENTS", "$1 $ARGUMENTS"),
         ("Alone", "", "Alone"),
-    ],
-)
-def test_arguments_are_filled_in_once(body: str, argument: str, message: str) -> None:
-    assert insert_or_append_arguments(body, argument) == message
+    ):
+        assert insert_or_append_arguments(body, argument) == message
+    with pytest.raises(CommandUnusable, match="500,000"):
+        insert_or_append_arguments("$ARGUMENTS" * 6, "x" * (MAX_MESSAGE_CHARACTERS // 5))
 
 
 @given(st.text().filter(lambda text: "$" not in text), st.text())
@@ -161,22 +151,12 @@ def test_command_arguments_are_not_expanded_again(body: str, argument: str) -> N
     assert insert_or_append_arguments(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
 
 
-def test_a_message_has_an_end() -> None:
-    with pytest.raises(CommandUnusable, match="500,000"):
-        insert_or_append_arguments("$ARGUMENTS" * 6, "x" * (MAX_MESSAGE_CHARACTERS // 5))
-
-
-@pytest.mark.parametrize(
-    ("path", "name"), [("Review.md", "review"), ("git/Sign-off.md", "git:sign-off"), ("über.md", "über")]
-)
-def test_a_file_is_called_by_its_path(path: str, name: str) -> None:
-    assert command_name_from_path(path) == name
-
-
-@pytest.mark.parametrize("path", ["a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"])
-def test_an_invalid_command_name_is_refused(path: str) -> None:
-    with pytest.raises(CommandUnusable, match="letters"):
-        command_name_from_path(path)
+def test_a_file_is_called_by_its_path_unless_that_is_no_name() -> None:
+    for path, name in (("Review.md", "review"), ("git/Sign-off.md", "git:sign-off"), ("über.md", "über")):
+        assert command_name_from_path(path) == name
+    for path in ("a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"):
+        with pytest.raises(CommandUnusable, match="letters"):
+            command_name_from_path(path)
 
 
 def test_front_matter_of_a_command_is_parsed() -> None:
@@ -190,10 +170,12 @@ def test_front_matter_of_a_command_is_parsed() -> None:
     assert parse_custom_command("go", "x", b"# Title\n\ntext").description == "Title"
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [(b"\xff", "UTF-8"), (b"a\0b", "not text"), (b"---\nx: y\n", "no end"), (b"---\neffort: huge\n---\nx", "effort")],
-)
-def test_a_broken_command_file_is_reported_when_called(content: bytes, problem: str) -> None:
-    with pytest.raises(CommandUnusable, match=problem):
-        parse_custom_command("go", "commands/go.md", content).make_message("")
+def test_a_broken_command_file_is_reported_when_called() -> None:
+    for content, problem in (
+        (b"\xff", "UTF-8"),
+        (b"a\0b", "not text"),
+        (b"---\nx: y\n", "no end"),
+        (b"---\neffort: huge\n---\nx", "effort"),
+    ):
+        with pytest.raises(CommandUnusable, match=problem):
+            parse_custom_command("go", "commands/go.md", content).make_message("")
