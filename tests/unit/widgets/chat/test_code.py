@@ -68,24 +68,11 @@ def test_growing_code_loses_no_character(lines: list[str], data: st.DataObject) 
 
 
 def test_growing_code_is_highlighted_like_complete_code() -> None:
-    lines = [
-        "def f():",
-        "    return 'x'  # why",
-        "",
-        "",
-        "class A:",
-        "    x = 1",
-        '    y = """',
-        "a class",
-        '"""',
-        "z",
-    ]
+    lines = ["def f():", "    return 'x'  # why", *("", ""), "class A:", "    x = 1", '    y = """', "a", '"""', "z"]
     grown = None
     for count in range(1, len(lines) + 1):
-        grown, fresh = (
-            LazyHighlightedCode(lines[:count], "python", grown),
-            LazyHighlightedCode(lines[:count], "python"),
-        )
+        grown = LazyHighlightedCode(lines[:count], "python", grown)
+        fresh = LazyHighlightedCode(lines[:count], "python")
         assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
 
 
@@ -129,10 +116,7 @@ def test_code_is_plain_until_its_lexer_is_loaded() -> None:
     load_lexers([piece.missing_lexer])
     assert not piece.missing_lexer
     assert next(face.role for _, face in piece.spans(0)) == "code-keyword"
-
-
-def test_no_lexer_is_missing_where_no_language_is_named() -> None:
-    assert not LazyHighlightedCode(["x"], "").missing_lexer
+    assert not LazyHighlightedCode(["x"], "").missing_lexer, "where no language is named"
 
 
 @pytest.mark.parametrize("language", ["", "text", "output", "no-such-language"])
@@ -150,19 +134,12 @@ def test_a_line_of_a_megabyte_is_cut_in_linear_time() -> None:
 def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
     source = "if x:\n    return one_thing + another_thing + a_third_thing"
     rows = lay_out_code(source, "python", 30)
-    assert [row.text for row in rows] == [
-        " if x:",
-        "     return one_thing + ",
-        "         another_thing + ",
-        "         a_third_thing",
-    ]
+    first, *rest = (row.text for row in rows)
+    assert first == " if x:"
+    assert rest == ["     return one_thing + ", "         another_thing + ", "         a_third_thing"]
     assert "".join(("\n" if row.joint is None else "") + row.text[row.gutter :] for row in rows)[1:] == source
 
 
 def test_every_line_of_a_diff_has_its_colour_the_last_one_too() -> None:
     piece = LazyHighlightedCode(["-old", "+  new", "+  last"], "diff")
-    assert [[face.role for _, face in piece.spans(index)] for index in range(3)] == [
-        ["removed"],
-        ["added"],
-        ["added"],
-    ]
+    assert [face.role for index in range(3) for _, face in piece.spans(index)] == ["removed", "added", "added"]

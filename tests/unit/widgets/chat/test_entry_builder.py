@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -175,9 +174,11 @@ def test_a_message_of_signoff_to_the_model_is_one_foldable_line() -> None:
     assert [line.text for line in entry.rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
 
 
-def test_streaming_text_is_one_entry_that_grows() -> None:
+def test_streaming_text_is_one_entry_that_grows_and_is_kept_if_discarded() -> None:
     entries = live([ReasoningStreamed("a"), ReasoningStreamed("b"), TextStreamed("x"), TextStreamed("y")])
     assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]
+    entries = live([TextStreamed("half"), StreamDiscarded("broken"), TextStreamed("whole")])
+    assert entries == [AnswerEntry("answer0", "half", "discarded"), AnswerEntry("answer1", "whole", "streaming")]
 
 
 def test_a_streamed_entry_is_kept_when_recorded() -> None:
@@ -192,11 +193,6 @@ def test_a_streamed_entry_is_kept_when_recorded() -> None:
     fold.changes_of_event(UserNotice(id=5, text="said meanwhile"))
     moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
     assert moved == [EntryRemoved("answer1.1"), EntryAddedOrReplaced(AnswerEntry("answer1.1", "y"))]
-
-
-def test_a_discarded_attempt_is_kept_and_marked() -> None:
-    entries = live([TextStreamed("half"), StreamDiscarded("broken"), TextStreamed("whole")])
-    assert entries == [AnswerEntry("answer0", "half", "discarded"), AnswerEntry("answer1", "whole", "streaming")]
 
 
 def test_a_call_becomes_one_line_from_writing_to_result() -> None:
@@ -252,52 +248,30 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     ]
 
 
-def test_events_of_unknown_calls_and_questions_show_nothing() -> None:
+def test_events_of_unknown_calls_show_nothing_and_a_question_not_asked_is_a_failed_call() -> None:
     result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
     assert live([CommandOutput("gone", "line\n"), EventRecorded(result)]) == []
     assert live([EventRecorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
-
-
-def test_a_question_not_asked_is_shown_as_a_failed_call() -> None:
-    entries = reopened(
-        [
-            AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),)),
-            ToolResult(id=2, call="c1.0", outcome=CallOutcome.INVALID, text="no question", summary="no question"),
-        ]
-    )
+    asking = AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),))
+    entries = reopened([asking, ToolResult(id=2, call="c1.0", outcome=CallOutcome.INVALID, text="no question")])
     assert [entry.status for entry in entries if isinstance(entry, ToolEntry)] == ["invalid"]
 
 
-@pytest.mark.parametrize(
-    "decision, state",
-    [
+def test_a_decision_is_recorded_and_turns_the_card_and_a_revision_replaces_it() -> None:
+    staged = ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=())
+    for decision, state in (
         (DecisionKind.APPROVED, "applied"),
         (DecisionKind.DENIED, "denied"),
         (DecisionKind.PARTLY_APPROVED, "partly_approved"),
         (DecisionKind.UNDONE, "undone"),
         (DecisionKind.REDONE, "applied"),
         (DecisionKind.REOPENED, "pending"),
-    ],
-)
-def test_a_decision_is_recorded_and_turns_the_card(decision: DecisionKind, state: str) -> None:
-    card, decided = reopened(
-        [
-            ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=()),
-            ProposalDecided(id=2, proposal="P1", decision=decision, feedback="why"),
-        ]
-    )
-    assert isinstance(card, ProposalEntry)
-    assert isinstance(decided, DecisionEntry)
-    assert (card.state, decided.event.feedback) == (state, "why")
-
-
-def test_a_revision_replaces_the_card_before_it() -> None:
-    cards = reopened(
-        [
-            ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=()),
-            ProposalStaged(id=2, proposal="P2", summary="t", files=(STAT,), calls=(), supersedes="P1"),
-        ]
-    )
+    ):
+        card, decided = reopened([staged, ProposalDecided(id=2, proposal="P1", decision=decision, feedback="why")])
+        assert isinstance(card, ProposalEntry)
+        assert isinstance(decided, DecisionEntry)
+        assert (card.state, decided.event.feedback) == (state, "why")
+    cards = reopened([staged, staged.model_copy(update={"id": 2, "proposal": "P2", "supersedes": "P1"})])
     assert [card.state for card in cards if isinstance(card, ProposalEntry)] == ["superseded", "pending"]
 
 
@@ -319,6 +293,8 @@ def test_the_end_of_a_turn_shows_a_summary() -> None:
     assert [line.text for line in cut_short.rows(100, opened=False)] == [f"interrupted · {facts} · /continue goes on"]
     failed = replace(end, stopped="failed", message="No.\nIndeed.")
     assert [line.text for line in failed.rows(80, opened=False)] == ["No.", "Indeed.", "/continue sends it again"]
+    stops: list[Any] = ["answer", "staged", "aborted", "failed"]
+    assert [len(reopened([TurnEnded(id=1, stopped=stopped)])) for stopped in stops] == [0, 0, 1, 1]
 
 
 def test_a_failure_is_shown_once_where_it_happened() -> None:
@@ -334,11 +310,6 @@ def test_a_failure_is_shown_once_where_it_happened() -> None:
     for stopped, message in ends:
         ended = TurnEnded(id=2, stopped=stopped, message=message)
         assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, TokenTotals())]
-
-
-@pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
-def test_an_ordinary_end_of_a_turn_takes_no_row(stopped: Any, shown_rows: int) -> None:
-    assert len(reopened([TurnEnded(id=1, stopped=stopped)])) == shown_rows
 
 
 def test_the_edits_of_a_step_are_shown_only_on_its_card() -> None:

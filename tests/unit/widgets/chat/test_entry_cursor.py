@@ -49,19 +49,15 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
     assert cursor.scroll_row_to_show(bottom + 20, 6) == layout.slots.first_row(15)
 
 
-def test_an_empty_layout_has_no_rows() -> None:
+def test_an_empty_layout_has_no_rows_and_a_dropped_entry_is_not_laid_out() -> None:
     empty, full = TranscriptLayout(), laid_out("one", "two")
     assert empty.lay_out_screen_from(7, 10) == 7
     assert empty.anchor_at(0) is None
     assert empty.adopt_layouts(laid_out("one"), 0) == full.adopt_layouts(TranscriptLayout(), 0) == (0, 0)
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
-
-
-def test_dropped_entry_is_not_laid_out() -> None:
-    layout = laid_out("one", "two")
-    layout.apply_change(EntryRemoved("n1"))
-    layout.lay_out_changed({0, 1}, range(100))
-    assert layout.laid_out_entry_count == 1
+    full.apply_change(EntryRemoved("n1"))
+    full.lay_out_changed({0, 1}, range(100))
+    assert full.laid_out_entry_count == 1
 
 
 def test_an_unmounted_transcript_keeps_entries_without_layout() -> None:

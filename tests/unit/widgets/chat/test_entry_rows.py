@@ -15,45 +15,28 @@ def decision_entry(decision: DecisionKind, **fields: Any) -> DecisionEntry:
 
 
 @pytest.mark.parametrize(
-    ("decision", "words"),
+    ("decision", "landed", "words"),
     [
-        (DecisionKind.PARTLY_APPROVED, "Approved in part: P1 · the rest still waits"),
-        (DecisionKind.DENIED, "Denied P1 · the rest still waits"),
-        (DecisionKind.EDITED, "Edited P1 · it still waits"),
+        (DecisionKind.PARTLY_APPROVED, "", "Approved in part: P1 · the rest still waits"),
+        (DecisionKind.DENIED, "", "Denied P1 · the rest still waits"),
+        (DecisionKind.EDITED, "", "Edited P1 · it still waits"),
+        (DecisionKind.DENIED, "-", "✗ Denied P1 · the hunk that still waited"),
+        (DecisionKind.DENIED, "--", "✗ Denied P1 · the 2 hunks that still waited"),
+        (DecisionKind.DENIED, "-?", "Denied P1 · 1 of 2 hunks discarded · the rest still waits"),
+        (DecisionKind.APPROVED, "++", "Approved P1 · the 2 hunks that still waited"),
+        (DecisionKind.APPROVED, "+?", "Approved P1 · 1 of 2 hunks written · the rest still waits"),
     ],
 )
-def test_partial_decision_row_says_what_waits(decision: DecisionKind, words: str) -> None:
-    lines = decision_entry(decision, still_pending=True).rows(80, opened=False)
-    assert [line.text for line in lines] == [words]
-
-
-@pytest.mark.parametrize(
-    ("reasons", "still_pending", "words"),
-    [
-        (["denied"], False, "Denied P1 · the hunk that still waited"),
-        (["denied", "denied"], False, "Denied P1 · the 2 hunks that still waited"),
-        (["denied", "still awaits a decision"], True, "Denied P1 · 1 of 2 hunks discarded · the rest still waits"),
-    ],
-)
-def test_a_denial_of_hunks_counts_discarded_lines(reasons: list[str], still_pending: bool, words: str) -> None:
-    hunks = tuple(HunkOutcome(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
-    entry = decision_entry(DecisionKind.DENIED, hunks=hunks, still_pending=still_pending)
-    assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
-
-
-@pytest.mark.parametrize(
-    ("landed", "still_pending", "words"),
-    [
-        ([True, True], False, "Approved P1 · the 2 hunks that still waited"),
-        ([True, False], True, "Approved P1 · 1 of 2 hunks written · the rest still waits"),
-    ],
-)
-def test_an_approval_of_the_rest_is_not_all(landed: list[bool], still_pending: bool, words: str) -> None:
+def test_a_decision_on_a_part_says_what_was_decided_and_what_waits(
+    decision: DecisionKind, landed: str, words: str
+) -> None:
+    reasons = {"+": "", "-": "denied", "?": "still awaits a decision"}
     hunks = tuple(
-        HunkOutcome(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
+        HunkOutcome(path="a.py", hunk=f"h{number}", header="@@", landed=each == "+", reason=reasons[each])
+        for number, each in enumerate(landed)
     )
-    entry = decision_entry(DecisionKind.APPROVED, hunks=hunks, still_pending=still_pending)
-    assert [line.text for line in entry.rows(80, opened=False)] == [words]
+    entry = decision_entry(decision, hunks=hunks, still_pending=words.endswith("waits"))
+    assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words.removeprefix("✗ ")]
 
 
 def test_removed_lines_are_counted_with_a_minus_sign() -> None:

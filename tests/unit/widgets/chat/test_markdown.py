@@ -21,17 +21,8 @@ from widgets.chat.markdown.styled_lines import StyledLine, cell_width
 
 WORDS = st.sampled_from(
     [
-        "alpha",
-        "beta",
-        "**bold**",
-        "`code`",
-        "*it*",
-        "[link](https://x.y)",
-        "日本語",
-        "e\u0301",
+        *("alpha", "beta", "**bold**", "`code`", "*it*", "[link](https://x.y)", "日本語", "e\u0301", "a_b", "1."),
         "👩\u200d💻",
-        "a_b",
-        "1.",
     ]
 )
 SENTENCE = st.lists(WORDS, min_size=1, max_size=14).map(" ".join)
@@ -129,11 +120,6 @@ def test_nothing_of_the_text_is_lost(text: str) -> None:
     assert [word for word in expected if word != "x"] == [word for word in shown if word != "x"]
 
 
-def test_ordered_items_are_numbered_across_separate_layouts() -> None:
-    lines = markdown_lines("3. a\n1. b\n\n   more\n1. c\n", 40)
-    assert [line.text for line in lines] == ["3. a", "4. b", "   ", "   more", "5. c"]
-
-
 @pytest.mark.parametrize(
     "start, row, most",
     [
@@ -159,12 +145,6 @@ def test_settled_rows_stay_while_a_block_grows(start: str, row: str, most: int) 
 def texts(source: str) -> list[str]:
     """What the rows say."""
     return [line.text for line in markdown_lines(source, 40)]
-
-
-def test_a_table_needs_a_head_and_a_delimiter_of_equal_length() -> None:
-    assert texts("| a |\n---\n| b |\n") == texts("| a |\n|---|\n| b |\n") != texts("a\n---\nb\n")
-    assert texts("a | b\n---\nc\n") == ["a | b", "c"], "a heading"
-    assert texts("a | b\n|---|\nx | y\n") == ["a | b |---| x | y"]
 
 
 @pytest.mark.parametrize("lines", [1, MAX_FENCE_LINES - 1, MAX_FENCE_LINES, MAX_FENCE_LINES + 1])
@@ -196,6 +176,11 @@ def test_the_end_of_code_adds_no_row(lines: int) -> None:
         ("``` a`b\nc", ["``` a`b c"]),
         ("a\nb | c\n--|--\nd | e\nf\n- g", ["a", "", "b │ c", "──┼──", "d │ e", "f │", "", "• g"]),
         ("| a |\n|--|\n| b |\n\nc", ["a", "─", "b", "", "c"]),
+        ("| a |\n---\n| b |", ["a", "─", "b"]),
+        ("a | b\n---\nc", ["a | b", "c"]),
+        ("a | b\n|---|\nx | y", ["a | b |---| x | y"]),
+        ("3. a\n1. b\n\n   more\n1. c", ["3. a", "4. b", "", "   more", "5. c"]),
+        ("<b>x</b> <!-- y -->", ["<b>x</b> <!-- y -->"]),
         ("[a]: https://example.org\n\nsee [a]", ["see a"]),
         ("a\n\n>\n\nb\n\n[a]: https://example.org\n\nc", ["a", "", "b", "", "c"]),
     ],
@@ -233,26 +218,16 @@ def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
         assert " ".join(line.text for line in document.lines).split() == text[: start + 97].split()
 
 
-def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
-    document = MarkdownDocument(60)
-    document.append_source("para\n\n" * 200)
-    document.finish()
-    calls = 0
-    while not document.advance(deadline=0.0):
-        calls += 1
-    assert calls > 100
-    assert rows(document.lines) == rows(markdown_lines("para\n\n" * 200, 60))
-
-
-def test_an_interrupted_layout_continues_where_it_stopped() -> None:
-    text = "See [the manual].\n\n" * 200 + "[the manual]: https://example.org\n"
+@pytest.mark.parametrize("end", ["", "[the manual]: https://example.org\n"])
+def test_an_interrupted_layout_continues_where_it_stopped(end: str) -> None:
+    text = "See [the manual].\n\n" * 200 + end
     entry = AnswerEntry("answer", text)
     document: GrowingRows | None = None
-    for _ in range(1_000):
+    calls = 0
+    while calls < 1_000 and (document is None or not document.advance(deadline=0.0)):
         document = entry.growing_rows(document, 60, opened=False)
-        if document is None or document.advance(deadline=0.0):
-            break
-    assert document is not None
+        calls += 1
+    assert document is not None and calls > 100
     assert rows(document.lines) == rows(markdown_lines(text, 60))
 
 
@@ -302,23 +277,21 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
     begins = "- a\n" if unit.startswith(" ") else unit.removesuffix("word ") if unit.endswith("word ") else ""
     unit = unit.removeprefix(begins)
 
-    def laid_out(length: int) -> int:
-        text = begins + unit * (length // len(unit))
-        document = MarkdownDocument(70)
-        work = 0
-        for start in range(0, len(text), 800):
-            document.append_source(text[start : start + 800])
-            settled = document.settled_row_count
-            document.advance()
-            work += sum(len(line.text) for line in document.lines[settled:])
-        return work
-
-    assert laid_out(24_000) < max(2.6 * laid_out(12_000), 24_000)
+    text = begins + unit * (24_000 // len(unit))
+    document = MarkdownDocument(70)
+    work = half = 0
+    for start in range(0, len(text), 800):
+        document.append_source(text[start : start + 800])
+        settled = document.settled_row_count
+        document.advance()
+        work += sum(len(line.text) for line in document.lines[settled:])
+        half = work if start <= 12_000 else half
+    assert work < max(2.6 * half, 24_000)
 
 
 @pytest.mark.parametrize("start", LONG_LINES)
 def test_a_very_long_streamed_line_stays_in_its_block(start: str) -> None:
-    line = " ".join(f"word{number} - # `" for number in range(1_500))
+    line = " ".join(f"word{number} - # `" for number in range(750))
     text = f"{start}{line}\n"
     lines = markdown_lines(text, 60)
     document = MarkdownDocument(60)
@@ -328,8 +301,8 @@ def test_a_very_long_streamed_line_stays_in_its_block(start: str) -> None:
     document.finish()
     document.advance()
     assert rows(document.lines) == rows(lines)
-    assert words(" ".join(line.text for line in lines))[-1_500:] == words(line)
-    assert len({line.fill for line in lines[-200:]}) == 1
+    assert words(" ".join(line.text for line in lines))[-750:] == words(line)
+    assert len({line.fill for line in lines[-100:]}) == 1
 
 
 def test_a_very_long_line_of_code_is_copied_as_one_line() -> None:
@@ -339,10 +312,6 @@ def test_a_very_long_line_of_code_is_copied_as_one_line() -> None:
         for row in markdown_lines(f"```\nfirst\n{line}\nlast\n```\n", 60)
     )
     assert copied == f"\nfirst\n{line}\nlast"
-
-
-def test_html_is_text() -> None:
-    assert markdown_lines("<b>x</b> <!-- y -->", 60)[0].text == "<b>x</b> <!-- y -->"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -438,11 +407,15 @@ def test_unfinished_markup_is_shown_closed(partial: str, rows: list[str] | None)
 @pytest.mark.parametrize("width", [40, 70])
 def test_no_finished_row_changes_while_text_streams(width: int) -> None:
     before: list[str] = []
-    for end in range(1, len(ANSWER) + 1):
-        rows = shown(ANSWER[:end], width)
+    document = MarkdownDocument(width)
+    for end, character in enumerate(ANSWER, 1):
+        document.append_source(character)
+        document.advance()
+        rows = [line.text for line in document.lines]
         assert len(rows) >= len(before), (before[-2:], rows[-2:])
         stays = max(0, len(before) - 2)
         assert rows[:stays] == before[:stays]
+        assert end % 10 or rows == shown(ANSWER[:end], width), "as if it had come at once"
         before = rows
 
 

@@ -65,6 +65,7 @@ def test_in_a_flood_most_of_the_time_is_for_reading_it() -> None:
     pictures = gaps(60_000, burst=0.001, picture=0.02)
     assert min(pictures) >= 9 * 0.02 - 1e-6
     assert max(pictures) <= 0.4
+    assert max(gaps(60_000, burst=0.001, picture=0.2)) <= 0.41, "a slow picture does not stop later ones"
 
 
 def test_a_slowed_flood_is_still_a_flood_and_a_fast_model_is_none() -> None:
@@ -74,7 +75,7 @@ def test_a_slowed_flood_is_still_a_flood_and_a_fast_model_is_none() -> None:
     assert max(later[1:]) <= 0.1
 
 
-def test_fast_streamed_calls_count_as_a_flood() -> None:
+def test_fast_streamed_text_and_calls_are_a_flood_but_not_one_chunk_after_a_frame() -> None:
     clock = Clock()
     pace = RefreshPacer(clock)
     pace.start_refresh()
@@ -83,10 +84,13 @@ def test_fast_streamed_calls_count_as_a_flood() -> None:
         assert not pace.is_flooded
         pace.set_tool_call_length(so_far)
     assert pace.is_flooded
-
-
-def test_a_slow_frame_does_not_stop_later_frames() -> None:
-    assert max(gaps(60_000, burst=0.001, picture=0.2)) <= 0.41
+    pace = RefreshPacer(clock)
+    pace.start_refresh()
+    clock.now += 0.001
+    pace.add_characters(1_900)
+    assert not pace.is_flooded
+    pace.add_characters(200)
+    assert pace.is_flooded
 
 
 def test_text_after_a_pause_is_shown_at_once_but_yields_to_keys() -> None:
@@ -104,14 +108,3 @@ def test_text_after_a_pause_is_shown_at_once_but_yields_to_keys() -> None:
     clock.now += 0.06
     pace.record_key_press()
     assert not pace.should_yield_to_keys(is_handling_key=True)
-
-
-def test_one_chunk_after_a_frame_is_no_flood() -> None:
-    clock = Clock()
-    pace = RefreshPacer(clock)
-    pace.start_refresh()
-    clock.now += 0.001
-    pace.add_characters(1_900)
-    assert not pace.is_flooded
-    pace.add_characters(200)
-    assert pace.is_flooded

@@ -58,18 +58,8 @@ def test_tabs_lead_to_the_stops_of_a_terminal_whatever_is_coloured() -> None:
 @pytest.mark.parametrize(
     "sequence",
     [
-        "\x1b[2J",
-        "\x1b[1;1H",
-        "\x1b[?1049h",
-        "\x1b]0;title\x07",
-        "\x1b]52;c;aGk=\x1b\\",
-        "\x1b]8;;https://e.org\x1b\\",
-        "\x1bPq#0\x1b\\",
-        "\x1bc",
-        "\x1b(0",
-        "\x9b2J",
-        "\x9d0;title\x9c",
-        "\x1b[>4;2m",
+        *("\x1b[2J", "\x1b[1;1H", "\x1b[?1049h", "\x1b]0;title\x07", "\x1b]52;c;aGk=\x1b\\", "\x1bPq#0\x1b\\"),
+        *("\x1b]8;;https://e.org\x1b\\", "\x1bc", "\x1b(0", "\x9b2J", "\x9d0;title\x9c", "\x1b[>4;2m"),
     ],
 )
 def test_every_other_sequence_goes(sequence: str) -> None:
@@ -111,33 +101,22 @@ class Editing(App[None]):
         raise AssertionError(f"{text!r} is not in row {row}")
 
 
-async def test_a_file_is_coloured_by_its_name() -> None:
+async def test_a_file_is_coloured_by_its_name_and_typed_text_at_once() -> None:
     app = Editing(SOURCE)
     async with app.run_test() as pilot:
         await pilot.press("ctrl+end")
-        plain = app.colour(3, "value")
-        colours = {app.colour(0, "import"), app.colour(3, "name"), app.colour(5, "text"), app.colour(5, "12"), plain}
+        keyword, string, plain = app.colour(0, "import"), app.colour(5, "text"), app.colour(3, "value")
+        colours = {keyword, app.colour(3, "name"), string, app.colour(5, "12"), plain}
         assert len(colours) == 4, "a number has the colour of a keyword, nothing else is alike"
-
-
-async def test_a_file_of_no_known_kind_is_plain() -> None:
-    app = Editing(SOURCE, "a.unknown")
-    async with app.run_test() as pilot:
-        await pilot.press("ctrl+end")
-        assert app.colour(0, "import") == app.colour(3, "def name")
-
-
-async def test_typed_text_is_highlighted_at_once() -> None:
-    app = Editing(SOURCE)
-    async with app.run_test() as pilot:
-        await pilot.press("ctrl+end")
-        keyword, string = app.colour(0, "import"), app.colour(5, "text")
         await pilot.press("r", "e", "t", "u", "r", "n")
         assert app.colour(6, "return") == keyword
-        editor = app.query_one(CodeEditor)
-        editor.insert("x = '''\n", (0, 0))
+        app.query_one(CodeEditor).insert("x = '''\n", (0, 0))
         await pilot.pause()
         assert app.colour(1, "import") == string
+    unknown = Editing(SOURCE, "a.unknown")
+    async with unknown.run_test() as pilot:
+        await pilot.press("ctrl+end")
+        assert unknown.colour(0, "import") == unknown.colour(3, "def name")
 
 
 async def test_the_lexer_sees_what_is_on_screen_and_not_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
@@ -47,11 +46,14 @@ def test_a_narrow_footer_leaves_out_the_least_important_keys(hints: Sequence[tup
         before = kept
 
 
-def test_a_hint_without_a_key_is_only_text() -> None:
+def test_a_click_on_one_of_a_few_keys_presses_that_one_and_without_a_key_none() -> None:
+    hint = KeyHint("up,down,pagedown", "scroll")
+    assert hint.name == "↑ ↓ PgDn"
+    assert [hint.key_at(column) for column in (0, 2, 4, 7)] == ["up", "down", "pagedown", "pagedown"]
+    assert {hint.key_at(column) for column in (1, 3, 8, 12)} == {"up"}, "between them and on the words, the first"
     hint = KeyHint("", "in two other sessions")
     assert hint.content(hovered=True).plain == "in two other sessions"
-    assert hint.width == len(hint.label)
-    assert hint.key_at(0) == ""
+    assert (hint.width, hint.key_at(0), hint.key_at(2)) == (len(hint.label), "", "")
 
 
 def test_decision_and_help_keys_are_never_left_out() -> None:
@@ -92,14 +94,6 @@ async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
         assert app.signed == ["f1", "y"]
 
 
-def test_a_click_on_one_of_a_few_keys_presses_that_one() -> None:
-    hint = KeyHint("up,down,pagedown", "scroll")
-    assert hint.name == "↑ ↓ PgDn"
-    assert [hint.key_at(column) for column in (0, 2, 4, 7)] == ["up", "down", "pagedown", "pagedown"]
-    assert {hint.key_at(column) for column in (1, 3, 8, 12)} == {"up"}, "between them and on the words, the first"
-    assert KeyHint("", "type to search").key_at(2) == ""
-
-
 def test_search_without_matches_goes_nowhere() -> None:
     view = TextView()
     for query in ("", "two"):
@@ -112,25 +106,22 @@ class Reading(App[None]):
         yield TextView()
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ("one two three", ["one two", "three"]),
-        ("one two th", ["one two th"]),
-        ("one two thre ", ["one two", "thre"]),
-        ("    indented_word", ["    indent", "ed_word"]),
-        ("a 漢字漢字漢字", ["a", "漢字漢字漢", "字"]),
-        ("é aaaaaaaaaaaa b", ["é", "aaaaaaaaaa", "aa b"]),
-        ("", [""]),
-    ],
-)
-async def test_long_lines_break_between_words(text: str, rows: list[str]) -> None:
+async def test_long_lines_break_between_words() -> None:
     app = Reading()
     async with app.run_test(size=(12, 9)):
         view = app.query_one(TextView)
-        view.set_lines([TextViewLine(((text, ""),))])
-        assert view.virtual_size.width == 10
-        assert [view.render_line(row).text[1:].rstrip() for row in range(view.virtual_size.height)] == rows
+        for text, rows in (
+            ("one two three", ["one two", "three"]),
+            ("one two th", ["one two th"]),
+            ("one two thre ", ["one two", "thre"]),
+            ("    indented_word", ["    indent", "ed_word"]),
+            ("a 漢字漢字漢字", ["a", "漢字漢字漢", "字"]),
+            ("é aaaaaaaaaaaa b", ["é", "aaaaaaaaaa", "aa b"]),
+            ("", [""]),
+        ):
+            view.set_lines([TextViewLine(((text, ""),))])
+            assert view.virtual_size.width == 10
+            assert [view.render_line(row).text[1:].rstrip() for row in range(view.virtual_size.height)] == rows
 
 
 class Listing(App[None]):
@@ -138,17 +129,17 @@ class Listing(App[None]):
         yield SearchList("Search")
 
 
-@pytest.mark.parametrize("label", ["about Izmir", "İstanbul about", "ABOUT"])
-async def test_search_matches_are_underlined(label: str) -> None:
+async def test_search_matches_are_underlined() -> None:
     """Some letters are two in lower case."""
-    app = Listing()
+    app, labels = Listing(), ("about Izmir", "İstanbul about", "ABOUT")
     async with app.run_test() as pilot:
-        app.query_one(SearchList).set_choices([ListChoice("a", Content(label), label)])
+        app.query_one(SearchList).set_choices([ListChoice(label, Content(label), label) for label in labels])
         await pilot.press(*"about")
-        prompt = app.query_one(OptionList).get_option_at_index(0).prompt
-        assert isinstance(prompt, Content)
-        (span,) = prompt.spans
-        assert prompt.plain[span.start : span.end].lower() == "about"
+        for index in range(len(labels)):
+            prompt = app.query_one(OptionList).get_option_at_index(index).prompt
+            assert isinstance(prompt, Content)
+            (span,) = prompt.spans
+            assert prompt.plain[span.start : span.end].lower() == "about"
 
 
 async def test_waiting_for_an_unpainted_widget_ends() -> None:

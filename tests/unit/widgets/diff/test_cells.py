@@ -24,27 +24,30 @@ TEXT = st.text(
 
 
 @given(TEXT)
-def test_display_text_is_safe_and_has_the_terminals_width(line: str) -> None:
+def test_display_text_is_safe_and_its_positions_increase_to_the_terminals_width(line: str) -> None:
     shown = display_text(line)
     assert not any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in shown.text)
     assert not set(shown.text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     assert shown.width == cell_len(shown.text)
-
-
-def test_a_long_line_of_one_width_is_one_stretch_in_any_script() -> None:
-    for letter in "xéз中ب":
-        assert len(display_text(letter * 10_000).width_runs) <= 3
-
-
-@given(TEXT)
-def test_cell_positions_increase_to_the_width(line: str) -> None:
-    shown = display_text(line)
     drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn)
     assert drawn[-1] == len(shown.text)
     cells = [shown.first_column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells)
     assert cells[-1] == shown.width
+    assert [shown.source_index(index) for index in drawn] == list(range(len(line) + 1)), "led back to its source"
+
+
+def test_a_long_line_of_one_width_needs_few_places_in_any_script() -> None:
+    for letter in "xéз中ب":
+        assert len(display_text(letter * 10_000).width_runs) <= 3
+    shown = display_text("日本語" * 100_000)
+    assert len(shown.width_runs) < 4
+    assert shown.width == 600_000
+    assert shown.slice_cells(301, 401) == (151, 200, 1)
+    shown = display_text("x = y;" * 80_000)
+    assert shown.width_runs == ()
+    assert shown.slice_cells(400_000, 400_100) == (400_000, 400_100, 0)
 
 
 @given(TEXT, st.integers(0, 40), st.integers(1, 30))
@@ -106,51 +109,29 @@ def test_wrapped_words_fit_and_lose_only_spaces(line: str, width: int) -> None:
     assert "".join("".join(lines).split()) == "".join(display_text(line).text.split())
 
 
-def test_tabs_stop_at_multiples_of_four() -> None:
+def test_tabs_stop_at_multiples_of_four_and_a_grapheme_is_never_split() -> None:
     assert display_text("a\tb\t\tc").text == "a   b       c"
     assert display_text("中\tx").text == "中  x"
+    family = "👩\u200d👩\u200d👧"
+    assert display_text(f"x{family}y") == DisplayText(f"x{family}y", 4, display_text(f"x{family}y").width_runs)
+    line = display_text("a\U0001f469\u200d\U0001f4bbb")
+    assert line.slice_cells(1, 3) == (1, 4, 0), "all of it"
+    assert line.slice_cells(2, 4) == (4, 5, 1), "half of it would be left"
+    assert line.slice_cells(0, 2) == (0, 1, 0)
+    assert line.slice_cells(9, 12) == (5, 5, 0)
 
 
-def test_deceptive_characters_are_flagged() -> None:
+def test_deceptive_characters_are_flagged_also_in_very_long_lines() -> None:
     line = "a\x1b[2Jb\u202ec\t= p\u0430ssword"
     shown = display_text(line)
     found = suspicious_spans(line, shown, 0, len(shown.text))
     assert [shown.text[start:end] for start, end in found] == ["␛", "⇠", "p\u0430ssword"]
-
-
-def test_deceptive_characters_are_flagged_in_very_long_lines() -> None:
     line = "x = f(y);" * 30_000 + "p\u0430ssword\u202e" + "x = f(y);" * 30_000
     shown = display_text(line)
     at = line.index("p\u0430ssword")
     found = suspicious_spans(line, shown, at + 3, at + 100)
     assert [shown.text[start:end] for start, end in sorted(found)] == ["p\u0430ssword", "⇠"]
     assert suspicious_spans(line, shown, 0, 100) == []
-
-
-def test_emoji_sequences_stay_whole() -> None:
-    family = "👩\u200d👩\u200d👧"
-    assert display_text(f"x{family}y") == DisplayText(f"x{family}y", 4, display_text(f"x{family}y").width_runs)
-
-
-@given(TEXT)
-def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
-    shown = display_text(line)
-    assert all(shown.source_index(shown.drawn_index(index)) == index for index in range(len(line)))
-    assert shown.source_index(len(shown.text)) == len(line)
-
-
-def test_a_long_run_of_wide_characters_needs_few_places() -> None:
-    line = "日本語" * 100_000
-    shown = display_text(line)
-    assert len(shown.width_runs) < 4
-    assert shown.width == 600_000
-    assert shown.slice_cells(301, 401) == (151, 200, 1)
-
-
-def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
-    line = "x = y;" * 80_000
-    assert display_text(line).width_runs == ()
-    assert display_text(line).slice_cells(400_000, 400_100) == (400_000, 400_100, 0)
 
 
 def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
@@ -168,11 +149,3 @@ def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     assert calls[1] is twin
     assert noted("short") == noted("sho" + "rt") == 5
     assert len(calls) == 3
-
-
-def test_a_grapheme_is_never_split() -> None:
-    line = display_text("a\U0001f469\u200d\U0001f4bbb")
-    assert line.slice_cells(1, 3) == (1, 4, 0), "all of it"
-    assert line.slice_cells(2, 4) == (4, 5, 1), "half of it would be left"
-    assert line.slice_cells(0, 2) == (0, 1, 0)
-    assert line.slice_cells(9, 12) == (5, 5, 0)

@@ -102,20 +102,15 @@ def test_a_row_taller_than_the_view_is_scrolled_before_the_cursor_moves() -> Non
     assert (cursor.number, window.scroll_offset.y) == (tall, at)
 
 
-def test_a_row_of_a_removed_file_is_not_found() -> None:
-    sheet = laid_out(numbered(3))
-    row = LineRow(0, 20, 20, None, 0)
-    diffs = [file_diff("b.py", "a\n", "b\n")]
-    sheet.show_change(proposal("P1", diffs), diffs, versions=False)
-    assert sheet.row_in_new_diffs(row) is None
-    assert sheet.row_in_new_diffs(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
-
-
-def test_a_row_is_found_in_its_hunk_after_a_hunk_was_added_above() -> None:
+def test_a_row_is_found_in_its_hunk_after_a_change_and_not_if_its_file_was_removed() -> None:
     sheet = laid_out(numbered(3, 30))
     diffs = [numbered(3, 10, 30)]
     sheet.show_change(proposal("P1", diffs), diffs, versions=False)
-    assert sheet.row_in_new_diffs(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0)
+    assert sheet.row_in_new_diffs(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0), "one was added above"
+    diffs = [file_diff("b.py", "a\n", "b\n")]
+    sheet.show_change(proposal("P1", diffs), diffs, versions=False)
+    assert sheet.row_in_new_diffs(LineRow(0, 20, 20, None, 0)) is None
+    assert sheet.row_in_new_diffs(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
 
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
@@ -151,12 +146,14 @@ def test_the_way_to_unseen_lines_skips_context_and_excluded_hunks() -> None:
     assert first.id != second.id
 
 
-def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
+def test_the_shorter_side_of_a_wrapped_row_is_blank_below_and_copied_once() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows, scene = map(sheet.rows.row_at, range(sheet.rows.row_count)), sheet.render_context
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
     cut = scene.visible_part_of(scene.drawn_line(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
+    top = line_of(sheet, LineRow, new=0)
+    assert copied_text(sheet.rows, scene, Selection(Offset(0, top), Offset(50, top + 3))) == "short"
 
 
 def test_the_cursor_knows_its_gap_folded_or_open() -> None:
@@ -264,27 +261,12 @@ def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:
     assert "two" in right.split("\n") and "one" not in right.split("\n")
 
 
-def test_a_line_beside_a_wrapped_one_is_copied_once() -> None:
-    sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
-    top = line_of(sheet, LineRow, new=0)
-    left = Selection(Offset(0, top), Offset(50, top + 3))
-    assert copied_text(sheet.rows, sheet.render_context, left) == "short"
-
-
-@pytest.mark.parametrize("find", [word_selection_at, line_selection_at])
-def test_a_click_beside_the_source_text_selects_nothing(find) -> None:  # type: ignore[no-untyped-def]
+def test_a_click_beside_the_source_text_or_between_two_words_selects_nothing() -> None:
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"), width=160)
     rows, scene = sheet.rows, sheet.render_context
     head, gone = line_of(sheet, FileRow), line_of(sheet, LineRow, old=0)
     for nowhere in (Offset(1, head), Offset(1, rows.height), Offset(1, -1), Offset(RIGHT_SIDE_OFFSET + 1, gone)):
-        assert find(rows, scene, nowhere) is None
-    assert find(rows, scene, Offset(1, gone)) is not None
-
-
-def test_a_click_between_two_words_selects_none() -> None:
-    sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"))
-    gone = line_of(sheet, LineRow, old=0)
-    assert word_selection_at(sheet.rows, sheet.render_context, Offset(3, gone)) is None
-    assert word_selection_at(sheet.rows, sheet.render_context, Offset(4, gone)) == Selection(
-        Offset(4, gone), Offset(7, gone)
-    )
+        assert word_selection_at(rows, scene, nowhere) is line_selection_at(rows, scene, nowhere) is None
+    assert line_selection_at(rows, scene, Offset(1, gone)) is not None
+    assert word_selection_at(rows, scene, Offset(3, gone)) is None
+    assert word_selection_at(rows, scene, Offset(4, gone)) == Selection(Offset(4, gone), Offset(7, gone))

@@ -34,28 +34,17 @@ def test_pairs_contain_every_line_once_in_order(old: list[str], new: list[str]) 
     assert [right for _, right in pairs if right is not None] == list(range(len(new)))
 
 
-def test_similar_lines_meet() -> None:
+def test_similar_lines_meet_and_as_many_are_paired_one_by_one() -> None:
     old = ["total = price * count", "return total"]
     new = ["check(price)", "total = price * count * tax", "log(total)", "return round(total)"]
     assert (0, 1) in pair_lines(old, new)
-
-
-def test_as_many_lines_are_paired_one_by_one() -> None:
     assert pair_lines(["one = 1", "two = 2"], ["two = 2 + 0", "zero = 0"]) == [(0, 0), (1, 1)]
+    differing = [differ_only_in_space(*lines) for lines in (("  a =1", "a = 1"), ("a", "a"), ("a", "b"))]
+    assert differing == [True, False, False]
 
 
-def test_only_whitespace() -> None:
-    assert differ_only_in_space("  a =1", "a = 1")
-    assert not differ_only_in_space("a", "a")
-    assert not differ_only_in_space("a", "b")
-
-
-def test_changed_words_of_a_pair() -> None:
-    before, after, spaces = changed_spans("RETRIES = 2", "RETRIES = 3")
-    assert (before, after, spaces) == (((10, 11),), ((10, 11),), False)
-
-
-def test_a_rewritten_line_has_no_marked_words() -> None:
+def test_changed_words_of_a_pair_are_marked_but_not_those_of_a_rewritten_line() -> None:
+    assert changed_spans("RETRIES = 2", "RETRIES = 3") == (((10, 11),), ((10, 11),), False)
     assert changed_spans("return None", "raise TimeoutError(url)") == ((), (), False)
     long, short = "call(alpha, beta, gamma, delta, epsilon)", "call(x)"
     for old, new in ((long, short), (short, long)):
@@ -109,15 +98,12 @@ def test_a_moved_and_changed_block_is_marked_with_its_changes() -> None:
     assert marks.words_changed_by_move(SourceLine(0, "new", 9)) == ()
 
 
-def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
+def test_white_space_around_moved_lines_is_no_change_inside() -> None:
     diff = shuffled(changed=False)
     marks = LineMarks([diff])
     marks.moved = find_moved_lines([diff])
     assert len(marks.moved) == 10
     assert all(marks.words_changed_by_move(line) == () for line in marks.moved)
-
-
-def test_white_space_around_a_long_moved_line_is_no_change() -> None:
     here = "x" * 3_000
     marks = LineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
     marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
@@ -171,7 +157,9 @@ def test_a_changed_line_beside_its_own_block_is_not_moved() -> None:
     assert {line.line for line in find_moved_lines([diff]) if line.side == "new"} == {1, 2}
 
 
-def test_in_a_huge_change_no_moves_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_short_coincidences_and_large_changes_nothing_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
+    assert find_moved_lines(many_lines(20_000)) == {}
     diff = shuffled(changed=False)
     monkeypatch.setattr("widgets.diff.line_marks._MAX_SEARCHED_LINES", 9)
     assert find_moved_lines([diff]) == {}
@@ -179,23 +167,12 @@ def test_in_a_huge_change_no_moves_are_searched(monkeypatch: pytest.MonkeyPatch)
     assert find_moved_lines([diff])
 
 
-def test_short_coincidences_have_not_moved() -> None:
-    assert find_moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
-
-
-def test_moved_lines_cost_little_in_a_large_change() -> None:
-    assert find_moved_lines(many_lines(50_000)) == {}
-
-
-def test_the_partner_of_a_line() -> None:
+def test_the_partner_of_a_line_is_found_and_needs_no_table_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     marks = LineMarks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
     assert marks.paired_line(0, 0, "old", 1) == 1
     assert marks.changed_words(0, 0, "new", 1) == (((4, 5),), False)
-
-
-def test_partners_of_a_hunk_in_order_need_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("widgets.diff.line_marks.pair_lines", None)
-    assert LineMarks(many_lines(50_000)).paired_line(0, 0, "new", 49_999) is None
+    assert LineMarks(many_lines(5_000)).paired_line(0, 0, "new", 4_999) is None
 
 
 def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
@@ -204,17 +181,13 @@ def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
     assert suspicious_spans(line, display_text(line), 90, 150) == [(101, 109)]
 
 
-def test_tokens_stay_within_their_lines() -> None:
+def test_tokens_stay_within_their_lines_and_unknown_or_very_long_ones_stay_plain() -> None:
     lines = ['"""Two', 'lines."""', "def f(x):", "    return 'y'  # z"]
     spans = lex_lines("a.py", lines)
-    assert all(
-        0 <= start < end <= len(line) for line, tokens in zip(lines, spans, strict=True) for start, end, _ in tokens
-    )
+    for line, tokens in zip(lines, spans, strict=True):
+        assert all(0 <= start < end <= len(line) for start, end, _ in tokens)
     assert spans[0][0][2] == spans[1][0][2] == "diff--remark"
     assert (4, 5, "diff--function") in spans[2]
-
-
-def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
     assert lex_lines("data.unknown-kind", ["x = 1"]) == [()]
     assert lex_lines("a.py", ["x = 1;" * 10_000, "y = 2"])[0] == ()
 
@@ -240,17 +213,13 @@ async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
     assert syntax.line_tokens(0, "new", start) == ((0, 9, "diff--string"),)
 
 
-def test_trojan_source_is_warned_about() -> None:
+def test_trojan_source_is_warned_about_but_not_in_old_lines_and_context() -> None:
     diff = file_diff("a.py", "x\n", "x\nif admin:  # \u202e } \u2066\n    p\u0430ssword = 1\n")
     (warning,) = misleading_text_warning_notes([diff.change])
     assert "2 bidirectional controls" in warning.text
     assert "p\u0430ssword" in warning.text
-
-
-def test_old_lines_and_context_are_not_warned_about() -> None:
-    assert (
-        list(misleading_text_warning_notes([file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n").change])) == []
-    )
+    old = file_diff("a.py", "\u202e\nold\u200b\n", "\u202e\nnew\n")
+    assert list(misleading_text_warning_notes([old.change])) == []
 
 
 def test_the_map_shows_every_hunk_however_small() -> None:

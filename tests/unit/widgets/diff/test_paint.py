@@ -34,14 +34,11 @@ def test_a_fold_names_the_definition_of_the_code_below() -> None:
     sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join(new)))
     folds = [line.strip() for line in drawn(sheet) if "unchanged" in line]
     assert folds == ["⋯ 8 unchanged lines  def first()", "⋯ 7 unchanged lines"], "below the last there is no code"
-
-
-def test_brackets_empty_and_very_long_lines_are_no_definition() -> None:
     inside = [f"    one({number})" for number in range(6)]
     old = ["def first():", *inside, "}", "", f"TABLE = {'x' * 500}", *inside, "    last"]
     sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join([*old[:-1], "    changed"])))
     (fold,) = [line.strip() for line in drawn(sheet) if "unchanged" in line]
-    assert fold.endswith("unchanged lines  def first()")
+    assert fold.endswith("unchanged lines  def first()"), "brackets, empty and very long lines are no definition"
 
 
 def test_wrapped_unchanged_line_shows_only_its_beginning() -> None:
