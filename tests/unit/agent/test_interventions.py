@@ -1,7 +1,5 @@
 """What the program tells the model: the right words, once, and only while they apply."""
 
-import pytest
-
 from app.agent.gate import UnansweredDenials
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
@@ -17,6 +15,7 @@ from app.conversation.events import (
     DecisionKind,
     Event,
     EventSource,
+    Intervention,
     InterventionKind,
     ProposalChanged,
     ProposalDecided,
@@ -63,23 +62,20 @@ def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -
     assert (told.kind, told.scope, told.source) == (InterventionKind.STAGED, "request", EventSource.PROGRAM)
 
 
-@pytest.mark.parametrize("kind", [InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS])
-def test_every_closing_instruction_is_for_one_request_and_forbids_tools(kind: InterventionKind) -> None:
-    told = closing_instruction(kind, ["P1"], ["a.py"])
-    assert (told.kind, told.scope) == (kind, "request")
-    assert "Do not call tools" in told.text
-
-
-def test_nudges_are_for_one_request_and_differ() -> None:
-    told = [
+def test_closing_instructions_forbid_tools_and_all_instructions_are_for_one_request() -> None:
+    for kind in (InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS):
+        told = closing_instruction(kind, ["P1"], ["a.py"])
+        assert (told.kind, told.scope) == (kind, "request")
+        assert "Do not call tools" in told.text
+    nudges = [
         nudge_instruction(InterventionKind.EMPTY_RESPONSE),
         nudge_instruction(InterventionKind.TRUNCATED),
         nudge_instruction(InterventionKind.TRUNCATED, calls=True),
         nudge_instruction(InterventionKind.NO_PROGRESS),
     ]
-    assert {one.scope for one in told} == {"request"}
-    assert len({one.text for one in told}) == 4
-    assert "none of its tool calls ran" in told[2].text
+    assert {one.scope for one in nudges} == {"request"}
+    assert len({one.text for one in nudges}) == 4
+    assert "none of its tool calls ran" in nudges[2].text
 
 
 def test_pending_note_is_one_message_for_this_turn() -> None:
@@ -162,36 +158,27 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
     assert waiting() == []
 
 
-class TestFilesChanged:
-    """What the model is told of files that are not as it knows them."""
+def told_of(**changed: FileChangedSinceRead) -> Intervention:
+    told = files_changed_note({f"{name}.py": change for name, change in changed.items()})
+    assert told is not None
+    return told
 
-    def test_without_changed_files_there_is_no_note(self) -> None:
-        assert files_changed_note({}) is None
 
-    def test_changed_and_deleted_files_are_named(self) -> None:
-        told = files_changed_note({"a.py": FileChangedSinceRead("2"), "b.py": FileChangedSinceRead("")})
-        assert told is not None
-        assert "rely on them: a.py." in told.text
-        assert "gone: b.py" in told.text
-        assert told.files == {"a.py": "2", "b.py": ""}
-
-    def test_lines_are_named_in_the_numbers_of_a_read(self) -> None:
-        told = files_changed_note(
-            {"a.py": FileChangedSinceRead("2", (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77)))}
-        )
-        assert told is not None
-        assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
-
-    def test_many_places_and_files_are_counted(self) -> None:
-        told = files_changed_note(
-            {"a.py": FileChangedSinceRead("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))}
-        )
-        assert told is not None
-        assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
-        told = files_changed_note({f"{n}.py": FileChangedSinceRead("2") for n in range(50)})
-        assert told is not None
-        assert "and 30 more files" in told.text
-        assert len(told.files) == 50
+def test_changed_files_and_lines_are_named_and_many_are_counted() -> None:
+    assert files_changed_note({}) is None
+    told = told_of(a=FileChangedSinceRead("2"), b=FileChangedSinceRead(""))
+    assert "rely on them: a.py." in told.text
+    assert "gone: b.py" in told.text
+    assert told.files == {"a.py": "2", "b.py": ""}
+    spans = (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77))
+    lines = "lines gone at the top, lines 3-5, line 40, lines gone after line 77"
+    assert f"(different now: {lines})" in told_of(a=FileChangedSinceRead("2", spans)).text
+    many = tuple(LineSpan(at, at + 1) for at in range(0, 100, 2))
+    told = told_of(a=FileChangedSinceRead("2", many))
+    assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
+    told = told_of(**{f"f{number}": FileChangedSinceRead("2") for number in range(50)})
+    assert "and 30 more files" in told.text
+    assert len(told.files) == 50
 
 
 DENIED = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="Not so.")
@@ -216,16 +203,13 @@ def test_a_denial_is_delivered_with_its_comments_by_an_open_request() -> None:
     assert after(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, comments=(comment,))).undelivered
 
 
-@pytest.mark.parametrize("decision", [DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED])
-def test_feedback_with_an_approval_is_delivered_but_needs_no_revision(decision: DecisionKind) -> None:
-    approved = after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice."))
-    assert approved.undelivered
-    assert approved.unanswered == ()
-
-
-@pytest.mark.parametrize("decision", list(DecisionKind))
-def test_a_decision_without_feedback_is_not_undelivered(decision: DecisionKind) -> None:
-    assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered
+def test_feedback_with_an_approval_needs_no_revision_and_without_feedback_nothing_is_delivered() -> None:
+    for decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED):
+        approved = after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice."))
+        assert approved.undelivered
+        assert approved.unanswered == ()
+    for decision in DecisionKind:
+        assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered, decision
 
 
 def test_a_denial_is_answered_by_its_revision_or_a_new_message() -> None:

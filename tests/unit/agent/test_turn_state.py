@@ -65,21 +65,17 @@ def test_shapes(message: AssistantMessage, shape: LastStepKind) -> None:
     assert classify_response(message) is shape
 
 
-def test_calls_become_results_when_all_have_one() -> None:
+def test_calls_become_results_when_all_have_one_but_for_truncated_and_earlier_ones() -> None:
     other = READ.model_copy(update={"uid": "c1.1"})
     turn = after(AssistantMessage(calls=(READ, other)), done("c1.0"))
     assert (turn.last, turn.unfinished_calls) == (LastStepKind.CALLS, (other,))
     turn.apply(done("c1.1"))
     assert (turn.last, turn.unfinished_calls) == (LastStepKind.RESULTS, ())
-
-
-def test_truncated_calls_stay_truncated_after_their_results() -> None:
     turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", CallOutcome.INVALID))
     assert (turn.last, turn.unfinished_calls) == (LastStepKind.CUT_CALLS, ())
-
-
-def test_results_from_before_the_closing_request_are_not_its_answer() -> None:
-    assert after(*step(1), RequestSent(closing=True)).last is LastStepKind.USER
+    assert after(*step(1), RequestSent(closing=True)).last is LastStepKind.USER, "they are not its answer"
+    turn = after(AssistantMessage(text="half", state="discarded"))
+    assert (turn.responses, turn.last, turn.last_message) == (1, LastStepKind.USER, None)
 
 
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
@@ -152,11 +148,6 @@ def test_a_full_context_is_over_after_a_compaction() -> None:
     assert (turn.last, turn.compacted) == (LastStepKind.USER, True)
     turn.apply(no_room)
     assert (turn.last, turn.compacted) == (LastStepKind.NO_ROOM, True)
-
-
-def test_a_discarded_attempt_only_counts_as_a_response() -> None:
-    turn = after(AssistantMessage(text="half", state="discarded"))
-    assert (turn.responses, turn.last, turn.last_message) == (1, LastStepKind.USER, None)
 
 
 async def test_the_wait_for_the_user_is_not_work() -> None:

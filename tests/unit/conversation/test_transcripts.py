@@ -172,33 +172,13 @@ def test_pipes_and_files_over_the_limit_are_not_imported(tmp_path: Path) -> None
 
 _FIELDS = (
     *("type", "message", "payload", "role", "content", "uuid", "parentUuid", "id", "name", "input", "tool_use_id"),
-    *(
-        "call_id",
-        "output",
-        "arguments",
-        "tool_calls",
-        "function",
-        "text",
-        "num_turns",
-        "isMeta",
-        "messages",
-        "action",
-    ),
+    *("call_id", "output", "arguments", "tool_calls", "function", "text", "num_turns", "isMeta", "messages"),
+    "action",
 )
 _WORDS = (
-    *(
-        "user",
-        "assistant",
-        "tool",
-        "system",
-        "text",
-        "tool_use",
-        "tool_result",
-        "response_item",
-        "event_msg",
-        "message",
-    ),
+    *("user", "assistant", "tool", "system", "text", "tool_use", "tool_result", "response_item", "event_msg"),
     *("function_call", "function_call_output", "thread_rolled_back", "user_message", "a", "b", "image", "thinking"),
+    "message",
 )
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(_WORDS),

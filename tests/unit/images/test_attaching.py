@@ -39,12 +39,13 @@ def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[Men
 
 
 def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles, root: Path) -> None:
-    for path in ("shot.png", "./shot.png", str(root / "shot.png")):
+    (root / "latest.png").symlink_to("shot.png")
+    for path in ("shot.png", "./shot.png", str(root / "shot.png"), "latest.png"):
         (candidate,) = mentioned(files, path)
-        assert candidate == MentionedImage("shot.png", "")
         image, data = files.load(candidate, "chat")
-        assert data == png(30, 20)
-        assert (image.name, image.media_type, image.width, image.height) == ("shot.png", "image/png", 30, 20)
+        assert (data, image.media_type, image.width, image.height) == (png(30, 20), "image/png", 30, 20)
+        if path != "latest.png":
+            assert candidate == MentionedImage("shot.png", "") and image.name == "shot.png"
 
 
 def test_the_bytes_tell_and_not_the_name(files: ImageFiles, root: Path) -> None:
@@ -89,12 +90,6 @@ def test_a_file_that_is_no_image_is_refused(files: ImageFiles, root: Path, path:
     said = str(refused.value)
     assert "\n" not in said and "\x1b" not in said and "\u202e" not in said
     assert said == reason or (path.startswith("\x1b") and "␛[2J" in said)
-
-
-def test_a_link_inside_the_workspace_is_followed(files: ImageFiles, root: Path) -> None:
-    (root / "latest.png").symlink_to("shot.png")
-    (candidate,) = mentioned(files, "latest.png")
-    assert files.load(candidate, "chat")[1] == png(30, 20)
 
 
 def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_path: Path) -> None:
@@ -264,26 +259,18 @@ PICTURES = {
     "lossless webp": (webp(b"VP8L", 300, 200), "image/webp"),
     "extended webp": (webp(b"VP8X", 300, 200), "image/webp"),
 }
-each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PICTURES))
 
 
-@each
-def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
+@pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PICTURES))
+def test_the_bytes_tell_format_and_size_and_a_cut_off_image_is_damaged(data: bytes, kind: str) -> None:
     assert parse_image_header(data) == (kind, 300, 200)
     assert detect_media_type(data[:16]) == kind
-
-
-@each
-def test_a_cut_off_image_is_damaged(data: bytes, kind: str) -> None:
     for length in (8, 12, 20, len(data) // 2):
         with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
             parse_image_header(data[:length])
-
-
-@pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
-def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
-    with pytest.raises(NotAnImage, match="cut off"):
-        parse_image_header(data[:-1])
+    if data in (png(300, 200), jpeg(300, 200), gif(300, 200), webp(b"VP8 ", 300, 200)):
+        with pytest.raises(NotAnImage, match="cut off"):
+            parse_image_header(data[:-1])
 
 
 @pytest.mark.parametrize(
@@ -294,13 +281,10 @@ def test_other_data_is_no_image(data: bytes) -> None:
         parse_image_header(data)
 
 
-@pytest.mark.parametrize("size", [(0, 2), (2, 0)])
-def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
-    with pytest.raises(NotAnImage, match="no pixels"):
-        parse_image_header(gif(*size))
-
-
 def test_damaged_images_are_reported_and_jpeg_padding_is_skipped() -> None:
+    for size in ((0, 2), (2, 0)):
+        with pytest.raises(NotAnImage, match="no pixels"):
+            parse_image_header(gif(*size))
     with pytest.raises(NotAnImage, match="damaged"):
         parse_image_header(png(300, 200).replace(b"IHDR", b"tEXt"))
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)

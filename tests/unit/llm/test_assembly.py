@@ -106,12 +106,9 @@ def test_call_piece_without_an_index_continues_the_current_call(pieces: list[dic
     assert [(call.name, call.arguments) for call in completed.calls] == [("edit_file", {"a": 1})]
 
 
-def test_a_delta_that_repeats_the_beginning_is_appended() -> None:
+def test_a_complete_message_is_read_in_all_its_forms_and_appended() -> None:
     said = [{"choices": [{"message": {"content": text}}]} for text in ("ha", "haha", "!")]
     assert assembled(said)[0].text == "hahaha!"
-
-
-def test_a_complete_message_is_read_in_all_its_forms() -> None:
     parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello"}]
     whole = {"object": "chat.completion", "choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
     completed, _, _ = assembled([whole])
@@ -137,47 +134,29 @@ def test_a_split_surrogate_pair_is_joined(pieces: list[str], text: str) -> None:
 
 
 KEYS = (
-    *(
-        "choices",
-        "delta",
-        "message",
-        "content",
-        "tool_calls",
-        "function",
-        "name",
-        "arguments",
-        "id",
-        "index",
-        "usage",
-    ),
+    *("choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "id", "index"),
     *("finish_reason", "reasoning", "prompt_tokens", "model", "text", "thinking", "type", "reasoning_details"),
-    *("extra_content", "refusal", "function_call", "x_groq", "cost"),
+    *("extra_content", "refusal", "function_call", "x_groq", "cost", "usage"),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(KEYS),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=12,
 )
 
 
-@given(st.lists(st.fixed_dictionaries({"choices": st.lists(JSON, max_size=2)}) | st.dictionaries(st.text(), JSON)))
+@given(
+    st.lists(
+        st.fixed_dictionaries({"choices": st.lists(JSON, max_size=2)})
+        | st.dictionaries(st.text(), JSON)
+        | JSON.map(lambda value: {"choices": [{"delta": {"tool_calls": [value], "content": value}}]})
+    )
+)
 def test_no_chunk_is_too_strange(chunks: list[dict[str, Any]]) -> None:
     completed, text, reasoning = assembled(chunks)
     assert (completed.text, completed.reasoning) == (text, reasoning)
     completed.text.encode()
     json.dumps([call.arguments for call in completed.calls])
-
-
-@given(st.lists(JSON.map(lambda value: {"choices": [{"delta": {"tool_calls": [value], "content": value}}]})))
-def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
-    completed, _, _ = assembled(chunks)
     assert all((call.arguments is None) == bool(call.invalid) for call in completed.calls)
 
 

@@ -18,20 +18,8 @@ from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, Te
 LINES = st.lists(
     st.sampled_from(
         [
-            b"data: a",
-            "data: grün 🎉".encode(),
-            b"data: \xff\xfe",
-            b"data:",
-            b"event: ping",
-            b": comment",
-            b"retry: 3",
-            b"id: 4",
-            b"error: no",
-            b"",
-            b"",
-            b'{"a": 1}',
-            b"<html>",
-            b"nonsense",
+            *(b"data: a", "data: grün 🎉".encode(), b"data: \xff\xfe", b"data:", b"event: ping", b": comment"),
+            *(b"retry: 3", b"id: 4", b"error: no", b"", b"", b'{"a": 1}', b"<html>", b"nonsense"),
         ]
     ),
     max_size=12,
@@ -51,20 +39,19 @@ def test_the_cuts_do_not_matter(lines: list[bytes], newline: bytes, cuts: list[i
     edges = [0, *sorted(cut for cut in cuts if cut < len(body)), len(body)]
     pieces = [body[start:end] for start, end in itertools.pairwise(edges)]
     reference = decode([b"\n".join(lines)])
-    assert decode(pieces) == reference
-    assert decode([bytes([byte]) for byte in body]) == reference
-
-
-@given(st.lists(st.binary(max_size=60), max_size=5))
-def test_no_bytes_are_too_strange(pieces: list[bytes]) -> None:
-    events, _ = decode(pieces)
-    assert all(event.data.strip() for event in events if event.name != "error")
+    assert decode(pieces) == decode([bytes([byte]) for byte in body]) == reference
 
 
 def test_damaged_bytes_and_fields_of_errors_are_events() -> None:
     events, _ = decode([b"data: a\n\ndata: \xff\n\ndata: b\n\n"])
     assert [(event.data, event.damaged) for event in events] == [("a", False), ("\ufffd", True), ("b", False)]
     assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerSentEvent('{"a": 1}', "error")]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_no_bytes_are_too_strange(pieces: list[bytes]) -> None:
+    events, _ = decode(pieces)
+    assert all(event.data.strip() for event in events if event.name != "error")
 
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
@@ -133,11 +120,8 @@ def test_all_of_a_body_is_taken_in_its_order_a_little_at_a_time(pieces: list[byt
     assert all(len(part) < 2 * LARGE for part in parts)
 
 
-async def test_available_small_pieces_are_read_together() -> None:
+async def test_available_small_pieces_are_read_together_and_before_a_failure() -> None:
     assert len(await taken(Body([b"token "] * 1_000))) < 50
-
-
-async def test_bytes_before_a_failure_are_read_first() -> None:
     async with BackgroundBodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
         assert await arrivals.read_available() == b"something"
         for _ in range(2):

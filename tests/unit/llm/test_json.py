@@ -40,14 +40,11 @@ def test_no_text_is_too_strange(raw: str) -> None:
     assert len(complaint) < 500
 
 
-def test_a_number_too_long_for_python_is_a_complaint() -> None:
-    arguments, complaint = parse_call_arguments('{"n": ' + "9" * 5000 + "}")
-    assert arguments is None and "not usable JSON" in complaint
-
-
 @pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
 def test_text_that_only_ends_like_an_object_is_incomplete(raw: str) -> None:
     assert not is_json_object(raw)
+    arguments, complaint = parse_call_arguments(raw)
+    assert arguments is None and complaint
 
 
 VALUES = st.recursive(

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-HEAVY = ("openai", "httpx2", "anyio", "textual")
-
 
 def modules_after(code: str) -> set[str]:
     """Top-level modules that a fresh interpreter has loaded after running `code`."""
@@ -13,17 +11,28 @@ def modules_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_building_a_client_does_not_load_the_sdk() -> None:
+def test_building_a_client_does_not_load_the_sdk_and_a_request_needs_little_of_it() -> None:
     code = (
-        "import app.llm.endpoint_doctor, app.llm.capabilities.profiles\n"
-        "from app.llm.client import ModelClient\nfrom app.llm.values.endpoint import EndpointProfile\n"
-        "from app.llm.values.requests_and_updates import Endpoint\n"
-        "ModelClient(Endpoint('http://x/v1', 'm'), EndpointProfile())"
+        "import sys\nimport app.llm.endpoint_doctor, app.llm.capabilities.profiles\n"
+        "from app.llm.values.endpoint import EndpointProfile\n"
+        "from app.llm.failures.request_errors import RequestError, RetryPolicy\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.values.requests_and_updates import Endpoint, Payload\n"
+        "endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
+        "client = ModelClient(endpoint, EndpointProfile(), retry=RetryPolicy(attempts=1))\n"
+        "assert not {'openai', 'httpx2', 'anyio', 'textual'} & sys.modules.keys()\n"
+        "import asyncio\n"
+        "async def ask():\n"
+        "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
+        "try:\n    asyncio.run(ask())\nexcept RequestError as failed:\n    print(failed)\n"
+        "else:\n    raise AssertionError\n"
+        "folders = ('openai.resources.', 'openai.lib.', 'openai.types.', 'openai.providers', 'httpcore2._sync')\n"
+        "loaded = [name for name in sys.modules if name.startswith(folders)]\n"
+        "assert len(loaded) < 5, loaded\n"
     )
-    assert not modules_after(code) & set(HEAVY)
+    assert "openai" in modules_after(code)
 
 
-def test_the_sdk_is_imported_on_a_thread_and_frozen_for_the_collector() -> None:
+def test_the_sdk_is_imported_on_a_thread_and_frozen_and_certificates_only_for_https() -> None:
     """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
         "import sys, threading\nfrom app.llm.sdk import start_loading_sdk\n"
@@ -37,27 +46,18 @@ def test_the_sdk_is_imported_on_a_thread_and_frozen_for_the_collector() -> None:
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)\n"
         "import gc\n"
-        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
+        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))\n"
+        "from app.llm.failures.failures import FailureDescriber\n"
+        "from app.llm.transport import Timeouts, Transport\n"
+        "from app.llm.values.requests_and_updates import Endpoint\n"
+        "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
+        "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
+        "safe, plain = transport.preload_sdk().result(60), future.result()\n"
+        "assert plain.openai is safe.openai\n"
+        "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
+        "assert safe.ssl_context.get_ca_certs() and not plain.ssl_context.get_ca_certs()"
     )
     assert {"openai", "httpx2"} <= modules_after(code)
-
-
-def test_a_request_needs_little_of_the_sdk() -> None:
-    code = (
-        "import asyncio, sys\nfrom app.llm.values.endpoint import EndpointProfile\n"
-        "from app.llm.failures.request_errors import RequestError, RetryPolicy\n"
-        "from app.llm.client import ModelClient\nfrom app.llm.values.requests_and_updates import Endpoint, Payload\n"
-        "async def ask():\n"
-        "    endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
-        "    client = ModelClient(endpoint, EndpointProfile(), retry=RetryPolicy(attempts=1))\n"
-        "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
-        "try:\n    asyncio.run(ask())\nexcept RequestError as failed:\n    print(failed)\n"
-        "else:\n    raise AssertionError\n"
-        "folders = ('openai.resources.', 'openai.lib.', 'openai.types.', 'openai.providers', 'httpcore2._sync')\n"
-        "loaded = [name for name in sys.modules if name.startswith(folders)]\n"
-        "assert len(loaded) < 5, loaded\n"
-    )
-    assert "openai" in modules_after(code)
 
 
 def test_a_failed_sdk_import_is_retried_and_names_load_on_use() -> None:
@@ -77,19 +77,3 @@ def test_a_failed_sdk_import_is_retried_and_names_load_on_use() -> None:
         "assert openai.lib.pydantic_function_tool is openai.pydantic_function_tool\n"
     )
     assert "openai" in modules_after(code)
-
-
-def test_certificates_are_loaded_only_for_https() -> None:
-    code = (
-        "from app.llm.failures.failures import FailureDescriber\nfrom app.llm.sdk import start_loading_sdk\n"
-        "from app.llm.transport import Timeouts, Transport\n"
-        "from app.llm.values.requests_and_updates import Endpoint\n"
-        "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
-        "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
-        "safe = transport.preload_sdk().result(60)\n"
-        "plain = start_loading_sdk(encrypted=False).result(60)\n"
-        "assert plain.openai is safe.openai\n"
-        "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
-        "assert safe.ssl_context.get_ca_certs() and not plain.ssl_context.get_ca_certs()"
-    )
-    assert "httpx2" in modules_after(code)

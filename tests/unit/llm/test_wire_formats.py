@@ -18,11 +18,6 @@ from app.llm.wires.wire_registry import WIRES
 CALL = CallWithResult("c1", "read_file", "{}", "ok")
 
 
-def finish(added: Any) -> str:
-    """The reason to stop that a chunk names."""
-    return str(added["choices"][0]["finish_reason"])
-
-
 def delta(added: Any) -> dict[str, Any]:
     """What a chunk adds."""
     return dict(added["choices"][0]["delta"])
@@ -69,21 +64,16 @@ def test_an_empty_delta_keeps_the_final_text(piece: Any) -> None:
     assert delta(whole) == {"content": "Hi."}
 
 
-@pytest.mark.parametrize(
-    ("details", "reason"),
-    [
+def test_why_a_response_is_incomplete_is_told() -> None:
+    for details, reason in (
         ({"reason": "max_output_tokens"}, "length"),
         ({"reason": "content_filter"}, "content_filter"),
         ({}, "length"),
         (None, "length"),
-    ],
-)
-def test_why_a_response_is_incomplete_is_told(details: Any, reason: str) -> None:
-    response = {"status": "incomplete", "incomplete_details": details}
-    assert (
-        finish(WIRES["responses"].make_decoder().read_event({"type": "response.incomplete", "response": response}))
-        == reason
-    )
+    ):
+        event = {"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": details}}
+        added: Any = WIRES["responses"].make_decoder().read_event(event)
+        assert added["choices"][0]["finish_reason"] == reason
 
 
 @pytest.mark.parametrize(
