@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.updates import (
@@ -16,6 +16,7 @@ from app.agent.updates import (
     Update,
     merge_updates,
 )
+from tests.examples import scale_examples
 
 UPDATES = st.one_of(
     st.builds(TextStreamed, st.text(max_size=3)),
@@ -52,7 +53,8 @@ def told(stretch: list[Update]) -> object:
     return (stream(stretch[0]), "".join(texts)) if texts else stretch[-1]
 
 
-@given(st.lists(UPDATES, max_size=30))
+@settings(max_examples=scale_examples(20))
+@given(st.lists(UPDATES, max_size=12))
 def test_merged_updates_have_the_same_content_in_the_fewest_updates(updates: list[Update]) -> None:
     together = merge_updates(updates)
     assert said(together) == said(updates)

@@ -121,9 +121,6 @@ def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypa
         (line,) = stage_captured_edits(runtime)
         assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
     assert stage_captured_edits(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
-
-
-def test_a_store_that_fails_is_a_line(runtime: OpenWorkspace) -> None:
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
     (line,) = stage_captured_edits(runtime)

@@ -337,12 +337,6 @@ def test_ids_run_once_and_calls_are_limited(host: Host, root: Path, monkeypatch:
     assert TWO_LINES in host.called(name)[0]
 
 
-def test_an_unsupported_protocol_version_is_refused_with_the_supported_ones(host: Host) -> None:
-    params = {"_meta": {door_server.VERSION_KEY: "1999-01-01"}}
-    error = host.answer(host.begin("tools/list", params))["error"]
-    assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
-
-
 def test_an_unusable_workspace_is_named_and_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     host = Host(tmp_path / "ws")
@@ -379,9 +373,17 @@ def test_the_gate_stages_one_of_four_attempts(host: Host, root: Path, user: Open
 def test_a_new_turn_opens_the_gate_if_the_agent_names_its_turns(host: Host) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert host.edit("a.txt", "line 5\n", "x\n", meta=CODEX, on_top_of="P1")[1] is True
-    later = {"x-codex-turn-metadata": {"turn_id": "t2"}}
+    later = {"x-codex-turn-metadata": {"turn_id": "t2", "session_id": "s2"}}
+    assert "P1 waits for the user's decision" in host.call("proposal_status", meta=later)[0], "in another session"
     assert host.edit("a.txt", "line 5\n", "x\n", meta=later)[1] is False
     assert host.edit("a.txt", "line 7\n", "x\n", meta=later)[1] is True
+
+
+def test_edit_on_top_of_a_named_proposal_is_allowed(host: Host) -> None:
+    host.edit("a.txt", "line 3\n", "x\n")
+    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="P7")[1] is True
+    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="p1")[1] is False
+    assert host.edit("a.txt", "line 7\n", "x\n", on_top_of="P1")[1] is True
 
 
 def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root: Path, user: OpenWorkspace) -> None:
@@ -404,12 +406,6 @@ def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root
     assert not failed and TWO_LINES not in text
     for each in (other, once_more):
         each.server.shut_down()
-
-
-def test_a_session_continued_under_another_id_is_told_its_decision(host: Host) -> None:
-    host.edit("a.txt", "line 3\n", "x\n", meta={"x-codex-turn-metadata": {"session_id": "s1"}})
-    later = {"x-codex-turn-metadata": {"session_id": "s2"}}
-    assert "P1 waits for the user's decision" in host.call("proposal_status", meta=later)[0]
 
 
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
@@ -451,13 +447,6 @@ def test_two_agents_on_one_file_stack_with_separate_gates(host: Host, root: Path
     other.server.shut_down()
 
 
-def test_edit_on_top_of_a_named_proposal_is_allowed(host: Host) -> None:
-    host.edit("a.txt", "line 3\n", "x\n")
-    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="P7")[1] is True
-    assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="p1")[1] is False
-    assert host.edit("a.txt", "line 7\n", "x\n", on_top_of="P1")[1] is True
-
-
 def test_concurrent_calls_pass_once(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     both, draft_files = threading.Barrier(2), proposal_tools.add_files_to_draft
 
@@ -497,23 +486,20 @@ def progress(host: Host) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_denial_of_two_lines_reaches_the_waiting_call_whole(host: Host, root: Path) -> None:
+@pytest.mark.parametrize("part", [False, True])
+def test_a_decision_reaches_the_waiting_call_with_its_words_and_hunks(host: Host, root: Path, part: bool) -> None:
     name = waiting(host)
+    if part:
+        assert signoff(root, "approve", "P1", "--hunks", "2") == 0
+    written = TEXT.replace("line 20\n", "LINE 20\n") if part else TEXT
+    assert contents(root) == {"a.txt": written.encode()}
     assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
     text, failed = host.called(name)
-    assert not failed and text.startswith("P1 is denied; nothing of it was written") and TWO_LINES in text
+    start = "P1: hunk 2 written, 1 and 3 denied." if part else "P1 is denied; nothing of it was written"
+    assert not failed and text.startswith(start) and f"The user says:\n\n{TWO_LINES}" in text
+    assert ("20\tLINE 20" in text) is part
     assert "files still read as before" not in text, "it is decided"
-    assert contents(root) == {"a.txt": TEXT.encode()}
-
-
-def test_a_part_is_told_by_its_hunks(host: Host, root: Path) -> None:
-    name = waiting(host)
-    assert signoff(root, "approve", "P1", "--hunks", "2") == 0
-    assert (root / "a.txt").read_text() == TEXT.replace("line 20\n", "LINE 20\n")
-    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
-    text, _ = host.called(name)
-    assert text.startswith(f"P1: hunk 2 written, 1 and 3 denied.\n\nThe user says:\n\n{TWO_LINES}\n\n")
-    assert "20\tLINE 20" in text
+    assert contents(root) == {"a.txt": written.encode()}
 
 
 def test_a_waiting_call_blocks_no_other(host: Host, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -631,7 +617,9 @@ def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: typ
     assert bare(tool["inputSchema"]) == bare(arguments_json_schema(model))
 
 
-def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace) -> None:
+def test_the_annotations_are_honest_and_the_supported_versions_named(
+    host: Host, root: Path, user: OpenWorkspace
+) -> None:
     hints = {tool["name"]: tool["annotations"] for tool in host.ask("tools/list")["tools"]}
     assert list(hints) == list(TOOL_NAMES)
     assert [hints[name]["readOnlyHint"] for name in TOOL_NAMES] == [False, False, True]
@@ -640,6 +628,8 @@ def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace)
     before = user.proposals.change_counter()
     host.call("proposal_status")
     assert user.proposals.change_counter() == before
+    error = host.answer(host.begin("tools/list", {"_meta": {door_server.VERSION_KEY: "1999-01-01"}}))["error"]
+    assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
 
 
 @settings(deadline=None, max_examples=scale_examples(25))

@@ -73,7 +73,7 @@ def test_overwritten_lines_are_removed(text: str, expected: str) -> None:
     assert remove_overwritten(text) == expected
 
 
-async def test_live_output_is_joined_and_complete() -> None:
+async def test_live_output_is_joined_and_complete_and_arrives_without_a_flush() -> None:
     sent: list[str] = []
     live = ThrottledOutput(sent.append)
     for number in range(1000):
@@ -82,9 +82,6 @@ async def test_live_output_is_joined_and_complete() -> None:
     assert len(sent) < 5
     live.flush()
     assert "".join(sent) == "".join(f"{number}\n" for number in range(1000))
-
-
-async def test_live_output_arrives_without_a_flush() -> None:
     arrived = asyncio.Event()
     live = ThrottledOutput(lambda text: arrived.set())
     live.feed("x")

@@ -71,23 +71,30 @@ async def test_exit_codes_and_outputs_are_reported(allowed: Bench) -> None:
         assert "\nfrom bash\n" in (await allowed.call("run_command", command="cat <(echo from bash)")).text
 
 
-async def test_the_result_counts_staged_and_restored_files(allowed: Bench) -> None:
+async def test_staged_and_restored_files_are_counted_and_a_folder_that_only_mv_can_rename_is_explained(
+    allowed: Bench,
+) -> None:
     output = await allowed.call("run_command", command="echo 1 > a; echo 2 > b")
     in_place = "directly on your files" in allowed.asked[0].notes[0]
     assert output.summary == f"exit 0, 2 files {'put back' if in_place else 'changed'} → P1"
     assert list(allowed.workspace.root.iterdir()) == []
-
-
-async def test_a_folder_that_only_mv_can_rename_is_explained(allowed: Bench) -> None:
     (allowed.workspace.root / "d").mkdir()
     (allowed.workspace.root / "d/file").touch()
-    output = await allowed.call("run_command", command='python3 -c \'import os; os.rename("d", "e")\'; ls')
-    assert (
-        output.text.count("mv, which copies, can") == output.text.count("cross-device") == output.text.count("\nd\n")
-    )
+    rename = 'python3 -c \'import os; os.rename("d", "e")\'; ls'
+    text = (await allowed.call("run_command", command=rename)).text
+    assert text.count("mv, which copies, can") == text.count("cross-device") == text.count("\nd\n")
 
 
-async def test_in_plan_mode_no_command_runs_in_place(bench: Bench) -> None:
+async def test_in_plan_mode_or_if_refused_no_command_is_asked_about(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def probe() -> SandboxProbeResult:
+        return SandboxProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(bench.sandbox, "probe", probe)
+        with pytest.raises(ToolError, match="do not run here: as root"):
+            await bench.call("run_command", command="touch ../ran")
     bench.answer, bench.modes, bench.planning = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
@@ -107,16 +114,6 @@ async def test_in_place_a_refused_socket_and_ignored_files_are_explained(bench: 
     assert "[also written, ignored by git: a.log]" in output.text and "also written" in output.summary
     assert [each.path for each in bench.draft.ignored] == ["a.log"]
     assert [each.kind for each in bench.asked] == ["command"] and "can't hold" in " ".join(bench.asked[0].notes)
-
-
-async def test_refused_commands_need_no_permission(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def probe() -> SandboxProbeResult:
-        return SandboxProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
-
-    monkeypatch.setattr(bench.sandbox, "probe", probe)
-    with pytest.raises(ToolError, match="do not run here: as root"):
-        await bench.call("run_command", command="touch ran")
-    assert bench.asked == []
 
 
 async def test_a_missing_folder_for_runs_is_reported(allowed: Bench) -> None:

@@ -65,16 +65,7 @@ class Typing:
         ("one two One", [*"/One", "enter"], "one two |One"),
         ("one two one", [*"d/ t", "enter", "."], "| two one"),
         ("one a.c abc", [*"/a.c", "enter", *"nn"], "one |a.c abc"),
-    ],
-)
-def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
-    typing = Typing(text).keys(*keys)
-    assert typing.at(comes), (typing.text, typing.cursor)
-
-
-@pytest.mark.parametrize(
-    ("text", "keys", "comes"),
-    [
+        # At the edges of texts, most of it as vim has it, which is not everywhere where these run.
         ("\tone", "<<", "|one"),
         ("ab", "3rx", "|ab"),
         ("a\nb", "5J", "a| b"),
@@ -123,8 +114,7 @@ def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
         ("one\n\n", "d3w", "|"),
     ],
 )
-def test_keys_at_text_edges_behave_like_vim(text: str, keys: list[str], comes: str) -> None:
-    """Most of it as vim has it, which is not everywhere where these run."""
+def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
     typing = Typing(text).keys(*keys)
     assert typing.at(comes), (typing.text, typing.cursor)
 

@@ -60,25 +60,6 @@ def numbered(*changed: int, lines: int = 40, **facts: object) -> FileDiff:
     return file_diff("a.py", "\n".join(old), "\n".join(new), **facts)  # type: ignore[arg-type]
 
 
-def test_cursor_of_an_empty_diff_does_not_move() -> None:
-    window = Window()
-    cursor = DiffCursor(DiffModel(), window)
-    cursor.move_to(3)
-    cursor.move_page(1)
-    cursor.move_row(1)
-    cursor.move_to_end()
-    assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
-    go_to_unseen_line(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
-    assert window.moved == 0
-
-
-def without_room(diff: FileDiff) -> DiffModel:
-    """A change of which nothing is laid out, since there are no columns yet."""
-    sheet = laid_out(diff)
-    sheet.rows = DiffLayout()
-    return sheet
-
-
 def test_plain_text_is_scrolled_without_a_cursor() -> None:
     sheet, window = DiffModel(), Window(10)
     sheet.show_message(plain_text=[NoteRow(-1, f"line {number}", "plain") for number in range(50)])
@@ -120,9 +101,8 @@ def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
     assert UnseenLines(sheet.render_context, seen).count_unseen(0) == (0, 1)
 
 
-def test_no_row_is_outside_of_a_layout() -> None:
-    sheet = laid_out(numbered(3))
-    rows = sheet.rows
+def test_no_row_is_outside_of_a_layout_and_the_cursor_of_an_empty_diff_does_not_move() -> None:
+    rows = laid_out(numbered(3)).rows
     for number in (-1, rows.row_count):
         with pytest.raises(IndexError):
             rows.row_at(number)
@@ -130,6 +110,17 @@ def test_no_row_is_outside_of_a_layout() -> None:
         with pytest.raises(IndexError):
             rows.part_at(line)
     assert rows.find_equal_row(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
+    window = Window()
+    cursor = DiffCursor(DiffModel(), window)
+    cursor.move_to(3)
+    cursor.move_page(1)
+    cursor.move_row(1)
+    cursor.move_to_end()
+    assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
+    sheet = laid_out(numbered(3))
+    sheet.rows = DiffLayout()  # since there are no columns yet
+    go_to_unseen_line(UnseenLine(0, 0, 0), SeenLines(), sheet, cursor, window)
+    assert window.moved == 0
 
 
 def test_the_way_to_unseen_lines_skips_context_and_excluded_hunks() -> None:
@@ -216,40 +207,30 @@ def test_folds_are_not_copied_and_a_wrapped_note_is_copied_once() -> None:
     assert "line 20" in copied and "new 20" in copied
 
 
-def test_wrapped_lines_are_joined_in_a_copy() -> None:
+def test_wrapped_lines_are_joined_in_a_copy_and_their_indentation_is_left_out() -> None:
     words = "word " * 40 + "end"
     sheet = laid_out(file_diff("a.py", "a\n", f"{words}\n"), width=60, wrap=True)
-    top = line_of(sheet, LineRow, new=0)
-    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top), None)) == words
-    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(400, top), Offset(500, top))) == ""
-    one = copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top + 1), Offset(500, top + 1)))
+    top, scene = line_of(sheet, LineRow, new=0), sheet.render_context
+    assert copied_text(sheet.rows, scene, Selection(Offset(0, top), None)) == words
+    assert copied_text(sheet.rows, scene, Selection(Offset(400, top), Offset(500, top))) == ""
+    one = copied_text(sheet.rows, scene, Selection(Offset(0, top + 1), Offset(500, top + 1)))
     assert one and one in words and one != words
 
-
-def test_the_indentation_of_a_wrapped_line_is_not_copied() -> None:
     line = "        call()  # " + "why it is done " * 12
     sheet = laid_out(file_diff("a.py", "a\n", f"{line}\n"), width=60, wrap=True)
-    top = line_of(sheet, LineRow, new=0)
-    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top), None)) == line
-    assert (
-        copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top + 1), None))
-        == line[len(first_row(sheet)) :]
-    )
-    _, row, part = sheet.rows.part_at(top + 1)
-    strip = DiffPainter(sheet.render_context, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
+    top, scene = line_of(sheet, LineRow, new=0), sheet.render_context
+    assert copied_text(sheet.rows, scene, Selection(Offset(0, top), None)) == line
+    row = sheet.rows.row_at(sheet.rows.part_at(top).number)
+    assert isinstance(row, LineRow)
+    rest = line[scene.drawn_line(row, "new", 0).starts[1] :]
+    assert copied_text(sheet.rows, scene, Selection(Offset(0, top + 1), None)) == rest
+    _, found, part = sheet.rows.part_at(top + 1)
+    strip = DiffPainter(scene, lambda classes: Style()).paint(found, part, top + 1, offsets=True)
     indent = next(one for one in strip if one.text == " " * 8)
     assert indent.style
     column, y = indent.style.meta["offset"]
     assert y == top + 1
     assert column + 8 < 0, "to the left of the line"
-
-
-def first_row(sheet: DiffModel) -> str:
-    """What stands on the first row of the added line."""
-    row = sheet.rows.row_at(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
-    assert isinstance(row, LineRow)
-    drawn = sheet.render_context.drawn_line(row, "new", 0)
-    return drawn.text.text[: drawn.starts[1]]
 
 
 def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:

@@ -251,25 +251,19 @@ def test_a_hunk_without_visible_lines_has_no_row() -> None:
     assert layout.landmarks.hunks == [layout.row_of_hunk(0, 1)] != [None]
 
 
-def test_search_finds_lines_in_the_order_of_the_screen() -> None:
+def test_search_finds_lines_in_the_order_of_the_screen_and_minds_case_only_with_capitals() -> None:
     diffs = retry_change()
     found = find_matches(diffs, "fetch")
     layout = arrange_diffs(diffs, DiffFoldState(whole=True), measure=height)
     numbers = [layout.find_equal_row(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({hit.line for hit in found}) > 5
-
-
-def test_search_minds_case_only_if_asked_with_capitals() -> None:
     diffs = [file_diff("a.py", "x\n", "Alpha\nalpha\n")]
-    assert len(find_matches(diffs, "alpha")) == 2
-    assert len(find_matches(diffs, "Alpha")) == 1
-
-
-def test_a_cancelled_search_ends_before_the_next_hunk() -> None:
+    assert [len(find_matches(diffs, query)) for query in ("alpha", "Alpha")] == [2, 1]
     diff = file_diff_of_hunks("a.py", ["x"] * 9, ["x"] * 9, [(1, 1, 1, 1), (5, 1, 5, 1)])
     answers = iter([True, False])
-    assert {hit.hunk for hit in find_matches([diff], "x", lambda: next(answers))} == {None, 0}
+    found = find_matches([diff], "x", lambda: next(answers))
+    assert {hit.hunk for hit in found} == {None, 0}, "cancelled, it ends before the next hunk"
 
 
 def test_a_change_is_laid_out_only_as_far_as_needed() -> None:

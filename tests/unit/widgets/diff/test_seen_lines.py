@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.values.models import Hunk
+from app.proposals.values.models import Hunk, Proposal
 from app.review.hunk_lines import SeenLines
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import UnsentComment, move_comment_to_revision
@@ -107,14 +107,19 @@ def test_a_line_that_shows_its_change_is_not_cut() -> None:
     assert visible_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
 
 
+def three_hunks(folder: Path) -> tuple[Bench, Proposal, ReviewState]:
+    site = Bench(folder, {"a.txt": numbered(30)})
+    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
+    state = ReviewState()
+    state.update_proposals([proposal])
+    return site, proposal, state
+
+
 @settings(max_examples=scale_examples(25))
 @given(line=st.integers(0, 33), hunk=st.integers(1, 3))
 def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int) -> None:
-    site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
-    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
+    site, proposal, state = three_hunks(tmp_path_factory.mktemp("bench"))
     new = site.service.file_diffs(proposal.id)[0].new
-    state = ReviewState()
-    state.update_proposals([proposal])
     state.feedback_drafts.set_comment(proposal, UnsentComment("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update_proposals([after])
@@ -135,18 +140,12 @@ NEW = ((1, "A"), (12, "C"), (24, "F"))
 def test_a_comment_stays_at_its_hunk_after_a_decision(
     tmp_path_factory: pytest.TempPathFactory, own: int, others: set[int], deny: bool, on_old: bool
 ) -> None:
-    site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
-    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
+    site, proposal, state = three_hunks(tmp_path_factory.mktemp("bench"))
     diff = site.service.file_diffs(proposal.id)[0]
     line, first = NEW[own]
     assert diff.new[line] == first
-    state = ReviewState()
-    state.update_proposals([proposal])
-    remark = (
-        UnsentComment("a.txt", "old", diff.old.index(OWN[own]), "why?")
-        if on_old
-        else UnsentComment("a.txt", "new", line, "why?")
-    )
+    at = diff.old.index(OWN[own]) if on_old else line
+    remark = UnsentComment("a.txt", "old" if on_old else "new", at, "why?")
     state.feedback_drafts.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
@@ -159,14 +158,11 @@ def test_a_comment_stays_at_its_hunk_after_a_decision(
 
 
 def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> None:
-    site = Bench(tmp_path, {"a.txt": numbered(30)})
-    proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\n"))
-    state = ReviewState()
-    state.update_proposals([proposal])
+    site, proposal, state = three_hunks(tmp_path)
     line = site.service.file_diffs(proposal.id)[0].new.index("D")
     state.feedback_drafts.set_comment(proposal, UnsentComment("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
-    edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
+    edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\nE\n", "C\nDee\nE\n")
     state.update_proposals([site.service.replace_proposed_text(proposal.id, "a.txt", f"{edited}\n")])
     (remark,) = state.feedback_drafts.remarks[proposal.id]
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
