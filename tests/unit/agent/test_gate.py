@@ -35,7 +35,6 @@ policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.in
 
 
 def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
-    """Whether the gate is closed after these events."""
     gate = Gate(policy)
     for event in events:
         gate.apply(event)

@@ -25,37 +25,28 @@ async def test_the_clean_up_is_done_when_the_interruption_is_told() -> None:
     assert steps == ["begun", "cleaned up"]
 
 
-async def test_nothing_begins_after_a_stop() -> None:
+async def test_results_and_errors_are_returned_and_nothing_begins_after_a_stop() -> None:
     interrupter = Interrupter()
-    interrupter.stop()
     begun = []
 
-    async def work() -> None:
-        begun.append(True)
-
-    with pytest.raises(Interrupted):
-        await interrupter.wait_for(work())
-    assert not begun and interrupter.is_stopped
-
-
-async def test_results_and_errors_are_returned_and_a_finished_result_is_kept() -> None:
-    interrupter = Interrupter()
-
     async def value() -> int:
+        begun.append(True)
         return 42
 
     async def error() -> None:
         raise ValueError("no")
 
-    assert await interrupter.wait_for(value()) == 42
-    with pytest.raises(ValueError, match="no"):
-        await interrupter.wait_for(error())
-
     async def work() -> str:
         interrupter.stop()
         return "done"
 
-    assert await interrupter.wait_for(work()) == "done"
+    assert await interrupter.wait_for(value()) == 42
+    with pytest.raises(ValueError, match="no"):
+        await interrupter.wait_for(error())
+    assert await interrupter.wait_for(work()) == "done", "a finished result is kept"
+    with pytest.raises(Interrupted):
+        await interrupter.wait_for(value())
+    assert len(begun) == 1 and interrupter.is_stopped
 
 
 async def test_cancelling_the_waiter_cancels_the_work() -> None:

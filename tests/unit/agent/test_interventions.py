@@ -52,17 +52,11 @@ def decide(number: int, decision: DecisionKind, *paths: str, still_pending: bool
     return ProposalDecided(proposal=f"P{number}", decision=decision, files=files, still_pending=still_pending)
 
 
-def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -> None:
-    told = stop_after_staging_instruction(["P1", "P2"], ["a.py", "b.py", "a.py"])
-    assert "P1, P2" in told.text
-    assert "(a.py, b.py)" in told.text
-    assert "Do not call tools" in told.text
-    assert "Hand control back" in told.text
-    assert "Nothing is written" in told.text
-    assert (told.kind, told.scope, told.source) == (InterventionKind.STAGED, "request", EventSource.PROGRAM)
-
-
 def test_closing_instructions_forbid_tools_and_all_instructions_are_for_one_request() -> None:
+    told = stop_after_staging_instruction(["P1", "P2"], ["a.py", "b.py", "a.py"])
+    assert (told.kind, told.source) == (InterventionKind.STAGED, EventSource.PROGRAM)
+    for words in ("P1, P2", "(a.py, b.py)", "Hand control back", "Nothing is written"):
+        assert words in told.text
     for kind in (InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS):
         told = closing_instruction(kind, ["P1"], ["a.py"])
         assert (told.kind, told.scope) == (kind, "request")

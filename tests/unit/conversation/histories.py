@@ -117,7 +117,6 @@ def rules_for(profile: EndpointProfile) -> Rules:
 
 
 def marks(text: str | None) -> list[str]:
-    """The marks in a text, in order."""
     return MARK.findall(text or "")
 
 
@@ -165,13 +164,11 @@ class Simulation:
         self._pending: list[str] = []
 
     def add(self, event: Event) -> Event:
-        """Store an event."""
         stored = event.model_copy(update={"id": len(self.events) * 2 + 1, "time": float(len(self.events))})
         self.events.append(stored)
         return stored
 
     def images(self) -> tuple[Image, ...]:
-        """What the user attaches."""
         if not self.chance(25):
             return ()
         return tuple(self.draw(st.lists(st.sampled_from(IMAGES), min_size=1, max_size=3)))
@@ -181,7 +178,6 @@ class Simulation:
         return bool(self.draw(st.integers(0, 99)) < percent)
 
     def play(self, turns: int) -> None:
-        """A session of this many turns."""
         question: Question | None = None
         for _ in range(turns):
             self._between_turns()
@@ -364,7 +360,6 @@ class Simulation:
 
 @st.composite
 def sessions(draw: Any, *, scoped: bool = True) -> Simulation:
-    """A session of a few turns, as its loop writes it."""
     simulation = Simulation(draw, scoped=scoped)
     simulation.play(draw(st.integers(1, 5)))
     return simulation

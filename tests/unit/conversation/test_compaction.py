@@ -47,8 +47,6 @@ FACTS = PayloadInputs("prompt", [])
 
 
 class Log:
-    """Builds numbered events."""
-
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._steps = 0

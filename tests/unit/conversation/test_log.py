@@ -45,8 +45,6 @@ class Store:
 
 
 class Seen:
-    """A fold that remembers the ids."""
-
     def __init__(self) -> None:
         self.ids: list[int] = []
 

@@ -68,8 +68,6 @@ def contents(sent: list[dict[str, Any]], role: str) -> list[str]:
 
 
 class TestMissingResults:
-    """The true reason stands where a result is missing."""
-
     @pytest.mark.parametrize(
         ("after", "reason"),
         [
@@ -246,8 +244,6 @@ class TestDecisions:
 
 
 class TestResponses:
-    """What is kept of a response."""
-
     def test_an_interrupted_one_keeps_its_text_and_no_call(self) -> None:
         sent = messages(*HELLO, response(call(), text="I will", state="interrupted"))
         assert shape(sent) == "system user assistant system"
@@ -263,8 +259,6 @@ class TestResponses:
 
 
 class TestCompaction:
-    """What stands for the older part, and what survives it."""
-
     def log(self, upto: int, summary: str = "we fixed it") -> list[dict[str, Any]]:
         compacted = HistoryCompacted(upto=upto, summary=summary, method="summary" if summary else "truncation")
         first = (response(call()), done("c1.0", "old output"), STAGED, response(text="old text"))
@@ -335,8 +329,6 @@ class TestCompaction:
 
 
 class TestProfiles:
-    """What each field of a profile changes."""
-
     LOG = (
         *HELLO,
         response(

@@ -92,7 +92,6 @@ def found(template: Template) -> ChatTemplateFinding:
 
 @functools.cache
 def keeps_order(template: Template) -> bool:
-    """Whether system messages stay where they are; some templates put all of them in front."""
     prompt = template([{"role": "user", "content": "one"}, {"role": "system", "content": "two"}])
     return prompt.index("one") < prompt.index("two")
 

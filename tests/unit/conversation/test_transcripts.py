@@ -29,36 +29,33 @@ def said(events: list[Event]) -> list[str]:
     return [message["content"] for message in payload(events) if message["role"] == "user"]
 
 
-def test_the_claude_code_import_separates_text_of_the_user(tmp_path: Path) -> None:
-    found = read_transcript(transcripts.claude(tmp_path / "s.jsonl"))
-    assert found.program == "Claude Code"
+def imported(path: Path, program: str, by_user: list[str]) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
+    """The messages, what was repaired, and the results of calls, once the text of the user is separated."""
+    found = read_transcript(path)
+    assert (found.program, said(found.events)) == (program, by_user)
     messages = payload(found.events)
     assert violations(messages) == []
-    assert said(found.events) == CLAUDE_SAID
     assert PROGRAM not in json.dumps(messages, ensure_ascii=False) and "Gone" not in str(messages)
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    assert results[:2] == ["one", "two"]
+    return messages, dict(found.repairs), results
+
+
+def test_claude_code_and_codex_imports_separate_text_of_the_user(tmp_path: Path) -> None:
+    messages, repairs, _ = imported(transcripts.claude(tmp_path / "s.jsonl"), "Claude Code", CLAUDE_SAID)
     calls = [[call["function"]["name"] for call in message.get("tool_calls", ())] for message in messages]
     assert [names for names in calls if names] == [["Read", "Grep"], ["Bash"]]
-    assert [message["content"] for message in messages if message["role"] == "tool"][:2] == ["one", "two"]
-    assert found.repairs == {
+    assert repairs == {
         "calls without a result": 1,
         "messages that the user went back from": 2,
         "texts of the other program": 6,
     }
-
-
-def test_codex_user_text_differs_from_program_text(tmp_path: Path) -> None:
-    found = read_transcript(transcripts.codex(tmp_path / "rollout.jsonl"))
-    assert found.program == "Codex"
-    messages = payload(found.events)
-    assert violations(messages) == []
-    assert said(found.events) == CODEX_SAID
-    assert PROGRAM not in json.dumps(messages, ensure_ascii=False) and "Gone" not in str(messages)
-    results = [message["content"] for message in messages if message["role"] == "tool"]
-    assert results[:2] == ["one", "two"] and "{" in results[2]
+    messages, repairs, results = imported(transcripts.codex(tmp_path / "rollout.jsonl"), "Codex", CODEX_SAID)
+    assert "{" in results[2]
     patch = next(call for message in messages for call in message.get("tool_calls", ()) if "patch" in str(call))
     assert json.loads(patch["function"]["arguments"]) == {"input": "*** Begin Patch"}
-    assert found.repairs["messages that the user went back from"] == 2
-    assert found.repairs["calls with arguments that are no JSON object"] == 1
+    assert repairs["messages that the user went back from"] == 2
+    assert repairs["calls with arguments that are no JSON object"] == 1
 
 
 def test_a_list_of_messages_is_read_in_three_forms(tmp_path: Path) -> None:

@@ -58,7 +58,6 @@ CLAUDE_SAID = ["Fix the tide tables", "Take the second", "/review the tests\n\nA
 
 
 def codex(path: Path) -> Path:
-    """A rollout of Codex."""
 
     def item(**payload: Any) -> dict[str, Any]:
         return {"timestamp": "t", "type": "response_item", "payload": payload}
@@ -101,7 +100,6 @@ CODEX_SAID = ["Fix the tide tables", "<b> in the title"]
 
 
 def openai(path: Path) -> Path:
-    """A list of messages in a document."""
     call = {"id": "c1", "type": "function", "function": {"name": "look up!", "arguments": '{"a": 1}'}}
     messages = [
         {"role": "system", "content": PROGRAM},
@@ -120,7 +118,6 @@ OPENAI_SAID = ["Fix the tide tables", "Thanks"]
 
 
 def anthropic(path: Path) -> Path:
-    """A list of messages in Anthropic's form."""
     use = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "one"}
     messages = [

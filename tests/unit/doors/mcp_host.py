@@ -15,8 +15,6 @@ PATIENCE = 30.0
 
 
 class Host:
-    """One connection."""
-
     def __init__(self, root: Path, wait: int = 0) -> None:
         self.said: list[str] = []
         """Lines for the user."""
@@ -51,7 +49,6 @@ class Host:
             return found()
 
     def answer(self, name: Any) -> Any:
-        """The whole answer to a request."""
         return self.until(
             lambda: next((each for each in self.sent if isinstance(each, dict) and each.get("id") == name), None)
         )
@@ -80,5 +77,4 @@ class Host:
         return self.call("propose_edit", files=[{"path": path, "edits": [{"old": old, "new": new}]}], **more)
 
     def runtime(self) -> OpenWorkspace:
-        """The workspace as the user has it open."""
         return open_workspace(self.root, {}, {})

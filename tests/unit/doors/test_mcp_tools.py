@@ -50,14 +50,12 @@ def host(root: Path) -> Iterator[Host]:
 
 @pytest.fixture
 def user(host: Host) -> Iterator[OpenWorkspace]:
-    """The workspace as another process of the user's has it open."""
     runtime = host.runtime()
     yield runtime
     runtime.close()
 
 
 def signoff(root: Path, *words: str) -> int:
-    """A command of the user's."""
     return main([words[0], "--workspace", str(root), *words[1:]])
 
 

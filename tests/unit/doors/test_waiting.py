@@ -50,7 +50,6 @@ def elsewhere(runtime: OpenWorkspace) -> Iterator[OpenWorkspace]:
 
 @pytest.fixture
 def proposal(runtime: OpenWorkspace) -> Proposal:
-    """Three hunks in one file."""
     draft = runtime.service.new_draft("")
     draft.write(
         "a.txt", "".join(f"{line.strip()}!\n" if line in ("5\n", "20\n", "35\n") else line for line in NUMBERS)

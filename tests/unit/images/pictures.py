@@ -18,7 +18,6 @@ def png(width: int = 3, height: int = 2, padding: int = 0) -> bytes:
 
 
 def jpeg(width: int = 3, height: int = 2) -> bytes:
-    """The segments of a JPEG, with a thumbnail of another size before the frame."""
     thumbnail = b"Exif\0\0\xff\xd8\xff\xc0\0\x0b\x08\0\x09\0\x09\x01\x01\x11\0\xff\xd9"
     application = b"\xff\xe1" + struct.pack(">H", len(thumbnail) + 2) + thumbnail
     frame = b"\xff\xc2" + struct.pack(">HBHHB", 11, 8, height, width, 1) + b"\x01\x11\0"
@@ -34,7 +33,6 @@ def jpeg(width: int = 3, height: int = 2) -> bytes:
 
 
 def gif(width: int = 3, height: int = 2) -> bytes:
-    """A GIF of one frame."""
     return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + b",\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 
 

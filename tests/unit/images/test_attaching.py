@@ -48,14 +48,11 @@ def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles
             assert candidate == MentionedImage("shot.png", "") and image.name == "shot.png"
 
 
-def test_the_bytes_tell_and_not_the_name(files: ImageFiles, root: Path) -> None:
+def test_the_bytes_tell_and_not_the_name_and_other_files_are_only_named(files: ImageFiles, root: Path) -> None:
     (root / "photo.png").write_bytes(jpeg(30, 20))
     (root / "no-ending").write_bytes(gif(30, 20))
     found = mentioned(files, "photo.png", "no-ending")
     assert [files.load(one, "chat")[0].media_type for one in found] == ["image/jpeg", "image/gif"]
-
-
-def test_other_files_are_only_named(files: ImageFiles, root: Path) -> None:
     (root / "a.py").write_text("print()")
     os.mkfifo(root / "pipe")
     assert mentioned(files, "a.py", "missing.py", "pipe", ".", "../outside.py", "nul\0byte", "/etc/passwd") == []
@@ -112,12 +109,9 @@ def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: byt
     (candidate,) = mentioned(files, "shot.png")
     with pytest.raises(ImageNotAttached, match=reason):
         files.load(candidate, wire)
-
-
-def test_image_limits_differ_between_wires() -> None:
     image = Image.from_bytes("shot.png", png(padding=4_500_000))
-    assert image_refusal_reason(image, "chat") == ""
-    assert image_refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are accepted"
+    limits = {wire: image_refusal_reason(image, wire) for wire in ("chat", "anthropic")}
+    assert limits == {"chat": "", "anthropic": "has 4.5 MB, and at most 3.9 MB are accepted"}
 
 
 def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:
@@ -189,6 +183,8 @@ def test_a_paste_is_taken_for_images_only_if_all_parts_are_images(files: ImageFi
 )
 def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
     assert [mention.path for mention in find_mentions(text)] == paths
+    dropped = find_mentions(text, frozenset(paths[:1]))
+    assert [mention.dropped for mention in dropped] == [True, False, False][: len(paths)], "only those are so marked"
 
 
 @given(st.text(min_size=1).filter(lambda path: not {"\n", "\r"} & {*path} and path.isprintable()))
@@ -210,11 +206,6 @@ def test_a_path_is_read_as_it_was_written(path: str) -> None:
 def test_a_mention_is_quoted_only_if_needed(path: str, said: str) -> None:
     assert format_mention(path) == said
     assert [mention.path for mention in find_mentions(said)] == [path]
-
-
-def test_only_dropped_files_are_marked_as_dropped() -> None:
-    found = find_mentions("@/tmp/a.png @/tmp/b.png", frozenset({"/tmp/a.png"}))
-    assert [mention.dropped for mention in found] == [True, False]
 
 
 @pytest.mark.parametrize(

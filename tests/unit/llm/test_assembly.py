@@ -18,14 +18,12 @@ TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
 
 
 def pieces(draw: Any, text: str) -> list[str]:
-    """The text, cut at random."""
     cuts = sorted(draw(st.lists(st.integers(0, max(0, len(text))), max_size=6)))
     edges = [0, *cuts, len(text)]
     return [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def chunk(**delta: Any) -> dict[str, Any]:
-    """A chunk with this delta."""
     return {"choices": [{"index": 0, "delta": delta}]}
 
 

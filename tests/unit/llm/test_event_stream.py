@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
 from app.llm.response.response_assembly import Delta, DeltaMerger
-from app.llm.transport import BackgroundBodyReader, TaskYielder
+from app.llm.transport import BackgroundBodyReader
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
 LINES = st.lists(
@@ -27,7 +27,6 @@ LINES = st.lists(
 
 
 def decode(pieces: list[bytes]) -> tuple[list[ServerSentEvent], str]:
-    """All events and what was outside of them."""
     decoder = ServerSentEventDecoder()
     events = [event for piece in pieces for event in decoder.feed(piece)]
     return events + decoder.finish(), decoder.unframed
@@ -105,7 +104,6 @@ class Body:
 
 
 async def taken(body: Body) -> list[bytes]:
-    """What is taken until the end."""
     async with BackgroundBodyReader(body()) as arrivals:
         parts = []
         while part := await arrivals.read_available():
@@ -153,21 +151,6 @@ async def test_waiting_for_the_end_of_a_body_raises_no_error() -> None:
     async with BackgroundBodyReader(stays_open()) as arrivals:
         assert await arrivals.read_available() == b"some"
         await arrivals.wait_for_end(0)
-
-
-async def test_yielding_without_other_tasks_is_quick() -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    await TaskYielder().let_others_run()
-    counting.cancel()
-    assert turns <= 2
 
 
 PIECES = st.one_of(

@@ -55,7 +55,6 @@ VALUES = st.recursive(
 
 
 def read(text: str, *, own: bool) -> str:
-    """What is read, or that it is no JSON."""
     try:
         value: Any = parse_json(text) if own else json.loads(text)
     except (ValueError, RecursionError):

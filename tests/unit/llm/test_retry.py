@@ -19,7 +19,6 @@ BUSY = [FailureKind.SERVER_ERROR, FailureKind.RATE_LIMITED]
 def failure(
     kind: FailureKind = FailureKind.STREAM_BROKEN, *, retryable: bool = True, retry_after: float | None = None
 ) -> Failure:
-    """A failure as the policy sees it."""
     return Failure(kind, "busy", retryable=retryable, retry_after=retry_after)
 
 

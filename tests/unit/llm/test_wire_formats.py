@@ -19,7 +19,6 @@ CALL = CallWithResult("c1", "read_file", "{}", "ok")
 
 
 def delta(added: Any) -> dict[str, Any]:
-    """What a chunk adds."""
     return dict(added["choices"][0]["delta"])
 
 

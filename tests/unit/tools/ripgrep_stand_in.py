@@ -21,7 +21,6 @@ def never_end(program: Path) -> Path:
 
 
 def calls(program: Path) -> list[list[str]]:
-    """The arguments of every call so far."""
     noted = program.with_suffix(".calls").read_bytes().split(b"\0\0")[:-1]
     return [[argument.decode("utf-8", "surrogateescape") for argument in call.split(b"\0")[1:]] for call in noted]
 

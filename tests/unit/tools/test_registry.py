@@ -19,7 +19,6 @@ NAMES = (
 
 
 def walk(schema: Any) -> list[dict[str, Any]]:
-    """Every schema in a schema."""
     found = [schema]
     for part in schema.get("properties", {}).values():
         found += walk(part)

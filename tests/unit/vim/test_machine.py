@@ -10,8 +10,6 @@ from widgets.vim.vim_machine import VimMachine, VimMode, find_inserted_text
 
 
 class Typing:
-    """A text field with the keys."""
-
     def __init__(self, text: str = "", cursor: int = 0) -> None:
         self.vim = VimMachine()
         self.text, self.cursor = text, cursor

@@ -50,7 +50,6 @@ from widgets.chat.entries.message_entries import (
     AnswerEntry,
     NoticeToUserEntry,
     QuestionEntry,
-    ReasoningEntry,
     TurnEndEntry,
     UserEntry,
 )
@@ -61,7 +60,6 @@ STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
 
 def shown(changes: Iterable[EntryChange]) -> list[TranscriptEntry]:
-    """The entries that the changes leave, in order."""
     entries: dict[str, TranscriptEntry] = {}
     for change in changes:
         if isinstance(change, EntryAddedOrReplaced):
@@ -172,13 +170,6 @@ def test_a_message_of_signoff_to_the_model_is_one_foldable_line() -> None:
     (entry,) = reopened([Intervention(id=1, kind=InterventionKind.PENDING, text="One.\n\nTwo.")])
     assert [line.text for line in entry.rows(60, opened=False)] == ["signoff → model  One. Two."]
     assert [line.text for line in entry.rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
-
-
-def test_streaming_text_is_one_entry_that_grows_and_is_kept_if_discarded() -> None:
-    entries = live([ReasoningStreamed("a"), ReasoningStreamed("b"), TextStreamed("x"), TextStreamed("y")])
-    assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]
-    entries = live([TextStreamed("half"), StreamDiscarded("broken"), TextStreamed("whole")])
-    assert entries == [AnswerEntry("answer0", "half", "discarded"), AnswerEntry("answer1", "whole", "streaming")]
 
 
 def test_a_streamed_entry_is_kept_when_recorded() -> None:

@@ -1,7 +1,5 @@
 """The transcript without a screen: the place of the keys, and what is laid out at each width."""
 
-import gc
-
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
@@ -15,11 +13,10 @@ from widgets.chat.entries.message_entries import (
     ReasoningEntry,
 )
 from widgets.chat.transcript import EntryCursor, Transcript
-from widgets.chat.transcript_layout import EntrySlots, SlotLayoutBeforeResize, TranscriptLayout
+from widgets.chat.transcript_layout import EntrySlots, TranscriptLayout
 
 
 def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
-    """A layout of notices."""
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
         layout.apply_change(EntryAddedOrReplaced(NoticeToUserEntry(f"n{number}", text)))
@@ -72,18 +69,6 @@ def test_an_unmounted_transcript_keeps_entries_without_layout() -> None:
     assert transcript.laid_out_entry_count == 0
 
 
-def test_rows_of_the_former_width_are_kept_only_for_laid_out_entries() -> None:
-    layout = TranscriptLayout()
-    for number in range(1_000):
-        layout.apply_change(EntryAddedOrReplaced(NoticeToUserEntry(f"n{number}", "some words")))
-    layout.lay_out_end(10)
-    gc.collect()
-    before = sum(isinstance(one, SlotLayoutBeforeResize) for one in gc.get_objects())
-    layout.resize(40)
-    kept = sum(isinstance(one, SlotLayoutBeforeResize) for one in gc.get_objects()) - before
-    assert 5 <= kept <= 20
-
-
 WORDS = st.lists(st.sampled_from(["word", "a longer one", "\n\n", "```\ncode\n```\n", "- item\n"]), max_size=20).map(
     " ".join
 )
@@ -92,7 +77,6 @@ WIDTHS = st.sampled_from([20, 45])
 
 
 def entry(key: str, text: str) -> TranscriptEntry:
-    """An entry, of a kind that its key decides."""
     match key:
         case "a":
             return ProgramMessageToModelEntry(key, InterventionKind.STAGED, text, "system")
@@ -103,7 +87,6 @@ def entry(key: str, text: str) -> TranscriptEntry:
 
 
 def rows(layout: TranscriptLayout) -> list[str]:
-    """All that is shown, from the top."""
     layout.lay_out_screen_from(0, 10_000)
     return [layout.line(row).text for row in range(layout.slots.total_rows - 1)] if len(layout.slots) else []
 

@@ -101,11 +101,6 @@ def row(*cells: str) -> TableRow:
     return [[(cell, TEXT_STYLE)] for cell in cells]
 
 
-def test_words_are_not_broken_if_there_is_room() -> None:
-    rows = [row("File", "Lines", "Why"), row("tests/test_fetch.py", "40", "covers the back-off and giving up")]
-    assert table_column_widths(rows, 47)[0] == len("tests/test_fetch.py")
-
-
 CELLS = st.lists(st.lists(st.text("ab 日", max_size=30), min_size=1, max_size=5), min_size=1, max_size=4)
 
 

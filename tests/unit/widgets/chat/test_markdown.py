@@ -143,7 +143,6 @@ def test_settled_rows_stay_while_a_block_grows(start: str, row: str, most: int) 
 
 
 def texts(source: str) -> list[str]:
-    """What the rows say."""
     return [line.text for line in markdown_lines(source, 40)]
 
 
@@ -229,11 +228,6 @@ def test_an_interrupted_layout_continues_where_it_stopped(end: str) -> None:
         calls += 1
     assert document is not None and calls > 100
     assert rows(document.lines) == rows(markdown_lines(text, 60))
-
-
-def test_control_characters_are_replaced_before_the_layout() -> None:
-    lines = markdown_lines("a\x1b[2Jb\n\n```\n\x1b]0;x\x07\n```\n", 40, lambda text: text.replace("\x1b", "␛"))
-    assert not any("\x1b" in line.text for line in lines)
 
 
 def test_addresses_become_links_and_keep_their_target() -> None:

@@ -8,8 +8,6 @@ from widgets.chat.chat_pane import RefreshPacer
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
-
     def __init__(self) -> None:
         self.now = 100.0
 

@@ -75,8 +75,6 @@ SOURCE = 'import os\n\n\ndef name(value):\n    """Doc."""\n    return "text", 12
 
 
 class Editing(App[None]):
-    """One editor over the whole screen."""
-
     def __init__(self, text: str, path: str = "a.py") -> None:
         super().__init__()
         self._text = text
@@ -94,7 +92,6 @@ class Editing(App[None]):
         self.query_one(CodeEditor).focus()
 
     def colour(self, row: int, text: str) -> Any:
-        """The colour of a text in a row of the screen."""
         for segment in self.query_one(CodeEditor).render_line(row):
             if text in segment.text:
                 return segment.style.color if segment.style else None

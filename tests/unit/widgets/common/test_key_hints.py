@@ -62,8 +62,6 @@ def test_decision_and_help_keys_are_never_left_out() -> None:
 
 
 class Bar(App[None]):
-    """An app with a few keys."""
-
     BINDINGS = [  # noqa: RUF012
         Binding("y", "sign('y')", "Approve", id="review.approve"),
         Binding("f1", "sign('f1')", "Help", id="app.help"),

@@ -44,7 +44,6 @@ class Window:
 
 
 def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> DiffModel:
-    """A sheet that shows a change."""
     sheet = DiffModel()
     sheet.wrap = wrap
     sheet.show_change(proposal("P1", diffs), diffs, versions=False)
@@ -54,7 +53,6 @@ def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> DiffModel
 
 
 def numbered(*changed: int, lines: int = 40, **facts: object) -> FileDiff:
-    """A file of which some lines are changed."""
     old = [f"line {number}" for number in range(lines)]
     new = [f"new {number}" if number in changed else line for number, line in enumerate(old)]
     return file_diff("a.py", "\n".join(old), "\n".join(new), **facts)  # type: ignore[arg-type]
@@ -188,7 +186,6 @@ ALL = Selection(None, None)
 
 
 def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
-    """The first terminal line of a row."""
     for number in range(sheet.rows.row_count):
         row = sheet.rows.row_at(number)
         if isinstance(row, kind) and all(getattr(row, name) == value for name, value in fields.items()):

@@ -1,20 +1,17 @@
 """Layouts: every line of every file exactly once, in order, wherever folds, comments and wraps are."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.text.line_comparison import Pair, pair_lines
 from app.proposals.values.models import FileDiff, FileOperation, Hunk
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
 from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     CommentRow,
-    FileRow,
     FoldRow,
     LineRow,
     NoteRow,
@@ -30,7 +27,6 @@ from widgets.diff.white_space import find_hidden_whitespace
 
 @st.composite
 def changes(draw: st.DrawFn) -> FileDiff:
-    """A file with hunks anywhere."""
     old: list[str] = []
     new: list[str] = []
     spans: list[tuple[int, int, int, int]] = []
@@ -50,7 +46,6 @@ def changes(draw: st.DrawFn) -> FileDiff:
 
 
 def height(row: Row) -> int:
-    """Some rows are higher than others."""
     match row:
         case LineRow(new=int(new)):
             return 1 + new % 3
@@ -61,12 +56,10 @@ def height(row: Row) -> int:
 
 
 def never(segment: RowSegment) -> bool:
-    """As if every stretch had a long line in it."""
     return False
 
 
 def rows_of(layout: DiffLayout) -> list[Row]:
-    """All of them."""
     layout.lay_out_more()
     return [layout.row_at(number) for number in range(layout.row_count)]
 
@@ -108,9 +101,11 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
 
 
 @given(changes(), st.booleans())
-def test_a_row_is_found_in_another_layout(diff: FileDiff, split: bool) -> None:
+def test_a_row_and_the_hunks_are_found_in_another_layout(diff: FileDiff, split: bool) -> None:
     before = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
     after = arrange_diffs([diff], DiffFoldState(split=not split, whole=True), measure=height)
+    assert before.landmarks.hunks == [before.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
+    assert all(first < second for first, second in pairwise(before.landmarks.hunks))
     for row in rows_of(before):
         if isinstance(row, LineRow):
             number = after.find_equal_row(row)
@@ -121,7 +116,6 @@ def test_a_row_is_found_in_another_layout(diff: FileDiff, split: bool) -> None:
 
 
 def spaced(lines: list[str], how: list[str]) -> list[str]:
-    """The lines with more white space, or with another word."""
     return [
         {"space": f"  {line} ", "word": f"{line} more"}.get(what, line) for line, what in zip(lines, how, strict=True)
     ]
@@ -162,14 +156,6 @@ def test_a_note_is_found_by_its_text_or_key() -> None:
     assert layout.find_equal_row(NoteRow(-1, "three", "note")) is None
 
 
-@given(changes())
-def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
-    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
-    hunks = [layout.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
-    assert layout.landmarks.hunks == hunks
-    assert all(first < second for first, second in pairwise(layout.landmarks.hunks))
-
-
 def test_a_long_unchanged_stretch_folds_to_one_row_and_opens_and_a_short_one_is_shown() -> None:
     def folds_of(layout: DiffLayout) -> list[FoldRow]:
         return [row for row in rows_of(layout) if isinstance(row, FoldRow)]
@@ -187,14 +173,6 @@ def test_a_long_unchanged_stretch_folds_to_one_row_and_opens_and_a_short_one_is_
     new[5] = new[6 + gap] = "new"
     diff = file_diff_of_hunks("a.py", old[:40], new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])
     assert [fold.gap for fold in folds_of(arrange_diffs([diff], DiffFoldState(), measure=height))] == [2]
-
-
-def test_a_collapsed_file_is_its_head() -> None:
-    diffs = retry_change()
-    layout = arrange_diffs(diffs, DiffFoldState(collapsed=frozenset({0})), measure=height)
-    layout.lay_out_more()
-    assert isinstance(layout.row_at(0), FileRow)
-    assert isinstance(layout.row_at(2), FileRow)
 
 
 def mode_change() -> FileDiff:
@@ -282,23 +260,6 @@ def test_a_change_is_laid_out_only_as_far_as_needed() -> None:
     assert not layout.complete, "what is below is not needed"
     rest = arrange_diffs([diff], DiffFoldState(), measure=height)
     assert rows_of(layout) == rows_of(rest)
-
-
-def test_lines_of_invisible_hunks_are_not_paired(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = [f"line {number}" for number in range(400)]
-    new = [line for number, line in enumerate(old) if number % 20 != 1]
-    new = ["new" if line.endswith("0") and int(line[5:]) % 20 == 0 else line for line in new]
-    spans = [(start, 2, start - number, 1) for number, start in enumerate(range(0, 400, 20))]
-    paired: list[Sequence[str]] = []
-
-    def noted(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
-        paired.append(before)
-        return pair_lines(before, after)
-
-    monkeypatch.setattr("widgets.diff.diff_arrangement.pair_lines", noted)
-    layout = arrange_diffs([file_diff_of_hunks("a.py", old, new, spans)], DiffFoldState(split=True), measure=height)
-    layout.lay_out_more(lines=30)
-    assert 0 < len(paired) < 5
 
 
 def test_many_remarks_stand_each_under_its_line() -> None:

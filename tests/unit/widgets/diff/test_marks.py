@@ -1,7 +1,5 @@
 """Pairs of lines, changed words, moved blocks, tokens and warnings."""
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +16,9 @@ from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_pane import minimap_cell_bits
-from widgets.diff.diff_rows import RowSegment, SingleRowSegment, SourceLine
-from widgets.diff.display_cells import display_text
+from widgets.diff.diff_rows import SingleRowSegment, SourceLine
 from widgets.diff.file_facts import misleading_text_warning_notes
-from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines, suspicious_spans
+from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, LazySyntaxTokens, lex_lines
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
@@ -175,12 +172,6 @@ def test_the_partner_of_a_line_is_found_and_needs_no_table_in_order(monkeypatch:
     assert LineMarks(many_lines(5_000)).paired_line(0, 0, "new", 4_999) is None
 
 
-def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
-    line = "x" * 100 + " p\u0430ssword " + "x" * 100
-    assert suspicious_spans(line, display_text(line), 0, 90) == []
-    assert suspicious_spans(line, display_text(line), 90, 150) == [(101, 109)]
-
-
 def test_tokens_stay_within_their_lines_and_unknown_or_very_long_ones_stay_plain() -> None:
     lines = ['"""Two', 'lines."""', "def f(x):", "    return 'y'  # z"]
     spans = lex_lines("a.py", lines)
@@ -230,24 +221,6 @@ def test_the_map_shows_every_hunk_however_small() -> None:
     layout.lay_out_more()
     assert sum(bool(cell) for cell in minimap_cell_bits(layout, 40)) == 10
     assert not any(isinstance(segment, SingleRowSegment) and segment.hunk for segment in layout.segments)
-
-
-def test_a_minimap_cell_reads_only_the_needed_rows() -> None:
-    class Watched(DiffLayout):
-        looked = 0
-
-        def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, RowSegment]]:
-            for span in super().segments_with_lines(first, last):
-                self.looked += 1
-                yield span
-
-    diff = file_diff("a.py", "old\nsame\n" * 100, "new\nsame\n" * 100)
-    whole = arrange_diffs([diff], DiffFoldState(), measure=lambda row: 1)
-    whole.lay_out_more()
-    layout = Watched(whole.segments)
-    layout.lay_out_more()
-    assert minimap_cell_bits(layout, 1) == [3]
-    assert layout.looked < 5
 
 
 class Desk:

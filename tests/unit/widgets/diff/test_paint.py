@@ -22,7 +22,6 @@ from widgets.diff.syntax_tokens import (
 
 
 def drawn(sheet: DiffModel) -> list[str]:
-    """The text of each line."""
     painter = DiffPainter(sheet.render_context, lambda classes: Style())
     parts = [sheet.rows.part_at(line) for line in range(sheet.rows.height)]
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]

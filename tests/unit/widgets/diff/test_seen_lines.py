@@ -27,7 +27,6 @@ SPANS = st.lists(
 
 
 def hunk(old: int, new: int, name: str = "h") -> Hunk:
-    """A hunk of so many lines."""
     return Hunk(id=name, number=1, old_start=0, old_count=old, new_start=0, new_count=new)
 
 
