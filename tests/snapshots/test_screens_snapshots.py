@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import SecretStr
@@ -54,7 +55,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
         "app.ui.screens.report_screens.describe_sandbox", lambda means: "run on a layer over the workspace"
     )
     monkeypatch.setattr("app.ui.screens.report_screens.SandboxMode", SimpleNamespace(IN_PLACE=None))
-    monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", found_servers)
+    found = [LocalModelServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
+    monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", AsyncMock(return_value=found))
     root = tmp_path / "workspace"
     root.mkdir()
 
@@ -114,20 +116,6 @@ async def examined(
     yield EndpointDiagnosis(tuple(checks), profile, True, "Works.")
 
 
-async def found_servers(_: Any) -> list[LocalModelServer]:
-    """One server on this machine, with two models."""
-    return [LocalModelServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "gpt-oss:20b"))]
-
-
-async def listed_models() -> list[ListedModel]:
-    """What an endpoint lists."""
-    return [ListedModel(name) for name in ("gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small")]
-
-
-async def saved(*_: object) -> None:
-    """Nothing is kept."""
-
-
 SOURCE = '''\
 """How long the moon takes, as far as the sea cares."""
 
@@ -181,41 +169,47 @@ CONFLICT = FileConflict(
     others=1,
 )
 
-VALUES = ("theme", "max_steps", "base_url")
-KEY = SecretStr("key")
 
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionPickerScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelPickerScreen(
-        listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()
+        AsyncMock(
+            return_value=[
+                ListedModel(name) for name in ("gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small")
+            ]
+        ),
+        "https://models.example/v1",
+        "gpt-oss-20b",
+        lambda _: Screen(),
     ),
     "settings": lambda app: SettingsScreen(
-        app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
+        app.controllers.preferences,
+        app.controllers.runtime,
+        app.controllers.connector,
+        app.run_background,
+        AsyncMock(),
     ),
     "wire": lambda app: RequestBodyScreen(SentRequest("gpt-oss-120b", EndpointProfile(), PAYLOAD)),
     "doctor": lambda app: EndpointDoctorScreen(
-        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
+        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", SecretStr("key"))
     ),
     "trust": lambda app: TrustScreen(
-        ConfigToTrust(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+        ConfigToTrust(
+            app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(("theme", "max_steps", "base_url"), 1)
+        )
     ),
-    "edit": lambda app: EditProposalScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
-    "resolve": lambda app: ConflictScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
+    "edit": lambda app: EditProposalScreen(
+        "P1", "tideline/moon.py", SOURCE, AsyncMock(), app.controllers.external_editor
+    ),
+    "resolve": lambda app: ConflictScreen(
+        CONFLICT, AsyncMock(), AsyncMock(return_value=CONFLICT), app.controllers.external_editor
+    ),
     "ask": lambda app: ConfirmScreen(
         "Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"
     ),
     "setup": lambda app: SetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),
 }
-
-
-async def same_conflict(_: object) -> FileConflict:
-    """Nothing has changed since."""
-    return CONFLICT
-
-
-async def nothing() -> None:
-    """No theme is picked."""
 
 
 async def opened(pilot: Pilot[Any]) -> SignoffApp:

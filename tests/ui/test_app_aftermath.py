@@ -143,23 +143,6 @@ async def test_a_failed_approval_keeps_focus_and_comments(tmp_path: Path, server
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
-async def test_comments_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        server.always(Turn("I see."))
-        await run.review()
-        await run.write_feedback("Now test it", "f4")
-        await run.ready_to_decide("y")
-        await run.see("our unsent words go with it", "Now test it")
-        assert run.file == FILE
-        await run.ready_to_decide("y")
-        await run.until(lambda: len(server.requests) == 3, "the request with the words")
-        await run.settled()
-        assert run.file == APPROVED
-        assert sum("Now test it" in said for said in of_role(server.last, "user")) == 1
-        assert not any("Now test it" in said for said in of_role(server.last, "system"))
-        await run.until(lambda: "on their way" not in run.text, "the end of what held until then")
-
-
 async def test_feedback_during_an_open_question_says_when_it_is_sent(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(200, 45)) as run:
         server.call("ask_user", {"question": "Which greeting?"})
@@ -236,7 +219,9 @@ def test_comments_of_denials_keep_their_order_over_a_restart() -> None:
     assert sent == {"P1": list(comments)}
 
 
-async def test_a_denial_can_be_reopened_and_a_confirmation_names_its_keys(tmp_path: Path, server: WireServer) -> None:
+async def test_a_denial_can_be_reopened_and_feedback_with_an_approval_reaches_the_model(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         before = len(server.requests)
@@ -249,8 +234,20 @@ async def test_a_denial_can_be_reopened_and_a_confirmation_names_its_keys(tmp_pa
             await run.review(key)
             await run.until(lambda state=state: run.proposals[0].state is state, state)  # type: ignore[misc]
             await run.painted()
-        await run.review("y")
-        await run.until(lambda: run.file == APPROVED, "the file")
+        # What was written goes with an approval, at once.
+        await run.review()
+        await run.write_feedback("Now test it", "f4")
+        await run.ready_to_decide("y")
+        await run.see("our unsent words go with it", "Now test it")
+        assert run.file == FILE
+        server.say("I see.")
+        await run.ready_to_decide("y")
+        await run.until(lambda: len(server.requests) == before + 1, "the request with the words")
+        await run.settled()
+        assert run.file == APPROVED
+        assert sum("Now test it" in said for said in of_role(server.last, "user")) == 1
+        assert not any("Now test it" in said for said in of_role(server.last, "system"))
+        await run.until(lambda: "on their way" not in run.text, "the end of what held until then")
         # A question names its answers and no other keys.
         server.call(*edit("'Hi '", "'Hey '"))
         server.say("And this.")

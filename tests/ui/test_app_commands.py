@@ -111,14 +111,21 @@ async def test_requests_name_the_model_and_effort_until_it_is_refused(tmp_path: 
         assert server.last.body["model"] == "another-model"
 
 
-async def test_sessions_are_started_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:
+async def test_sessions_are_started_resumed_and_forked_and_withheld_guidance_is_reported_once(
+    tmp_path: Path, server: WireServer
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/.env").write_text("KEY=hunter2")
+    (tmp_path / "workspace/AGENTS.md").symlink_to(".env")
     async with running(tmp_path, server) as run:
+        await run.see("Kept from the model: AGENTS.md looks like a secret")
         server.say("First answer.")
         await run.say("first question")
         first = run.app.require_session().id
         await run.command("new")
         await run.until(lambda: run.app.require_session().id != first, "a new session")
         assert "first question" not in run.text
+        assert run.text.count("Kept from the model") <= 1
         await run.command("resume")
         await run.until(
             lambda: run.app.current_session and run.app.require_session().id == first, "the first session"
@@ -134,20 +141,6 @@ async def test_sessions_are_started_resumed_and_forked(tmp_path: Path, server: W
         await run.say("second question")
         asked = of_role(server.last, "user")
         assert any("first question" in text for text in asked) and any("second question" in text for text in asked)
-
-
-async def test_guidance_withheld_from_the_model_is_reported_once(tmp_path: Path, server: WireServer) -> None:
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace/.env").write_text("KEY=hunter2")
-    (tmp_path / "workspace/AGENTS.md").symlink_to(".env")
-    async with running(tmp_path, server) as run:
-        await run.see("Kept from the model: AGENTS.md looks like a secret")
-        server.say("Hello.")
-        await run.say("hello")
-        first = run.app.require_session().id
-        await run.command("new")
-        await run.until(lambda: run.app.current_session and run.app.require_session().id != first, "a new session")
-        assert run.text.count("Kept from the model") <= 1
         assert "hunter2" not in str(server.last.body)
 
 

@@ -1,8 +1,6 @@
 """The demo from its first request to the decisions on three agents' proposals: the screen, the disk, the agents."""
 
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.demo.demo_server import create_sample_workspace, demo_server
@@ -10,18 +8,6 @@ from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 
 WORDS = "Keep the test: it still passes."
-
-
-@asynccontextmanager
-async def demo(folder: Path, size: tuple[int, int]) -> AsyncIterator[Running]:
-    """The app over the demo's sample and model."""
-    sample = create_sample_workspace(folder).rename(folder / "workspace")
-    async with (
-        demo_server(math.inf, sample=sample) as settings,
-        running(folder, size=size, **settings) as run,
-    ):
-        await run.until(lambda: run.app.current_session is not None, "the session")
-        yield run
 
 
 async def decide(run: Running, proposal: str, key: str, state: ProposalState) -> None:
@@ -36,7 +22,12 @@ async def decide(run: Running, proposal: str, key: str, state: ProposalState) ->
 
 
 async def test_three_agents_propose_and_each_receives_its_decision(tmp_path: Path) -> None:
-    async with demo(tmp_path, (160, 60)) as run:
+    sample = create_sample_workspace(tmp_path).rename(tmp_path / "workspace")
+    async with (
+        demo_server(math.inf, sample=sample) as settings,
+        running(tmp_path, size=(160, 60), **settings) as run,
+    ):
+        await run.until(lambda: run.app.current_session is not None, "the session")
         root = run.runtime.workspace.root
         table = (root / "tests/test_table.py").read_bytes()
         await run.say("fix the failing tests")

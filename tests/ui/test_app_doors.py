@@ -25,16 +25,16 @@ WORDS = "Not so.\n  Say hail, as in @shot.png."
 
 
 @asynccontextmanager
-async def with_a_waiting_call(folder: Path, server: WireServer) -> AsyncIterator[tuple[Running, Host, int]]:
-    """The app with one proposal of Claude Code's on the screen, whose call waits."""
+async def with_a_waiting_call(
+    folder: Path, server: WireServer | None = None
+) -> AsyncIterator[tuple[Running, Host, int]]:
+    """The app, and a call of Claude Code's that waits for the decision on P1."""
     async with running(folder, server) as run:
         host = Host(run.runtime.workspace.root)
         host.greet()
         edits = [{"old": "def greet", "new": "def hail"}]
         name = host.begin_call("propose_edit", files=[{"path": "greet.py", "edits": edits}], wait_seconds=600)
         try:
-            await run.see("P1", "claude")
-            await run.review()
             yield run, host, name
         finally:
             await asyncio.to_thread(host.server.shut_down)
@@ -44,6 +44,8 @@ async def test_an_agents_last_message_is_shown_and_a_denial_reaches_it_only(
     tmp_path: Path, server: WireServer
 ) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
+        await run.see("P1", "claude")
+        await run.review()
         root = run.runtime.workspace.root
         for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
             await asyncio.to_thread(set_summary_from_last_message, root, "P1", words)
@@ -62,26 +64,20 @@ async def test_an_agents_last_message_is_shown_and_a_denial_reaches_it_only(
 
 @pytest.mark.parametrize("key", ["y", "n"])
 async def test_proposals_can_be_decided_without_a_model(tmp_path: Path, key: str) -> None:
-    async with running(tmp_path) as run:
-        host = Host(run.runtime.workspace.root)
-        edits = [{"old": "def greet", "new": "def hail"}]
-        name = host.begin_call("propose_edit", files=[{"path": "greet.py", "edits": edits}], wait_seconds=600)
-        try:
-            await run.see("Welcome to signoff")
-            await run.pilot.press("escape")
-            await run.see("P1")
-            await run.review(key)
-            text, _ = await asyncio.to_thread(host.called, name)
-            assert text.startswith("P1 is approved and written to disk: greet.py" if key == "y" else "P1 is denied")
-            assert ("def hail" in run.file) is (key == "y")
-            await run.see("P1 written: greet.py" if key == "y" else "P1 denied; nothing was written")
-            await run.until(lambda: not run.proposals[0].state.is_pending, "the decision")
-            await run.pilot.press("f4")
-            await run.ready_to_decide("u")
-            await run.see("P1 undone: greet.py" if key == "y" else "P1 waits again")
-            assert "def greet" in run.file and run.proposals[0].state == ("undone" if key == "y" else "pending")
-        finally:
-            await asyncio.to_thread(host.server.shut_down)
+    async with with_a_waiting_call(tmp_path) as (run, host, name):
+        await run.see("Welcome to signoff")
+        await run.pilot.press("escape")
+        await run.see("P1")
+        await run.review(key)
+        text, _ = await asyncio.to_thread(host.called, name)
+        assert text.startswith("P1 is approved and written to disk: greet.py" if key == "y" else "P1 is denied")
+        assert ("def hail" in run.file) is (key == "y")
+        await run.see("P1 written: greet.py" if key == "y" else "P1 denied; nothing was written")
+        await run.until(lambda: not run.proposals[0].state.is_pending, "the decision")
+        await run.pilot.press("f4")
+        await run.ready_to_decide("u")
+        await run.see("P1 undone: greet.py" if key == "y" else "P1 waits again")
+        assert "def greet" in run.file and run.proposals[0].state == ("undone" if key == "y" else "pending")
 
 
 CLAUDE = ProposalOrigin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c77aa-1")

@@ -72,14 +72,34 @@ async def test_lines_that_no_test_runs_are_marked_and_become_a_feedback_draft(
 
 
 @pytest.mark.layer
-async def test_a_key_shows_what_holds_a_hunk_and_approval_records_it(tmp_path: Path, server: WireServer) -> None:
+async def test_a_key_shows_what_holds_a_hunk_until_files_change_and_approval_records_it(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server, ("'Hello '", "'Hey '"))
-        await run.review("E")
+        await run.review()
+        # It waits for a pause of the user.
+        for name in ("_PAUSE_SECONDS", "_MAX_PAUSE_WAIT_SECONDS"):
+            monkeypatch.setattr(f"widgets.common.input_order.{name}", 3600.0)
+        await run.pilot.press("E")
+        await run.pilot.pause(1.0)
+        assert "held by the check" not in run.text
+        await run.pilot.press("E")
+        monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 0.1)
+        await run.pilot.press("E")
+        await run.see("held by the check")
+        await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")
+    async with running(tmp_path, server, size=(160, 45), resume=True) as run:
+        await run.review()
         for size in ((160, 45), (60, 30)):
             await run.pilot.resize_terminal(*size)
             await run.see("held by the check", "without each hunk", "1 held", "all tests of the check")
+        (root / "other.txt").write_text("new\n")
+        await run.until(lambda: "held by the check" not in run.text, "the mark to go")
+        (root / "other.txt").unlink()
+        await run.review("E")
+        await run.see("held by the check")
         assert (root / "greet.py").read_text() == FILE
         await run.review("y")
         await run.until(lambda: "'Hey '" in run.file, "the approval")
@@ -116,28 +136,3 @@ async def test_an_unnoticed_hunk_is_found_after_the_check_and_drafts_feedback(
         await run.until(lambda: run.turns > before, "the model's answer")
         said = of_role(server.last, "user")[-1]
         assert UNNOTICED in said and "+    return 'Hi ' + name" in said
-
-
-@pytest.mark.layer
-async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("widgets.common.input_order._PAUSE_SECONDS", 3600.0)
-    root = prepared(tmp_path, NEEDS_HEY)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, ("'Hello '", "'Hey '"))
-        await run.review()
-        monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 3600.0)
-        await run.pilot.press("E")
-        await run.pilot.pause(1.5)
-        assert "held by the check" not in run.text
-        await run.pilot.press("E")
-        monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 0.1)
-        await run.pilot.press("E")
-        await run.see("held by the check")
-        await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")
-    async with running(tmp_path, server, size=(160, 45), resume=True) as run:
-        await run.review()
-        await run.see("held by the check")
-        (root / "other.txt").write_text("new\n")
-        await run.until(lambda: "held by the check" not in run.text, "the mark to go")

@@ -153,16 +153,13 @@ async def test_an_editor_that_fails_is_reported_in_one_line(tmp_path: Path, comm
     assert app.has_terminal
 
 
-async def test_a_missing_temporary_folder_is_reported_in_one_line(
+async def test_a_missing_temporary_folder_or_terminal_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(EditorFailed, match="This terminal cannot be handed to an editor"):
+        await edited(App(), "true", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     app = Lending()
     with pytest.raises(EditorFailed, match=r"^The text can't be written for vi: No such file.* Set TMPDIR"):
         await edited(app, "vi", tmp_path)
     assert app.has_terminal
-
-
-async def test_a_terminal_that_cannot_be_suspended_is_reported_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(EditorFailed, match="This terminal cannot be handed to an editor"):
-        await edited(App(), "true", tmp_path)

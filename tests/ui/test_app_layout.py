@@ -27,30 +27,7 @@ async def with_proposal(
     await run.see("hunk 1 of 1", "all")
 
 
-async def test_a_notification_does_not_cover_the_diff(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call("read_file", {"path": "greet.py"})
-        await with_proposal(run, server)
-        for size, full in (((60, 20), False), ((80, 24), False), ((120, 40), False), ((120, 40), True)):
-            await run.pilot.resize_terminal(*size)
-            if full:
-                await run.pilot.press("f")
-                await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
-            heads = run.text.split("\n")[:4]
-            run.app.notify_user("Something happened that takes a good many words to say, " * 3)
-            await run.see("Something happened")
-            shown = run.text.split("\n")
-            keys = next(line for line in shown if "approve" in line)
-            assert "y" in keys and "n" in keys
-            head = next(line for line in heads if "hunk 1 of 1" in line)
-            assert head[head.index("greet.py:") :] in "\n".join(shown[:4]), size
-            name = next(line for line in heads if "~ greet.py" in line)
-            assert name[name.index("~ greet.py") :] in "\n".join(shown[:4]), size
-            run.app.clear_notifications()
-            await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
-
-
-async def test_the_focused_pane_is_marked_without_restyling_its_content_and_tiny_sizes_work(
+async def test_the_focused_pane_is_marked_tiny_sizes_work_and_notifications_cover_no_diff(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     styled: list[int] = []
@@ -62,6 +39,7 @@ async def test_the_focused_pane_is_marked_without_restyling_its_content_and_tiny
         update_nodes(self, every, animate=animate)
 
     async with running(tmp_path, server, size=(160, 45)) as run:
+        server.call("read_file", {"path": "greet.py"})
         monkeypatch.setattr(Stylesheet, "update_nodes", counted)
         await with_proposal(run, server)
         review = run.app.workbench.review
@@ -82,8 +60,7 @@ async def test_the_focused_pane_is_marked_without_restyling_its_content_and_tiny
             styled.clear()
             for key in ("f2", "f3", "f4", "f2"):
                 await run.pilot.press(key)
-                shown = key == "f2" or size[0] > 100
-                assert bool(run.app.workbench.query_one(ChatColumn).size) is shown
+                assert bool(run.app.workbench.query_one(ChatColumn).size) is (key == "f2" or size[0] > 100)
         assert max(styled) < 30, "of some fifty"
         # A terminal of hardly any size ends nothing.
         for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
@@ -91,8 +68,25 @@ async def test_the_focused_pane_is_marked_without_restyling_its_content_and_tiny
             for key in ("f2", "f3", "f4"):
                 await run.pilot.press(key)
                 assert run.text.count("\n") == size[1] - 1
-        await run.pilot.resize_terminal(120, 40)
-        await run.see("hunk 1 of 1", "~ greet.py")
+        # A notification covers neither the diff's head nor the keys.
+        await run.pilot.press("f3")
+        for size, full in (((60, 20), False), ((80, 24), False), ((120, 40), False), ((120, 40), True)):
+            await run.pilot.resize_terminal(*size)
+            if full:
+                await run.pilot.press("f")
+                await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
+            heads = run.text.split("\n")[:4]
+            run.app.notify_user("Something happened that takes a good many words to say, " * 3)
+            await run.see("Something happened")
+            shown = run.text.split("\n")
+            keys = next(line for line in shown if "approve" in line)
+            assert "y" in keys and "n" in keys
+            head = next(line for line in heads if "hunk 1 of 1" in line)
+            assert head[head.index("greet.py:") :] in "\n".join(shown[:4]), size
+            name = next(line for line in heads if "~ greet.py" in line)
+            assert name[name.index("~ greet.py") :] in "\n".join(shown[:4]), size
+            run.app.clear_notifications()
+            await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
 
 
 def widths(run: Running) -> tuple[int, int]:

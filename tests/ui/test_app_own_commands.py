@@ -46,25 +46,6 @@ def user(tmp_path: Path) -> Path:
     return tmp_path / "user"
 
 
-async def test_a_command_is_offered_and_shown(
-    tmp_path: Path, user: Path, workspace: Path, server: WireServer
-) -> None:
-    server.script([Turn("All is well.")])
-    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
-        await run.write("/git")
-        await run.see("› /git:review", "[file] · Look [/] [bold]with care")
-        await run.pilot.press("tab")
-        await run.write("@greet.py")
-        await run.pilot.press("escape", "enter")
-        await run.see("All is well.", "not run")
-        assert of_role(server.requests[0], "user") == ["Review @greet.py and say what !`git status` says.\nBe brief."]
-        assert server.requests[0].body["reasoning_effort"] == "high"
-        await run.see("/git:review @greet.py", "2 lines to the model · high")
-        assert "Be brief" not in run.text
-        await run.pilot.press("shift+tab", "home", "enter")
-        await run.see("Be brief.")
-
-
 async def test_help_and_palette_list_custom_commands_and_the_keys_of_actions(
     tmp_path: Path, user: Path, workspace: Path, server: WireServer
 ) -> None:
@@ -132,31 +113,42 @@ async def test_workspace_commands_are_reported_once_and_need_trust_in_their_cont
         )
 
 
-async def test_a_custom_command_is_read_when_used_and_is_no_answer(
+async def test_a_custom_command_is_offered_read_when_used_and_shown(
     tmp_path: Path, user: Path, workspace: Path, server: WireServer
 ) -> None:
     put(user, ".claude/commands/look.md", "Look at @$1 closely.")
     (workspace / "shot.png").write_bytes(png(4, 3))
-    server.script([Turn("A button.")])
+    server.script([Turn("All is well."), Turn("A button.")])
     server.call("ask_user", {"question": "Which one?"})
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.write("/git")
+        await run.see("› /git:review", "[file] · Look [/] [bold]with care")
+        await run.pilot.press("tab")
+        await run.write("@greet.py")
+        await run.pilot.press("escape", "enter")
+        await run.see("All is well.", "not run")
+        assert of_role(server.requests[0], "user") == ["Review @greet.py and say what !`git status` says.\nBe brief."]
+        assert server.requests[0].body["reasoning_effort"] == "high"
+        await run.see("/git:review @greet.py", "2 lines to the model · high")
+        assert "Be brief" not in run.text
+        await run.pilot.press("shift+tab", "home", "enter")
+        await run.see("Be brief.")
         # Files are read on use.
-        await run.until(lambda: catalogue(run).commands, "the first look")
         put(user, ".claude/commands/newest.md", "New.")
+        await run.pilot.press("f2")
         await run.write("/")
         await run.until(lambda: "newest" in catalogue(run).commands, "the second look")
         await run.write("newe")
         await run.see("› /newest")
         # Files it names are attached.
-        run.app.workbench.composer.draft = ""
         await run.say("/look shot.png")
-        assert images(server.requests[0].body) == [("image/png", png(4, 3))]
+        assert images(server.last.body) == [("image/png", png(4, 3))]
         # A command answers no question.
         await run.say("Go")
         await run.see("Which one?")
         await run.command("git:review x")
         await run.see("answer it first")
-        assert run.app.require_session().question is not None and len(server.requests) == 2
+        assert run.app.require_session().question is not None and len(server.requests) == 3
 
 
 async def test_skills_are_listed_with_their_origin(tmp_path: Path, server: WireServer) -> None:

@@ -48,12 +48,6 @@ async def test_typing_while_the_review_loads_keeps_the_chat(tmp_path: Path, serv
         assert bench.composer.draft == "yes"
 
 
-async def test_a_review_key_works_before_the_workspace_is_open(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path) as run:
-        run.app.workbench.show_pane("approvals")
-        await run.until(lambda: run.reviewed and run.app.workbench.is_in_review, "the approvals")
-
-
 async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         await run.command("settings")

@@ -151,12 +151,14 @@ async def test_a_damaged_proposal_does_not_stop_the_session_from_opening(tmp_pat
         await run.until(lambda: run.app.current_session is not None, "the session")
 
 
-async def test_a_background_task_replaced_before_its_start_is_closed(tmp_path: Path, server: WireServer) -> None:
+async def test_a_review_key_works_during_the_start_and_a_replaced_task_is_closed(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
+        run.app.workbench.show_pane("approvals")
         go_on.set()
+        await run.until(lambda: run.reviewed and run.app.workbench.is_in_review, "the approvals")
         await run.app.wait_until_open()
-        await run.pilot.press("f4")
-        await run.until(lambda: run.reviewed, "the review")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             for _ in range(3):
