@@ -132,13 +132,10 @@ def test_extra_fields_override_and_merge_tables(wire: str, fields: dict[str, Any
     assert {name: body[name] for name in sent} == sent
 
 
-def unknown(name: str) -> Reply:
-    return error(400, f"Unrecognized request argument supplied: {name}", kind="invalid_request_error")
-
-
 def takes_no(*names: str) -> Callable[[dict[str, Any]], Reply | None]:
     """A validator that refuses a body with any of these, one at a time."""
-    return lambda body: next((unknown(name) for name in names if name in body), None)
+    refusals = {name: error(400, f"Unrecognized request argument supplied: {name}") for name in names}
+    return lambda body: next((refusal for name, refusal in refusals.items() if name in body), None)
 
 
 def told(updates: list[Any]) -> list[str]:

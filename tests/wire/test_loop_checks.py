@@ -40,20 +40,18 @@ async def test_a_failed_check_is_sent_once_and_keeps_the_gate_closed(server: Wir
         on.check()
 
 
-@pytest.mark.parametrize("tables", [TABLE, TABLE + 'feed = true\nwhen = "asked"\n'])
-async def test_checks_without_feed_send_the_model_nothing(server: WireServer, tmp_path: Path, tables: str) -> None:
-    prepared(tmp_path, tables)
-    async with bench(server, tmp_path) as on:
-        await on.say("Change it", edit())
-        assert "says Hi" not in str(server.last.messages)
-
-
-async def test_an_untrusted_workspace_runs_no_check(server: WireServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tables", [TABLE, TABLE + 'feed = true\nwhen = "asked"\n', ""])
+async def test_checks_without_feed_or_trust_send_the_model_nothing(
+    server: WireServer, tmp_path: Path, tables: str
+) -> None:
     seen = tmp_path / "ran"
-    prepared(tmp_path, TABLE + "feed = true\n", f"echo > {seen}; exit 1", trusted=False)
+    if tables:
+        prepared(tmp_path, tables)
+    else:
+        prepared(tmp_path, TABLE + "feed = true\n", f"echo > {seen}; exit 1", trusted=False)
     async with bench(server, tmp_path) as on:
         await on.say("Change it", edit())
-        assert not seen.exists()
+        assert "says Hi" not in str(server.last.messages) and not seen.exists()
 
 
 @pytest.mark.layer

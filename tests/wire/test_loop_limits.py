@@ -57,20 +57,6 @@ def refused(on: Bench) -> list[ToolResult]:
     return [event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED]
 
 
-async def test_the_cost_limit_ends_a_turn_with_one_closing_request(server: WireServer, tmp_path: Path) -> None:
-    reading(server, written=400)
-    async with bench(server, tmp_path, price=PRICE, max_cost=0.2) as on:
-        await on.say("Look around")
-        closing = server.requests[-1]
-        assert [request.closing for request in server.requests].count(True) == 1 and closing.closing
-        assert closing.body["tools"] == server.requests[0].body["tools"]
-        assert closing.messages[-1]["role"] == "system" and "cost" in str(closing.messages[-1]["content"])
-        assert on.session.token_totals.total.cost is not None and 0.1 < on.session.token_totals.total.cost <= 0.2
-        assert ended(on).limit == "cost" and ended(on).stopped == "answer"
-        assert "cost limit of $0.20" in ended(on).message and "--max-cost" in ended(on).message
-        on.check()
-
-
 async def test_no_tool_runs_if_only_the_closing_request_can_be_paid(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit(), READ], prompt_tokens=8_000, completion_tokens=14_000)
     server.say("That far.", prompt_tokens=8_000)
@@ -109,6 +95,20 @@ async def test_a_question_at_the_limit_stops_the_turn(server: WireServer, tmp_pa
         await on.say("Look")
         assert on.stopped == "question" and len(server.requests) == 1
         assert any(isinstance(event, Question) for event in on.events) and len(refused(on)) == 1
+
+
+async def test_the_cost_limit_ends_a_turn_with_one_closing_request(server: WireServer, tmp_path: Path) -> None:
+    reading(server, written=400)
+    async with bench(server, tmp_path, price=PRICE, max_cost=0.2) as on:
+        await on.say("Look around")
+        closing = server.requests[-1]
+        assert [request.closing for request in server.requests].count(True) == 1 and closing.closing
+        assert closing.body["tools"] == server.requests[0].body["tools"]
+        assert closing.messages[-1]["role"] == "system" and "cost" in str(closing.messages[-1]["content"])
+        assert on.session.token_totals.total.cost is not None and 0.1 < on.session.token_totals.total.cost <= 0.2
+        assert ended(on).limit == "cost" and ended(on).stopped == "answer"
+        assert "cost limit of $0.20" in ended(on).message and "--max-cost" in ended(on).message
+        on.check()
 
 
 async def test_a_limit_is_announced_once_to_user_and_model(server: WireServer, tmp_path: Path) -> None:
@@ -183,8 +183,7 @@ async def test_a_response_is_cut_before_it_costs_more_than_is_left(server: WireS
         await on.say("Write")
         cut = next(event for event in on.events if isinstance(event, AssistantMessage))
         assert cut.state == "truncated" and len(cut.text) < 40_000
-        assert [request.closing for request in server.requests] == [False, True]
-        assert ended(on).limit == "cost"
+        assert [request.closing for request in server.requests] == [False, True] and ended(on).limit == "cost"
         on.check()
 
 

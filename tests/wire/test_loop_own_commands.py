@@ -2,9 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from app.conversation.events import CallOutcome, CommandInvocation, HistoryCompacted, ToolResult, UserMessage
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -61,20 +58,14 @@ def results(on: Bench) -> list[ToolResult]:
 
 
 async def test_a_to_do_list_is_stored_without_permission(server: WireServer, on: Bench) -> None:
-    await on.say("mend it", ("write_todos", {"todos": LIST}))
-    (result,) = results(on)
-    assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
-    assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
+    for written in (LIST, json.dumps(LIST)):
+        await on.say("mend it", ("write_todos", {"todos": written}))
+        result = results(on)[-1]
+        assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
+        assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
     await on.say("never mind", ("write_todos", {"todos": []}))
     assert server.last.messages[-1]["content"] == "The list is empty."
     assert results(on)[-1].todos == ()
-
-
-@pytest.mark.parametrize("written", [json.dumps(LIST), LIST])
-async def test_a_to_do_list_inside_a_string_is_accepted(server: WireServer, on: Bench, written: Any) -> None:
-    await on.say("mend it", ("write_todos", {"todos": written}))
-    (result,) = results(on)
-    assert result.todos is not None and len(result.todos) == 3
 
 
 async def test_a_compaction_keeps_the_to_do_list_as_system_text(server: WireServer, on: Bench) -> None:
