@@ -104,11 +104,7 @@ CHANGED: tuple[tuple[str, str | None, str], ...] = (
         PYTHON_TESTS,
         PYTHON_TESTS + '\n\ndef test_an_offset_is_zero():\n    assert Station("a").offset == 0.0\n',
     ),
-    (
-        "app/rows.ts",
-        TYPESCRIPT,
-        TYPESCRIPT.replace("each.height }", "each.height ?? 0 }").replace(" m`", " metres`"),
-    ),
+    ("app/rows.ts", TYPESCRIPT, TYPESCRIPT.replace("each.height }", "each.height ?? 0 }").replace(" m`", " metres`")),
     ("app/rows.css", STYLE, STYLE.replace("4px", "6px")),
     ("coast/height.go", GO, GO.replace("%.2f m", "%.1f m")),
     ("README.md", README, README.replace("Tides for sailors.", "Tides and heights for sailors.")),

@@ -80,6 +80,11 @@ class ReviewApp(App[None]):
         await until(self.painted, "the picture of what would be decided")
         self.clock.pass_grace()
 
+    async def press_later(self, *keys: str) -> None:
+        """Press keys after the grace period."""
+        await self.pass_grace()
+        await Pilot(self).press(*keys)
+
     def painted(self) -> bool:
         """Whether what a key would decide is on the screen as it is now."""
         now, readiness = time.monotonic(), self.review.readiness
@@ -97,6 +102,11 @@ class ReviewApp(App[None]):
         if diffs is not None:
             self.diffs[proposal.id] = list(diffs)
         self.tell()
+
+    async def change(self, value: Proposal, diffs: Sequence[FileDiff] | None = None) -> None:
+        """Add or replace a proposal, and wait until it is shown."""
+        self.put(value, diffs)
+        await Pilot(self).pause()
 
     def on_diffs_wanted(self, message: DiffsWanted) -> None:
         current = self.proposals[message.proposal_id]

@@ -88,10 +88,12 @@ class Running:
         await self.until(lambda: self.turns > before, "the end of the turn")
         await self.settled()
 
-    async def command(self, line: str) -> None:
-        """Enter a slash command."""
+    async def command(self, line: str, then: str = "") -> None:
+        """Enter a slash command, and wait for the screen that it opens."""
         await self.submit(f"/{line}")
         await self.pilot.pause()
+        if then:
+            await self.screen(then)
 
     async def settled(self) -> None:
         """Wait until control is with the user, what waits can be reviewed and the screen is quiet."""

@@ -30,8 +30,6 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
 from widgets.review.decision_keys import (
     DECIDING_ACTIONS,
-    GRACE_SECONDS,
-    GracePeriod,
     current_key_title,
     is_action_available,
 )
@@ -176,13 +174,6 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
         update={"files": (landed, value.files[1].model_copy(update={"state": HunkState.DENIED}))}
     )
     assert (decided.added, decided.removed) == (2, 1), "what was approved counts, what was denied does not"
-    decided = decided.model_copy(update={"state": ProposalState.APPLIED})
-    state = ReviewState()
-    state.update_proposals([decided])
-    assert current_item_lines(state, str)[0].plain.startswith("◐ P1 applied in part"), (
-        "nor is all of it said to be applied"
-    )
-    assert "applied in part" in proposal_row(state, decided).plain
 
 
 def test_an_action_is_allowed_or_refused_by_the_proposals_state() -> None:
@@ -250,21 +241,6 @@ def test_deny_all_works_with_one_proposal_but_not_with_none() -> None:
     assert judge_deny_all(ReviewState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
 
 
-def test_the_guard_opens_only_after_the_grace_period() -> None:
-    now = [10.0]
-    guard = GracePeriod(lambda: now[0])
-    assert guard.is_over
-    assert guard.set_subject("a")
-    assert not guard.is_over
-    now[0] += GRACE_SECONDS - 0.01
-    assert not guard.is_over
-    assert not guard.set_subject("a")
-    now[0] += 0.01
-    assert guard.is_over
-    assert guard.set_subject("b")
-    assert not guard.is_over
-
-
 def test_text_of_others_is_never_markup_or_escape_sequences() -> None:
     hostile = "x[/]y [bold]b[/bold] [@click=app.quit]c[/] \x1b]0;title\x07 \u202e"
     value = one(
@@ -294,20 +270,6 @@ def test_a_file_without_hunks_counts_as_unseen() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen_parts(value)
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
-
-
-def test_an_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
-    value, _ = retry_proposal()
-    state = ReviewState()
-    state.update_proposals([value])
-    state.hunk_exclusions.toggle(value, [value.hunks[0]])
-    change = value.files[0]
-    joined = change.hunks[0].model_copy(update={"id": "joined"})
-    files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
-    after = value.model_copy(update={"files": files, "revision": 2})
-    state.update_proposals([after])
-    assert "joined" not in state.hunk_exclusions.approval_selection(after).hunks
-    assert len(state.hunk_exclusions.approval_selection(after).hunks) == len(value.hunks) - 1
 
 
 def test_excluded_lines_can_be_included_again_and_stay_seen() -> None:
@@ -385,21 +347,6 @@ def test_checks_are_on_one_line_if_there_is_room() -> None:
     assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
     assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
-
-
-def test_the_decision_keys_name_feedback_and_comments_to_be_sent() -> None:
-    state, value = ReviewState(), one("P1")
-    state.update_proposals([value])
-    for begun, said in (
-        (None, ""),
-        (UnsentComment("a.py", "new", 0, "?"), " with 1 comment"),
-        ("Do.", " with your words"),
-    ):
-        if isinstance(begun, UnsentComment):
-            state.feedback_drafts.set_comment(value, begun)
-        elif begun:
-            state.feedback_drafts.set_feedback("P1", begun)
-        assert f"deny{said} " in current_item_lines(state, str)[-1].plain
 
 
 def test_an_answer_to_an_unknown_question_is_ignored() -> None:

@@ -139,12 +139,10 @@ async def test_a_side_question_is_opened_at_its_hunk(tmp_path: Path, server: Wir
         await ask(run, server, "why rows?", Turn("They are shorter."))
         await run.see("● They are shorter.")
     async with running(tmp_path, server, size=(60, 20)) as run:
-        await run.command("search shorter")
-        await run.screen("SessionSearchScreen")
+        await run.command("search shorter", "SessionSearchScreen")
         await run.see("1 place", "the model, aside")
         before = len(server.requests)
-        await run.pilot.press("enter")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "enter")
         await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
         await run.until(lambda: (hunk := run.app.workbench.review.view.cursor.hunk) and hunk.number == 3, "the hunk")
         await run.see("row 189")
@@ -173,8 +171,7 @@ async def test_after_an_error_another_side_question_can_be_asked(tmp_path: Path,
 async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_text(tmp_path: Path) -> None:
     async with running(tmp_path, size=(120, 40)) as run:
         await run.screen("SetupScreen")
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         patch = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,2 @@\n def greet(name):\n"
         run.runtime.service.stage_patch(patch + "-    return 'Hello ' + name\n+    return 'Hi ' + name\n")
         await run.app.show_proposals()
@@ -238,8 +235,7 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
         await pilot.press("q")
         assert "why yes" in app.text()
         await pilot.press("escape")
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 

@@ -444,9 +444,7 @@ async def test_typing_works_while_much_text_streams() -> None:
         assert app.pane.composer.draft == "x" * (len(text) // 1000 + 1)
 
 
-async def test_visible_calls_of_a_thousand_are_laid_out_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_visible_calls_of_a_thousand_are_laid_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = tuple(call(f"c{number}", path=f"file{number}.py") for number in range(1000))
     message = AssistantMessage(id=1, text="All of them.", calls=calls)
     whole = ChatApp([message])
@@ -463,9 +461,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(
         assert app.shown() == expected
 
 
-async def test_streamed_text_is_painted_before_its_layout_is_done(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_streamed_text_is_painted_before_its_layout_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_layout, "_LAYOUT_SLICE_SECONDS", 0.0)
     async with chatting(size=SIZE) as (app, _pilot):
         transcript = app.pane.transcript
@@ -512,9 +508,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
         await shows(app, "It goes on.")
 
 
-async def test_streamed_text_after_a_pause_is_shown_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_streamed_text_after_a_pause_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_pane, "_MIN_REFRESH_SECONDS", 3600.0)
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.apply_update(TextStreamed("one"))

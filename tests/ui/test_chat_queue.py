@@ -49,8 +49,7 @@ async def test_queued_messages_survive_closing_the_session(tmp_path: Path, serve
         await run.pilot.press("enter")
         await run.see("queued")
         if way == "another session":
-            await run.command("new")
-            await run.screen("ConfirmScreen")
+            await run.command("new", "ConfirmScreen")
             await run.pilot.press("y")
             await run.until(lambda: not run.app.require_session().log.events, "the new session")
             assert run.app.workbench.composer.is_empty
@@ -110,8 +109,7 @@ async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path
                 await run.pilot.press("enter")
             await run.screen("ConfirmScreen")
             assert run.app.require_session() is session and session.is_busy
-            await run.pilot.press(key)
-            await run.screen("Workbench")
+            await run.screen("Workbench", key)
 
         for command in ("sessions", "resume", "new", "fork"):
             server.script([stream(chunk(text=f"Well, {command}"), STALL)])

@@ -22,8 +22,7 @@ async def writing(run: Running) -> None:
     """Go from the first screen to the fields."""
     await run.screen("SetupScreen")
     await run.see("Another model", "on this machine")
-    await run.pilot.press("up", "enter")
-    await run.screen("EndpointScreen")
+    await run.screen("EndpointScreen", "up", "enter")
 
 
 async def paste(run: Running, text: str, field: str = "key") -> None:
@@ -52,8 +51,7 @@ async def test_a_key_is_stored_privately_and_used(tmp_path: Path, server: WireSe
         await paste(run, f"{server.base_url} ", "address")
         assert "Requests go to 127.0.0.1" in told(run)
         assert KEY not in run.text and KEY[:6] not in run.text
-        await run.pilot.press("enter")
-        await run.screen("ModelPickerScreen")
+        await run.screen("ModelPickerScreen", "enter")
         await run.see("test-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")

@@ -43,8 +43,7 @@ async def test_a_long_file_list_leaves_room_to_the_diff_and_shows_the_current_fi
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
         await pilot.press("G")
         assert any("unseen" in line for line in listed(app))
-        app.put(value.model_copy(update={"state": ProposalState.DENIED}))
-        await pilot.pause()
+        await app.change(value.model_copy(update={"state": ProposalState.DENIED}))
         assert listed(app) and not any("unseen" in line for line in listed(app)), "denied files are not unseen"
 
 
@@ -61,8 +60,7 @@ async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
         assert third == "~ far.py unseen +1 -1", "it has not been on the screen"
         denied = diffs[1].change.model_copy(update={"state": HunkState.DENIED})
         decided = [diffs[0], diffs[1].model_copy(update={"change": denied}), diffs[2]]
-        app.put(proposal("P1", decided, state=ProposalState.APPLIED), decided)
-        await pilot.pause()
+        await app.change(proposal("P1", decided, state=ProposalState.APPLIED), decided)
         assert " ".join(listed(app)[1].split()) == "- gone.py deleted -2 ✗", "a tick would say that it was approved"
         await pilot.press("right_curly_bracket", "right_curly_bracket", "right_square_bracket")
         assert listed(app)[2].endswith("✓")
@@ -82,8 +80,7 @@ async def test_keys_and_clicks_in_the_file_list_move_the_diff_and_decide() -> No
         assert app.review.view.cursor.file_index == 3
         assert app.review.view.has_focus
         await pilot.press("F")
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)], "keys decide from there, too"
 
 

@@ -57,13 +57,11 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
 
 async def opened(run: Running, name: str) -> None:
     """Open the settings of a model from the picker."""
-    await run.command("model")
-    await run.screen("ModelPickerScreen")
+    await run.command("model", "ModelPickerScreen")
     await run.see("test-model")
     run.app.screen.query_one(Input).value = name
     await run.painted()
-    await run.pilot.press("ctrl+e")
-    await run.screen("ModelSettingsScreen")
+    await run.screen("ModelSettingsScreen", "ctrl+e")
 
 
 async def written(run: Running, row: int, text: str) -> None:
@@ -103,8 +101,7 @@ async def test_a_model_setting_is_saved_and_removed(tmp_path: Path, server: Wire
                 "profile": {"images_supported": False},
             }
         }
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape", "escape")
         await run.say("one")
         assert server.last.body["reasoning_effort"] == "medium" and server.last.body["seed"] == 7
         profile = run.app.require_session().ports.model.profile
@@ -117,8 +114,7 @@ async def test_a_model_setting_is_saved_and_removed(tmp_path: Path, server: Wire
             await run.painted()
             await run.see("not set for this model" if row == 3 else "no longer set")
         assert file.read_text().rstrip() == before.rstrip()
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape", "escape")
         await run.say("two")
         assert server.last.body["reasoning_effort"] == "low" and "seed" not in server.last.body
 
@@ -136,8 +132,7 @@ async def test_any_model_name_is_stored_unchanged(tmp_path: Path, server: WireSe
             await run.see("Saved")
             assert tomllib.loads(file.read_text())["models"][name] == {"reasoning_effort": "none"}
             assert "\x1b" not in run.text and "owned" not in run.app.title
-            await run.pilot.press("escape")
-            await run.screen("Workbench")
+            await run.screen("Workbench", "escape")
     settings = load_configuration(user_file=file, project=b"", flags={}, environment={}).settings
     assert {name: model.reasoning_effort for name, model in settings.models.items()} == dict.fromkeys(names, "none")
 
@@ -163,12 +158,10 @@ async def test_an_invalid_model_setting_is_reported_and_changes_nothing(
         run.app.screen.query_one(OptionList).focus()
         await run.pilot.press("delete", "right")
         assert "not set for this model" not in run.text, "while a value is written"
-        await run.pilot.press("escape", "escape")
-        await run.screen("ModelPickerScreen")
+        await run.screen("ModelPickerScreen", "escape", "escape")
         run.app.screen.query_one(Input).value = "qwen*"
         await run.painted()
-        await run.pilot.press("ctrl+e")
-        await run.screen("ModelSettingsScreen")
+        await run.screen("ModelSettingsScreen", "ctrl+e")
         await run.pilot.press("enter")
         await run.see("which match other names")
         assert file.read_text() == "# mine\n"
@@ -181,10 +174,8 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
         store_learned_fields(ProfileStore(run.runtime.sessions), endpoint, {"context_window": 7777})
         await opened(run, "test-model")
         await run.see("7777", "learned of the server")
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
-        await run.command("settings")
-        await run.screen("SettingsScreen")
+        await run.screen("Workbench", "escape", "escape")
+        await run.command("settings", "SettingsScreen")
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
         await run.see("the model in use has its own value")

@@ -4,7 +4,6 @@ from app.proposals.values.models import FileDiff, Proposal
 from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff
-from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_pane import MiniMap, minimap_cell_bits, rows_needing_attention
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
@@ -106,11 +105,3 @@ async def test_the_minimap_marks_the_hunk() -> None:
         assert isinstance(view.cursor.row, FileRow)
         await pilot.press("enter")
         assert next(rows_needing_attention(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
-        # All of it is on view: no part of the map is lit.
-        lit = view.get_visual_style("diff--map", "diff--map-view").rich_style.bgcolor
-        height = range(minimap.size.height)
-        strips = [minimap.render_line(y) for y in height]
-        assert not any(segment.style and segment.style.bgcolor == lit for strip in strips for segment in strip)
-        # Until there is a whole new picture, the one before stays.
-        view.model.rows = DiffLayout(view.layout_rows.segments)
-        assert [minimap.render_line(y).text for y in height] == [strip.text for strip in strips]

@@ -7,7 +7,7 @@ from textual.widgets import Input
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.keys.actions import actions_of_scopes
-from app.proposals.values.models import HunkState, MatchLevel, ProposalState
+from app.proposals.values.models import MatchLevel, ProposalState
 from app.tools.base.contract import PermissionRequest
 from tests.ui.review_app import BIG, ReviewApp, click_on, ready, reviewing
 from tests.ui.sample_diffs import Item, file_diff, proposal, proposed, retry_proposal, stale
@@ -47,8 +47,7 @@ async def test_early_misplaced_and_repeated_keys_decide_nothing() -> None:
         # A second press does not decide twice.
         await ready(pilot)
         await pilot.press("y")
-        await app.pass_grace()
-        await pilot.press("y", "n")
+        await app.press_later("y", "n")
         assert len(app.posted) == 1
 
 
@@ -79,12 +78,10 @@ async def test_decision_keys_and_chips_are_inactive_briefly_after_a_new_revision
             app.clock.now += 0.4
             assert app.posted == [] and app.focused is app.review.view, f"{key}: who types on decides nothing"
         await app.pass_grace()
-        app.put(value.model_copy(update={"revision": 3}))
-        await pilot.pause()
+        await app.change(value.model_copy(update={"revision": 3}))
         await click_on(pilot, " y  approve")
         assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 3, None)]
 
 
@@ -126,8 +123,7 @@ async def test_an_inactive_key_is_explained_and_deny_all_asks_once() -> None:
         await ready(pilot)
         await pilot.press("N")
         assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
@@ -138,20 +134,17 @@ async def test_space_t_and_clicks_exclude_hunks_and_y_approves_the_rest() -> Non
         left_out = app.review.state.hunk_exclusions.left_out
         await pilot.press("t")
         assert left_out["P1"] == {first.id, second.id}, "all of the file"
-        await app.pass_grace()
-        await pilot.press("t")
+        await app.press_later("t")
         assert not left_out["P1"]
         line = app.review.view.layout_rows.first_line_of_row(app.review.view.layout_rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
         assert left_out["P1"] == {second.id}
-        await app.pass_grace()
-        await pilot.press("g", "right_square_bracket", "right_square_bracket", "space")
+        await app.press_later("g", "right_square_bracket", "right_square_bracket", "space")
         assert not left_out["P1"]
         await pilot.press("left_square_bracket", "space", "y")
         assert app.posted == [], "the chosen hunks have just changed"
         assert "1 of 2 hunks" in app.text() and "+2 -0" in app.text()
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, (second.id,))]
 
 
@@ -160,8 +153,7 @@ async def test_a_proposal_is_shown_until_its_decision_which_can_be_undone_from_t
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         app.query_one(Input).focus()
-        app.put(first, diffs)
-        await pilot.pause()
+        await app.change(first, diffs)
         assert app.focused is app.query_one(Input), "where the user types"
         assert app.review.state.current == "P1"
         app.put(*second)
@@ -170,18 +162,14 @@ async def test_a_proposal_is_shown_until_its_decision_which_can_be_undone_from_t
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
         app.review.show_outcome("P1: wrote 1 file; u undoes")
-        app.put(first.model_copy(update={"state": ProposalState.APPLIED}))
-        await pilot.pause()
+        await app.change(first.model_copy(update={"state": ProposalState.APPLIED}))
         assert app.review.state.current == "P2" and "P1: wrote 1 file; u undoes" in app.text()
         await pilot.press("y")
         assert len(app.posted) == 1, "the grace period begins anew"
-        await app.pass_grace()
-        await pilot.press("u")
+        await app.press_later("u")
         assert app.posted[1:] == [review_messages.Undo("P1")]
-        app.put(first.model_copy(update={"state": ProposalState.UNDONE}))
-        await pilot.pause()
-        await app.pass_grace()
-        await pilot.press("U")
+        await app.change(first.model_copy(update={"state": ProposalState.UNDONE}))
+        await app.press_later("U")
         assert app.posted[2:] == [review_messages.Redo("P1")], "what was taken back, not what was shown before"
 
 
@@ -221,8 +209,7 @@ async def test_a_confirmation_ends_by_n_escape_a_change_or_a_decision_elsewhere(
         ):
             await pilot.press("y")
             assert app.posted == [], "a new question, not a yes to the old one"
-            app.put(first.model_copy(update=update))
-            await pilot.pause()
+            await app.change(first.model_copy(update=update))
             assert lapsed in app.text() and "Approve?" not in app.text()
             await app.pass_grace()
 
@@ -244,8 +231,7 @@ async def test_an_impossible_approval_is_not_offered_and_its_key_says_why() -> N
                 assert offered not in app.text(), "here or in the footer"
             assert ("Space" in app.text()) is not is_stale
             assert ("No hunk is chosen: nothing would change" in app.text()) is not is_stale
-            await app.pass_grace()
-            await pilot.press("y")
+            await app.press_later("y")
             assert app.posted == []
             assert words in app.text() and ("b.txt changed on disk" in app.text()) is is_stale
             await pilot.press("n")
@@ -259,8 +245,7 @@ async def test_approve_all_leaves_out_doubtful_proposals_unless_confirmed(key: s
         await pilot.press("Y")
         words = "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)"
         assert words in " ".join(app.text().split())
-        await app.pass_grace()
-        await pilot.press(key)
+        await app.press_later(key)
         (every,) = app.posted
         assert isinstance(every, review_messages.ApproveAll)
         assert sorted(every.approvals, key=repr) == [
@@ -273,8 +258,7 @@ async def test_nothing_is_approved_or_denied_by_hunk_before_its_diff_is_on_scree
         app.review.set_diffs("P1", [file_diff("a.py", "one\ntwo\nthree\n", "one\nevil\nthree\n")])
         await pilot.pause()
         for key in ("y", "x"):
-            await app.pass_grace()
-            await pilot.press(key)
+            await app.press_later(key)
             assert app.posted == [], key
         await pilot.press("q")
         assert "There is no proposal on the screen to ask about." in app.text()
@@ -288,23 +272,6 @@ async def test_e_edits_the_file_at_the_line_of_the_cursor_and_f_toggles_the_full
             review_messages.EditProposedFile("P1", "tests/test_fetch.py"),
             *(review_messages.FullScreenToggled(on) for on in (True, False)),
         ]
-
-
-async def test_applied_hunks_are_not_chosen_again() -> None:
-    value, diffs = two_hunks()
-    change = diffs[0].change
-    hunks = (change.hunks[0].model_copy(update={"state": HunkState.APPLIED}), change.hunks[1])
-    partly = value.model_copy(
-        update={
-            "state": ProposalState.PARTLY_APPROVED,
-            "files": (change.model_copy(update={"hunks": hunks}),),
-        }
-    )
-    async with reviewing((partly, diffs)) as (app, pilot):
-        await pilot.press("space")
-        assert not app.review.state.hunk_exclusions.left_out.get("P1")
-        await pilot.press("y")
-        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:

@@ -198,8 +198,7 @@ async def test_a_version_comparison_offers_only_keys_that_work() -> None:
         assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
         view = app.review.view
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0])
-        await app.pass_grace()
-        await pilot.press("space", "t", "x", "y")
+        await app.press_later("space", "t", "x", "y")
         assert not app.review.state.hunk_exclusions.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
         assert not app.query_one("#comment", WritingField).is_open
@@ -226,12 +225,10 @@ async def test_an_undone_proposal_is_marked_and_can_be_redone() -> None:
         for change in value.files
     )
     applied = value.model_copy(update={"state": ProposalState.APPLIED, "files": files})
-    async with reviewing((applied, diffs), size=SIZE) as (app, pilot):
+    async with reviewing((applied, diffs), size=SIZE) as (app, _pilot):
         assert "✓" in app.text().partition("═══")[0]
-        app.put(applied.model_copy(update={"state": ProposalState.UNDONE, "revision": 2}))
-        await pilot.pause()
+        await app.change(applied.model_copy(update={"state": ProposalState.UNDONE, "revision": 2}))
         diff = app.text().partition("═══")[0]
         assert "✓" not in diff and "↶" in diff
-        await app.pass_grace()
-        await pilot.press("U")
+        await app.press_later("U")
         assert app.posted == [review_messages.Redo("P1")]

@@ -20,14 +20,12 @@ async def test_a_waiting_permission_takes_the_decision_keys() -> None:
         assert app.review.title_of("approve") == "Allow once", "what the footer calls it"
         await pilot.press("y")
         assert app.posted == [], "the keys are dead for a moment"
-        await app.pass_grace()
-        await pilot.press("u", "x", "Y", "N", "o", "e", "space")
+        await app.press_later("u", "x", "Y", "N", "o", "e", "space")
         assert app.posted == []
         assert app.review.verdict_handler.question is None
         await pilot.press("y")
         assert app.posted == [], "some of these mean nothing here: they may be words for the chat"
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
@@ -41,8 +39,7 @@ async def test_many_changes_ask_whether_to_stage_them() -> None:
         assert "y  stage all    n  throw away    r  throw away and say why" in app.text()
         assert [app.review.title_of(action) for action in ("approve", "deny")] == ["Stage all", "Throw away"]
         assert "session" not in app.text(), "the next changes are asked about anew"
-        await app.pass_grace()
-        await pilot.press("a")
+        await app.press_later("a")
         assert app.posted == []
 
 
@@ -73,13 +70,11 @@ async def test_a_permission_replaces_a_confirmation_and_waits_for_the_feedback_f
         assert app.review.state.permission_request is COMMAND
         assert app.review.state.feedback_drafts.drafts["P1"] == "hm"
         app.review.remove_permission_request("c1")
-        await app.pass_grace()
-        await pilot.press("N")
+        await app.press_later("N")
         assert app.review.verdict_handler.question is not None
         app.review.add_permission_request("c2", COMMAND)
         await pilot.pause()
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.PermissionAnswered("c2", PermissionAnswer(allowed=True))]
 
 
@@ -97,8 +92,7 @@ async def test_feedback_on_a_permission_is_sent_with_the_denial_or_returned(left
             else:
                 await pilot.press("escape")
             await pilot.pause()
-            await app.pass_grace()
-            await pilot.press(key)
+            await app.press_later(key)
             await app.pass_grace()
         if left_open:
             app.review.feedback_field.query_one(TextArea).focus()

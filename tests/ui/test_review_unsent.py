@@ -30,8 +30,7 @@ async def test_feedback_on_a_proposal_decided_meanwhile_is_returned() -> None:
         for number, (begin, leave) in enumerate(product("rc", ("ctrl+s", "escape")), 1):
             name = await show_next(app, pilot, number)
             await pilot.press(begin, "h", "m")
-            app.put(app.proposals[name].model_copy(update={"state": ProposalState.APPLIED}))
-            await pilot.pause()
+            await app.change(app.proposals[name].model_copy(update={"state": ProposalState.APPLIED}))
             app.tell()
             await pilot.press("m")
             assert app.posted == [], "it is still being written"
@@ -50,8 +49,7 @@ async def test_unsent_feedback_is_returned_when_another_process_decides() -> Non
     value, diffs = small()
     async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")
-        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
-        await pilot.pause()
+        await app.change(value.model_copy(update={"state": ProposalState.APPLIED}))
         app.tell()
         await pilot.pause()
         assert app.posted == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
@@ -88,17 +86,15 @@ async def test_unsent_feedback_needs_confirmation_before_it_is_sent() -> None:
             await pilot.pause()
             app.review.approval_pane.queue.focus()
             await pilot.pause()
-            await app.pass_grace()
-            await pilot.press(key)
+            assert ("deny with your words" in app.text()) is (begin == "rhm|")
+            await app.press_later(key)
             assert app.posted == []
             assert "our unsent words go with it to the model, “hm”" in app.text()
             await pilot.press("escape")
             assert app.review.verdict_handler.question is None
             assert app.review.state.feedback_drafts.describe_unsent(app.proposals[name]) == ["hm"]
-            await app.pass_grace()
-            await pilot.press(key)
-            await app.pass_grace()
-            await pilot.press("y")
+            await app.press_later(key)
+            await app.press_later("y")
             (decided,) = app.posted
             assert isinstance(decided, review_messages.Approve | review_messages.Deny) and type(decided) is kind
             assert (decided.feedback.feedback or decided.feedback.comments[0].text) == "hm"
@@ -113,8 +109,7 @@ async def test_writing_more_feedback_cancels_the_confirmation() -> None:
         await pilot.press("r", "h", "m")
         app.review.approval_pane.queue.focus()
         await pilot.pause()
-        await app.pass_grace()
-        await pilot.press("n")
+        await app.press_later("n")
         assert app.review.verdict_handler.question is not None
         app.review.feedback_field.query_one(TextArea).focus()
         await pilot.press("m")
@@ -126,10 +121,8 @@ async def test_a_decision_on_a_hunk_sends_only_its_comments() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s", "right_square_bracket", "c", "b", "ctrl+s")
-        await app.pass_grace()
-        await pilot.press("r", "d", "escape")
-        await app.pass_grace()
-        await pilot.press("x")
+        await app.press_later("r", "d", "escape")
+        await app.press_later("x")
         (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
@@ -141,16 +134,14 @@ async def test_a_decision_on_a_hunk_sends_only_its_comments() -> None:
 async def test_feedback_of_a_failed_decision_is_restored() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
-        await app.pass_grace()
-        await pilot.press("r", "h", "m", "ctrl+s")
+        await app.press_later("r", "h", "m", "ctrl+s")
         (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
         app.review.restore_feedback("P1", denied.feedback)
         app.review.show_outcome("The disk is full.", problem=True)
         await pilot.pause()
         assert "▌ w" in app.text()
-        await app.pass_grace()
-        await pilot.press("r")
+        await app.press_later("r")
         assert isinstance(app.focused, TextArea) and app.focused.text == "hm"
         await pilot.press("ctrl+s")
         assert app.posted[1] == denied
@@ -161,14 +152,11 @@ async def test_approve_all_and_deny_all_name_the_feedback_to_be_sent() -> None:
         await pilot.press("c", "w", "ctrl+s")
         for key in "YN":
             await pilot.pause()
-            await app.pass_grace()
-            await pilot.press(key)
+            await app.press_later(key)
             assert "What you wrote about P1 goes to the model" in " ".join(app.text().split()), key
             await pilot.press("escape")
-        await app.pass_grace()
-        await pilot.press("Y")
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("Y")
+        await app.press_later("y")
         (every,) = app.posted
         assert isinstance(every, review_messages.ApproveAll)
         assert [[comment.text for comment in one.feedback.comments] for one in every.approvals] == [["w"], []]

@@ -26,13 +26,7 @@ COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 async def test_unsent_feedback_decides_nothing_and_is_kept() -> None:
     async with reviewing(small()) as (app, pilot):
-        # Focus change without new words lays out nothing.
-        laid_out: list[object] = []
-        app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
-        await pilot.press("shift+tab")
-        assert app.focused is not app.review.view and not laid_out
         # Empty feedback is not sent.
-        await ready(pilot)
         await pilot.press("r", "ctrl+s")
         assert app.posted == []
         # A draft of a comment survives escape.
@@ -47,8 +41,7 @@ async def test_unsent_feedback_decides_nothing_and_is_kept() -> None:
         await ready(pilot)
         await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
         assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("r")
+        await app.press_later("r")
         assert isinstance(app.focused, TextArea)
         assert app.focused.text == "ynYN \nu"
 
@@ -125,8 +118,7 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
         await pilot.press("j", "c")
         await pilot.press(*"why", "ctrl+s")
         assert "▌ why" in app.text()
-        await app.pass_grace()
-        await pilot.press("r")
+        await app.press_later("r")
         assert "a.py:2  why" in app.text()
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
@@ -227,15 +219,13 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
         assert "zwei" in app.text()
         assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
         assert "approve" not in app.text().split("Compared")[1].split("●")[0]
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [], "that isn't the diff that would be written"
         assert "compares two versions" in app.text()
         await click_on(pilot, " V  back to P2")
         assert "P2 Change a.py" in app.text() and "zwei" not in app.text()
         await pilot.press("V", "V")
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P2", 1, None)]
 
 
@@ -253,13 +243,14 @@ async def test_enter_saves_a_comment_but_is_a_new_line_in_a_paste() -> None:
 
 async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> None:
     value, diffs = two_hunks()
-    async with reviewing((value, diffs)) as (app, pilot):
+    async with reviewing((value, diffs)) as (app, _pilot):
         view, change = app.review.view, value.files[0]
         assert view.cursor.hunk == change.hunks[0]
         hunks = (change.hunks[0].model_copy(update={"state": HunkState.APPLIED}), change.hunks[1])
         now = change.model_copy(update={"hunks": hunks})
-        app.put(value.model_copy(update={"files": (now,), "revision": 2, "state": ProposalState.PARTLY_APPROVED}))
-        await pilot.pause()
+        await app.change(
+            value.model_copy(update={"files": (now,), "revision": 2, "state": ProposalState.PARTLY_APPROVED})
+        )
         assert view.cursor.hunk == change.hunks[1]
 
 
@@ -272,8 +263,7 @@ async def test_a_confirmation_about_unseen_lines_ends_once_they_are_seen() -> No
             await pilot.press("right_parenthesis")
         assert "All of it has been on the screen now" in " ".join(app.text().split())
         assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
@@ -282,11 +272,9 @@ async def test_a_screen_too_small_for_reviewing_decides_nothing() -> None:
         for size in ((39, 20), (60, 11)):
             await pilot.resize_terminal(*size)
             assert "too small to review" in app.text()
-            await app.pass_grace()
-            await pilot.press("y", "n")
+            await app.press_later("y", "n")
             assert app.posted == []
         await pilot.resize_terminal(40, 14)
         assert "too small" not in app.text()
-        await app.pass_grace()
-        await pilot.press("n")
+        await app.press_later("n")
         assert app.posted == [review_messages.Deny("P1")]

@@ -45,8 +45,7 @@ async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server
             await run.command("sessions")
             await run.told("no such table: sessions")
             await run.pilot.press("escape")
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
+        await run.command("sessions", "SessionPickerScreen")
         await run.see("An answer.")
         with run.without("events"):
             await run.write("moon")
@@ -58,8 +57,7 @@ async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server
                 await run.pilot.press(key)
                 if key == "ctrl+d":
                     await run.screen("ConfirmScreen")
-                    await run.pilot.press("y")
-                    await run.screen("SessionPickerScreen")
+                    await run.screen("SessionPickerScreen", "y")
                 await run.told(f"no such table: {table}")
         (kept,) = run.runtime.sessions.all()
         assert not kept.pinned
@@ -83,16 +81,13 @@ async def test_a_setting_takes_effect_keeps_comments_and_is_refused_if_invalid(
         await run.until(lambda: run.reviewed, "the review")
         session, model = run.app.require_session(), run.app.workbench.review.view.model
         await run.pilot.press("f2")
-        await run.command("settings")
-        await run.screen("SettingsScreen")
+        await run.command("settings", "SettingsScreen")
         await run.pilot.press(*["down"] * rows.index("chain_steps"), "enter")
         await enter("many", "Chain takes a number.")
         await enter("999", "Not saved", "less than or equal to 50")
         assert run.app.settings.chain_steps == 3 and file.read_text() == before
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
-        await run.command("settings")
-        await run.screen("SettingsScreen")
+        await run.screen("Workbench", "escape", "escape")
+        await run.command("settings", "SettingsScreen")
         await run.pilot.press("down", "down", "enter")
         await run.see("Saved")
         assert run.app.settings.wrap is model.wrap is False
@@ -121,18 +116,15 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
             allowed.add(CommandForm(words, open=True).dump())
-        await run.command("settings")
-        await run.screen("SettingsScreen")
+        await run.command("settings", "SettingsScreen")
         titles = [row.title for _, group in SETTING_GROUPS for row in group]
         await run.pilot.press(*["down"] * titles.index("Allowed commands"), "right")
         assert type(run.app.screen).__name__ == "SettingsScreen", "there is no next value"
         with run.without("allowed_commands"):
-            await run.pilot.press("enter")
-            await run.screen("AllowedCommandsScreen")
+            await run.screen("AllowedCommandsScreen", "enter")
             await run.told("no such table: allowed_commands")
             await run.pilot.press("ctrl+d", "escape")
-        await run.pilot.press("enter")
-        await run.screen("AllowedCommandsScreen")
+        await run.screen("AllowedCommandsScreen", "enter")
         await run.see("pytest …", "git diff", "a[0]", "2 allowed")
         await run.write("pyt")
         with run.without("allowed_commands"):
@@ -142,12 +134,10 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         await run.see("1 allowed")
         assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
         # Trust is given to the very bytes that were shown.
-        await run.pilot.press("escape", "escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape", "escape")
         file = run.runtime.workspace.root / ".signoff.toml"
         file.write_text("max_steps = 7\n")
-        await run.command("trust")
-        await run.screen("TrustScreen")
+        await run.command("trust", "TrustScreen")
         await run.see("max_steps = 7", "Not trusted yet: max_steps")
         assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
@@ -171,12 +161,10 @@ async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -
         for text, said in ((None, "there is nothing to trust"), ("max_steps = [", ".signoff.toml cannot be used")):
             if text is not None:
                 (run.runtime.workspace.root / ".signoff.toml").write_text(text)
-            await run.command("trust")
-            await run.screen("TrustScreen")
+            await run.command("trust", "TrustScreen")
             await run.told(said)
             assert "trust exactly" not in run.text and "It sets nothing" not in run.text
-            await run.pilot.press("y", "escape")
-            await run.screen("Workbench")
+            await run.screen("Workbench", "y", "escape")
         await wait_until_idle(run.pilot)
         assert run.runtime.sessions.settings("trust") == {}
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
@@ -193,8 +181,7 @@ async def test_themes_are_previewed_at_the_cursor_and_a_broken_one_is_reported(
         await run.see("bad.toml")
         assert "mine" in run.app.available_themes and "bad" not in run.app.available_themes
         run.app.clear_notifications()
-        await run.command("theme")
-        await run.screen("ThemePickerScreen")
+        await run.command("theme", "ThemePickerScreen")
         await run.see("model must wait", "low = high()")
         tried: list[str] = []
         run.app.theme_changed_signal.subscribe(run.app.screen, lambda theme: tried.append(theme.name))
@@ -207,13 +194,11 @@ async def test_themes_are_previewed_at_the_cursor_and_a_broken_one_is_reported(
         assert run.app.theme == STANDARD_THEME
         # A theme is tried on and taken off again.
         before = run.app.theme
-        await run.command("theme")
-        await run.screen("ThemePickerScreen")
+        await run.command("theme", "ThemePickerScreen")
         await run.pilot.press("f3", "f1", "down")
         await run.until(lambda: run.app.theme != before, "another theme")
         assert type(run.app.screen).__name__ == "ThemePickerScreen", "the keys of the panes are not its"
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         assert run.app.theme == before and run.app.focused is run.app.workbench.composer.editor
         await run.command("theme signoff-light")
         await run.until(lambda: run.app.theme == "signoff-light")
@@ -227,11 +212,9 @@ async def test_help_and_greeting_show_the_keys_of_the_keymap(tmp_path: Path, ser
         server.say("Hello.")
         await run.say("hello")
         assert "you sign off" not in run.text
-        await run.pilot.press("f9")
-        await run.screen("SettingsScreen")
+        await run.screen("SettingsScreen", "f9")
         await run.pilot.press("escape")
-        await run.command("help")
-        await run.screen("HelpScreen")
+        await run.command("help", "HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
         await run.see(
             "Ctrl+Y", "F9", *(key_display_name(key) for action in ACTIONS for key in effective_keys(action, keymap))
@@ -262,8 +245,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
 
     server.always(Turn("ok"))
     async with running(tmp_path, server) as run:
-        await run.command("doctor")
-        await run.screen("EndpointDoctorScreen")
+        await run.command("doctor", "EndpointDoctorScreen")
         await run.see("Reachable", "Streaming", "System messages", "Commands", server.base_url)
         # What becomes of what they change depends on whether there can be a layer.
         await run.until(lambda: "proposal" in run.text or "is put back" in run.text, "what commands may do")
@@ -273,8 +255,7 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
             short.setattr(asyncio, "to_thread", no_thread)
             await run.pilot.press("r")
             await run.told("The examination ended early: can't start new thread")
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
 
 
 def test_the_doctor_lists_workarounds_only_if_some_are_needed() -> None:
@@ -304,16 +285,14 @@ async def test_a_dialog_is_closed_by_mouse_and_opened_from_the_palette(
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     async with running(tmp_path, server) as run:
-        await run.command("gate")
-        await run.screen("GatePolicyPickerScreen")
+        await run.command("gate", "GatePolicyPickerScreen")
         hints = run.app.screen.query_one(WrappedKeyHints)
         at = str(hints.render()).index("cancel")
         await run.pilot.click(WrappedKeyHints, offset=(0, 0))
         assert type(run.app.screen).__name__ == "GatePolicyPickerScreen", "beside the keys"
         await run.pilot.click(WrappedKeyHints, offset=(at + 1, 0))
         await run.screen("Workbench")
-        await run.command("gate")
-        await run.screen("GatePolicyPickerScreen")
+        await run.command("gate", "GatePolicyPickerScreen")
         await run.pilot.click(offset=(1, 1))
         await run.screen("Workbench")
         await wait_until_idle(run.pilot)
@@ -324,13 +303,11 @@ async def test_a_dialog_is_closed_by_mouse_and_opened_from_the_palette(
         await run.see("No editor is set")
         assert run.app.workbench.composer.draft == "some words"
         # The palette offers the same commands.
-        await run.pilot.press("ctrl+p")
-        await run.screen("CommandPalette")
+        await run.screen("CommandPalette", "ctrl+p")
         await run.write("gate policy")
         found = run.app.screen.query_one(CommandList)
         await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
-        await run.pilot.press("enter")
-        await run.screen("GatePolicyPickerScreen")
+        await run.screen("GatePolicyPickerScreen", "enter")
         await run.pilot.press("down", "down", "enter")
         await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
@@ -338,47 +315,38 @@ async def test_a_dialog_is_closed_by_mouse_and_opened_from_the_palette(
 async def test_sessions_are_filtered_and_deleted_except_the_open_one(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Empty and filtered lists say so.
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
+        await run.command("sessions", "SessionPickerScreen")
         await run.see("No session here yet")
         await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
         await run.painted()
         assert isinstance(run.app.screen, SessionPickerScreen)
         await run.pilot.press("escape")
-        await run.command("theme")
-        await run.screen("ThemePickerScreen")
+        await run.command("theme", "ThemePickerScreen")
         await run.write("zzqq")
         await run.see("Nothing matches")
         # Sessions are searched looked into and deleted.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         for question in ("about the moon", "about the sea"):
             server.say(f"An answer {question}.")
             await run.app.controllers.commands.run("new")
             await run.say(question)
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
+        await run.command("sessions", "SessionPickerScreen")
         await run.see("about the moon", "about the sea")
         await run.write("moon")
         await run.see("An answer about the moon.")
         assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
-        await run.pilot.press("ctrl+d")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("n")
-        await run.screen("SessionPickerScreen")
+        await run.screen("ConfirmScreen", "ctrl+d")
+        await run.screen("SessionPickerScreen", "n")
         assert len(run.runtime.sessions.all()) == 2
-        await run.pilot.press("ctrl+d")
-        await run.screen("ConfirmScreen")
+        await run.screen("ConfirmScreen", "ctrl+d")
         await run.pilot.press("y")
         await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
         assert run.runtime.sessions.all()[0].title == "about the sea"
         # The open session is not deleted.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         server.say("An answer.")
         await run.say("a question")
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
+        await run.command("sessions", "SessionPickerScreen")
         await run.see("a question")
         await run.pilot.press("ctrl+d")
         await run.see("this one is open")
@@ -396,8 +364,7 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
         await run.app.controllers.review.actions.edit_file(EditProposedFile("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
-        await run.pilot.press("e")
-        await run.screen("EditProposalScreen")
+        await run.screen("EditProposalScreen", "e")
         await run.see("greet.py", "line 2, column 1")
         await run.write("x")
         await run.see("changed, not saved")
@@ -407,14 +374,10 @@ async def test_keys_listed_in_help_are_bound_and_escape_confirms_after_an_edit(
             await run.pilot.press("ctrl+s")
             await run.told("no such table")
         assert isinstance(run.app.screen, EditProposalScreen) and run.app.screen.has_changes, "it can be saved again"
-        await run.pilot.press("escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("n")
-        await run.screen("EditProposalScreen")
-        await run.pilot.press("escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.screen("Workbench")
+        await run.screen("ConfirmScreen", "escape")
+        await run.screen("EditProposalScreen", "n")
+        await run.screen("ConfirmScreen", "escape")
+        await run.screen("Workbench", "y")
         assert run.proposals[0].revision == 1
         # The keys of help are bound.
         # What takes back, answers a tool that asks or is about checks is bound once there is something for it.

@@ -33,8 +33,7 @@ def is_open(run: Running, session_id: str) -> bool:
 
 
 async def find(run: Running, words: str) -> None:
-    await run.command("search")
-    await run.screen("SessionSearchScreen")
+    await run.command("search", "SessionSearchScreen")
     await run.write(words)
 
 
@@ -45,8 +44,7 @@ async def test_a_search_result_opens_at_its_message(tmp_path: Path, server: Wire
             session = filled(run.runtime, f"the {thing}\nis made of {words}", turns)
             await find(run, f"made {words[:4]}")
             await run.see("1 place", f"is made of {words}")
-            await run.pilot.press("enter")
-            await run.screen("Workbench")
+            await run.screen("Workbench", "enter")
             await run.until(partial(is_open, run, session))
             transcript = run.app.workbench.chat.transcript
             await run.until(lambda: run.app.workbench.chat.transcript.cursor_entry, "the place")
@@ -80,8 +78,7 @@ async def test_a_search_result_in_the_open_session_scrolls_there(tmp_path: Path,
 async def test_a_search_reports_no_match_and_shows_no_markup(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
-        await run.command("search moon")
-        await run.screen("SessionSearchScreen")
+        await run.command("search moon", "SessionSearchScreen")
         await run.see("1 place")
         run.app.screen.query_one(Input).value = "sun"
         await run.see("No match.", "0 places")
@@ -90,8 +87,7 @@ async def test_a_search_reports_no_match_and_shows_no_markup(tmp_path: Path, ser
         run.app.screen.query_one(Input).value = ""
         await run.see("Every message, proposal, file and side question")
         # Hits are shown without markup.
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
+        await run.screen("Workbench", "escape")
         filled(run.runtime, HOSTILE)
         await find(run, "click")
         for size in ((120, 40), (60, 20)):
@@ -121,15 +117,13 @@ async def test_a_session_is_pinned_and_renamed_in_the_list(tmp_path: Path, serve
     async with running(tmp_path, server) as run:
         moon = filled(run.runtime, "all about the moon")
         filled(run.runtime, "all about the sea")
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
+        await run.command("sessions", "SessionPickerScreen")
         await run.see("all about the moon")
         await run.write("moon")
         await run.pilot.press("ctrl+t")
         await run.see("pinned")
         assert run.runtime.sessions.get(moon).pinned
-        await run.pilot.press("ctrl+r")
-        await run.screen("SessionTitleScreen")
+        await run.screen("SessionTitleScreen", "ctrl+r")
         await run.pilot.press("end", *"!", "enter")
         await run.screen("SessionPickerScreen")
         await run.see("all about the moon!")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from textual.color import Color
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
@@ -61,12 +60,10 @@ async def test_a_large_hunk_is_seen_only_after_paging_through_it() -> None:
         assert f"{missing.lines} of 120 changed lines of P1 were never on screen (big.py)" in words
         await pilot.press("y")
         assert app.posted == [], "the question has a grace period"
-        await app.pass_grace()
-        await pilot.press("n")
+        await app.press_later("n")
         await page_to_the_end(pilot, app)
         assert not unseen(app)
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
         # Of plain lines it is known which were read; of a diff, however long, that is no question.
         view = app.review.view
@@ -168,12 +165,14 @@ async def test_unseen_lines_are_counted_and_a_key_goes_to_them() -> None:
 
 
 async def test_a_closed_file_is_unseen_and_the_unseen_key_opens_it() -> None:
-    async with reviewing(app=of([file_diff("a.py", "1\n", "2\n"), *rewrite(30)]), size=(80, 12)) as (app, pilot):
+    far = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
+    async with reviewing(app=of([file_diff("a.py", "1\n", "2\n"), *rewrite(30), far]), size=(80, 12)) as (app, pilot):
+        assert "run.sh" in unseen(app).paths
         await pilot.press("right_curly_bracket", "enter", "G")
-        missing = unseen(app).lines
-        assert missing > 50
+        missing = unseen(app)
+        assert missing.lines > 50 and "run.sh" not in missing.paths, "a mode is seen with the heading of its file"
         await pilot.press("right_parenthesis")
-        assert unseen(app).lines < missing
+        assert unseen(app).lines < missing.lines
 
 
 async def test_lines_behind_a_dialog_are_unseen_until_it_closes() -> None:
@@ -183,11 +182,10 @@ async def test_lines_behind_a_dialog_are_unseen_until_it_closes() -> None:
         def compose(self):  # type: ignore[no-untyped-def]
             yield Static("dialog")
 
-    async with reviewing(app=of(rewrite(20))) as (app, pilot):
+    async with reviewing(app=of(rewrite(20))) as (app, _pilot):
         diffs = rewrite(21)
         await app.push_screen(Dialog())
-        app.put(proposal("P1", diffs, revision=2), diffs)
-        await pilot.pause()
+        await app.change(proposal("P1", diffs, revision=2), diffs)
         app.review.view.render_lines(Region(0, 0, *app.review.view.size))
         assert unseen(app).lines == 42, "though it is drawn, dimmed"
         app.pop_screen()
@@ -216,16 +214,13 @@ async def test_a_rebase_is_reported_and_its_changes_are_unseen() -> None:
     first, second = (
         [file_diff("a.py", f"{top}1\n2\n", f"{top}1\nx{top}\n", rebased=bool(top))] for top in ("", "0\n")
     )
-    async with reviewing(app=of(first)) as (app, pilot):
+    async with reviewing(app=of(first)) as (app, _pilot):
         assert "re-based since" not in app.text()
-        app.put(proposal("P1", second, revision=2), second)
-        await pilot.pause()
+        await app.change(proposal("P1", second, revision=2), second)
         assert "a.py: re-based since you last saw it here" in app.text()
-        app.put(proposal("P1", second, revision=2), second)
-        await pilot.pause()
+        await app.change(proposal("P1", second, revision=2), second)
         assert "a.py: re-based since you last saw it here" in app.text(), "until it is decided"
-        app.put(proposal("P1", second, revision=2, state=ProposalState.APPLIED), second)
-        await pilot.pause()
+        await app.change(proposal("P1", second, revision=2, state=ProposalState.APPLIED), second)
         assert "re-based since" not in app.text(), "nothing would be written any more"
 
 
@@ -235,21 +230,11 @@ async def test_seen_lines_stay_seen_and_approving_all_or_a_part_asks_about_unsee
         await page_to_the_end(pilot, app)
         await pilot.press("J", "K")
         assert not unseen(app), "also after another proposal was shown"
-        await app.pass_grace()
-        await pilot.press("Y")
+        await app.press_later("Y")
         assert "changed lines of P2 were never on screen (big.py)" in " ".join(app.text().split())
         await pilot.press("n", "J")
-        await app.pass_grace()
-        await pilot.press("space")
+        await app.press_later("space")
         assert app.review.state.unseen_parts(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
-
-
-async def test_a_mode_change_is_seen_with_its_file_heading() -> None:
-    far = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
-    async with reviewing(app=of([*rewrite(60), far]), size=(90, 24)) as (app, pilot):
-        assert "run.sh" in unseen(app).paths
-        await pilot.press("G")
-        assert unseen(app).paths == ("big.py",)
 
 
 async def test_the_unseen_key_works_from_the_approvals() -> None:
@@ -266,18 +251,3 @@ async def test_the_unseen_key_works_from_the_approvals() -> None:
             await pilot.pause()
             assert unseen(app).lines < before, way
             assert app.review.view.has_focus, "what moves in the diff next moves there"
-
-
-async def test_a_confirmation_is_readable_in_16_colours() -> None:
-    async with reviewing(proposed(*rewrite(150)), size=(100, 30)) as (app, pilot):
-        await pilot.press("y")
-        question = app.review.approval_pane.query_one("#question")
-        for theme in ("ansi-dark", "ansi-light"):
-            app.theme = theme
-            await pilot.pause()
-            assert "never on screen" in app.text()
-            assert question.styles.background == app.review.approval_pane.styles.background, (
-                "with a background, half is unreadable"
-            )
-            kind, colour = question.styles.border_left
-            assert kind and colour == Color.parse(app.theme_variables["warning"]), theme

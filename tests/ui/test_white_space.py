@@ -83,8 +83,7 @@ async def test_hidden_white_space_hunks_are_unseen_and_need_confirmation() -> No
             await pilot.press("right_parenthesis")
         assert not state.unseen_parts(app.proposals["P1"])
         assert "x3 := a+3" in app.text()
-        await app.pass_grace()
-        await pilot.press("y")
+        await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
