@@ -272,6 +272,20 @@ def test_a_file_without_hunks_counts_as_unseen() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
+def test_an_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
+    value, _ = retry_proposal()
+    state = ReviewState()
+    state.update_proposals([value])
+    state.hunk_exclusions.toggle(value, [value.hunks[0]])
+    change = value.files[0]
+    joined = change.hunks[0].model_copy(update={"id": "joined"})
+    files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
+    after = value.model_copy(update={"files": files, "revision": 2})
+    state.update_proposals([after])
+    assert "joined" not in state.hunk_exclusions.approval_selection(after).hunks
+    assert len(state.hunk_exclusions.approval_selection(after).hunks) == len(value.hunks) - 1
+
+
 def test_excluded_lines_can_be_included_again_and_stay_seen() -> None:
     whole = file_diff("a.py", "a\nb\n", "A\nB\n")
     value = proposal("P1", [whole])

@@ -214,6 +214,30 @@ def test_many_matches_are_ranked_like_few() -> None:
         assert index.find_paths(query) == best_by_hand(paths, query), query
 
 
+AX, SHORT = [f"ax{n:03}bb/q" for n in range(900)], [f"zx{n:03}/{name}" for n in range(100) for name in ("w", "wwq")]
+
+
+@pytest.mark.parametrize(
+    ("block", "paths"),
+    [
+        pytest.param(0, [*AX, *SHORT], id="the first of equally good ones"),
+        pytest.param(100, ["a/w", *(f"ax{n:03}/q" for n in range(99)), "b/w", "bx/wwwwwwqz"], id="too long at first"),
+        pytest.param(
+            100,
+            [*(f"ax{n:03}/wq" for n in range(100)), "b/w", *(f"bx{n:02}/wwq" for n in range(60))],
+            id="as long as those of shorter paths",
+        ),
+    ],
+)
+def test_paths_of_several_blocks_are_found(block: int, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    if block:
+        monkeypatch.setattr(path_index, "_PATHS_PER_BLOCK", block)
+        monkeypatch.setattr(path_index, "_PATHS_PER_SLICE", block)
+    index = indexed(paths)
+    for query in ("xq", "xqz"):
+        assert index.find_paths(query) == best_by_hand(paths, query), query
+
+
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
 def test_a_new_listing_replaces_the_old_in_blocks(before: list[str], after: list[str], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
