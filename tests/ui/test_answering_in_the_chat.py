@@ -32,8 +32,7 @@ async def ask(run: Running, server: WireServer, command: str = COMMAND) -> None:
     """Have a command wait for an answer."""
     server.call("run_command", {"command": command})
     server.say("The end.")
-    run.app.workbench.composer.draft = "run it"
-    await run.pilot.press("enter")
+    await run.submit("run it")
     await run.see("Needs your permission", "Run a command?")
 
 

@@ -26,8 +26,7 @@ def answers(run: Running) -> list[SideAnswer]:
 
 async def ask(run: Running, server: WireServer, text: str, *steps: object) -> None:
     """Open the field on the hunk at the cursor, and ask."""
-    await run.review()
-    await run.pilot.press("q")
+    await run.review("q")
     await run.write(text)
     server.script(steps)  # type: ignore[arg-type]
     await run.pilot.press("enter")
@@ -49,8 +48,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
 async def test_a_side_answer_streams_below_the_diff_and_shows_its_cost(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         asking = run.app.workbench.review.ask_panel
-        await run.review()
-        await run.pilot.press("q")
+        await run.review("q")
         await run.see("Ask about hunk 1 of P1 in greet.py", "decides nothing")
         await run.write("what calls yYnN?")
         server.script([Turn("Nothing **calls** it.\n\n- really", prompt_tokens=1_500, completion_tokens=40)])
@@ -134,8 +132,7 @@ async def test_a_side_question_is_opened_at_its_hunk(tmp_path: Path, server: Wir
         server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
         server.say("Have a look.")
         await run.say("change it")
-        await run.review()
-        await run.pilot.press("f3", "]", "]")
+        await run.review("f3", "]", "]")
         await ask(run, server, "why rows?", Turn("They are shorter."))
         await run.see("● They are shorter.")
     async with running(tmp_path, server, size=(60, 20)) as run:
@@ -176,8 +173,7 @@ async def test_without_a_model_a_side_question_says_what_to_do_and_keeps_its_tex
         run.runtime.service.stage_patch(patch + "-    return 'Hello ' + name\n+    return 'Hi ' + name\n")
         await run.app.show_proposals()
         await run.see("P1")
-        await run.review()
-        await run.pilot.press("q")
+        await run.review("q")
         await run.write("what for?")
         await run.pilot.press("enter")
         await run.see("choose a model first", "what for?")
@@ -197,8 +193,7 @@ async def test_picked_lines_are_sent_with_a_question_and_an_answer_becomes_feedb
     tmp_path: Path, server: WireServer
 ) -> None:
     async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
+        await run.review("f3", "right_square_bracket", "j", "asterisk", "q")
         await run.see("1 picked line")
         await run.write("why?")
         server.say("Because.")

@@ -113,8 +113,7 @@ async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path
 
         for command in ("sessions", "resume", "new", "fork"):
             server.script([stream(chunk(text=f"Well, {command}"), STALL)])
-            run.app.workbench.composer.draft = "hello"
-            await run.pilot.press("enter")
+            await run.submit("hello")
             await run.see(f"Well, {command}")
             session = run.app.require_session()
             await answer(command, "n")

@@ -353,8 +353,7 @@ async def test_a_decision_key_before_the_first_paint_is_ignored(
             # The key would not be pressed again there, where it is a letter.
             await run.until(lambda: "before this was on the screen" not in run.text, "the picture without it")
         await run.pilot.press("f3")
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("y")
+        await run.ready_to_decide("y")
         await run.until(lambda: run.file != FILE, "the file")
 
 
@@ -376,8 +375,7 @@ async def test_characters_of_one_read_decide_nothing(tmp_path: Path, server: Wir
             assert review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks == chosen, text
             await run.until(lambda: "Several keys came at once" not in run.text, "the picture without it")
         await run.pilot.press("f3")
-        await run.review()
-        await run.pilot.press("y")
+        await run.review("y")
         await run.until(lambda: run.file != FILE, "the file")
 
 

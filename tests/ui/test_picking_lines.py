@@ -25,8 +25,7 @@ async def stage(run: Running, server: WireServer) -> str:
     server.say("Have a look.")
     await run.say("change it")
     await run.see("P1")
-    await run.review()
-    await run.pilot.press("f3")
+    await run.review("f3")
     return run.file
 
 
@@ -70,12 +69,10 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         assert review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks == (), (
             "what was taken out stays out"
         )
-        await run.pilot.press("f2")
         await run.say("go on")
         (told,) = [said for said in of_role(server.last, "system") if "in part" in said]
         assert "did not land (still awaits a decision)" in told and ": landed" in told
-        await run.review()
-        await run.pilot.press("f3", "u")
+        await run.review("f3", "u")
         await run.until(lambda: run.file == before, "the undo")
 
 

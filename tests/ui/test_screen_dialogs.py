@@ -80,7 +80,6 @@ async def test_a_setting_takes_effect_keeps_comments_and_is_refused_if_invalid(
         await run.pilot.press("f3")
         await run.until(lambda: run.reviewed, "the review")
         session, model = run.app.require_session(), run.app.workbench.review.view.model
-        await run.pilot.press("f2")
         await run.command("settings", "SettingsScreen")
         await run.pilot.press(*["down"] * rows.index("chain_steps"), "enter")
         await enter("many", "Chain takes a number.")

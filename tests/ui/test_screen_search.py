@@ -67,7 +67,6 @@ async def test_a_search_result_in_the_open_session_scrolls_there(tmp_path: Path,
         await run.until(lambda: isinstance(transcript.cursor_entry, AnswerEntry), "the place")
         assert run.app.require_session() is session
         # The open session is renamed by command.
-        await run.pilot.press("f2")
         await run.command("rename Lunar matters")
         await run.see("Renamed.")
         assert run.runtime.sessions.get(run.app.require_session().id).title == "Lunar matters"
