@@ -8,44 +8,22 @@ from collections.abc import Iterator
 from tests.attention.commits import Texts
 
 PYTHON_MODULE = '''\
-"""Stations along the coast."""
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
 class Station:
-    name: str
     offset: float = 0.0
 
 
 def nearest(stations, place):
     """The station that is nearest to a place."""
     return min(stations, key=lambda each: abs(each.offset - place))
-
-
-def names(stations):
-    return [each.name for each in stations]
 '''
 PYTHON_TESTS = """\
-from coast.stations import Station, names, nearest
+from coast.stations import Station, nearest
 
 
 def test_nearest():
     assert nearest([Station("a"), Station("b", 2.0)], 1.9).name == "b"
-
-
-def test_names():
-    assert names([Station("a")]) == ["a"]
 """
 TYPESCRIPT = """\
-import { Station } from "./station";
-
-export interface Row {
-  label: string;
-  height: number;
-}
-
 export function rows(stations: Station[]): Row[] {
   return stations.map((each) => ({ label: each.name, height: each.height }));
 }
@@ -59,19 +37,8 @@ package coast
 
 import "fmt"
 
-// Height is in metres over the datum.
-type Height float64
-
 func (h Height) String() string {
 	return fmt.Sprintf("%.2f m", float64(h))
-}
-
-func Parse(text string) (Height, error) {
-	var value float64
-	if _, err := fmt.Sscanf(text, "%f", &value); err != nil {
-		return 0, fmt.Errorf("height %q: %w", text, err)
-	}
-	return Height(value), nil
 }
 """
 README = "# Coast\n\nTides for sailors.\n\n## Install\n\n    pip install coast\n\n## Use\n\n    coast tide Brest\n"
@@ -241,24 +208,12 @@ func Read(path string) ([]byte, error) {
 }
 """
 _JAVA = """\
-package zeta;
-
 class Vault {
-  private final Store store;
-
-  Vault(Store store) {
-    this.store = store;
-  }
-
   byte[] open(User user, String name) {
     if (!user.mayRead(name)) {
       throw new SecurityException(name);
     }
-    try {
-      return store.read(name);
-    } catch (java.io.IOException error) {
-      throw new java.io.UncheckedIOException(error);
-    }
+    return store.read(name);
   }
 }
 """

@@ -42,7 +42,7 @@ from app.conversation.events import (
 from tests.ui.chat_app import ChatApp, call, chatting, conversation
 from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
-from widgets.chat.chat_bars import QuestionBar, TurnStatusLine
+from widgets.chat.chat_bars import TurnStatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.composer_lists import QueuedMessages
@@ -180,27 +180,24 @@ async def test_the_interrupt_hint_is_complete_and_can_be_clicked() -> None:
 LONG = "A way that takes " + "very " * 60 + "many words"
 
 
-async def test_a_long_option_is_shown_completely_and_can_be_clicked_anywhere() -> None:
+async def test_long_and_many_options_are_shown_and_leave_room_for_the_composer() -> None:
     question = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=("short", LONG, "last"))]
     async with chatting(question, size=SIZE) as (app, pilot):
-        rows = app.pane.question_bar.render().plain.split("\n")
+        bar = app.pane.question_bar
+        rows = bar.render().plain.split("\n")
         assert " ".join("".join(f" {row[5:]}" for row in rows[1:-1]).split()) == " ".join(LONG.split())
         assert [row[:4].strip() for row in rows if row[:4].strip()] == ["› 1", "2", "3"]
-        await pilot.click(app.pane.question_bar, offset=(30, 3))
-        assert app.said == [ChatPane.QuestionAnswered("c1.0", LONG)]
-
-
-async def test_many_options_scroll_and_leave_room_for_the_composer() -> None:
-    options = tuple(f"option {number}" for number in range(1, 31))
-    log: list[Event] = [QUESTION[0], Question(id=2, call="c1.0", text="Which?", options=options)]
-    async with chatting(log, size=SIZE) as (app, pilot):
-        bar = app.query_one(QuestionBar)
+        await pilot.click(bar, offset=(30, 3))
+        options = tuple(f"option {number}" for number in range(1, 31))
+        app.pane.show_session([QUESTION[0], Question(id=2, call="c2.0", text="Which?", options=options)])
+        await pilot.pause()
         assert bar.size.height == SIZE[1] // 3
         assert app.pane.composer.editor.region.bottom <= SIZE[1]
         await pilot.press(*["down"] * 19)
         assert "› 20 option 20" in bar.render().plain
         await pilot.click(bar, offset=(8, bar.size.height - 2))
-        assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
+        answers = [ChatPane.QuestionAnswered("c1.0", LONG), ChatPane.QuestionAnswered("c2.0", "option 19")]
+        assert app.said == answers
 
 
 def long_log(turns: int) -> list[Event]:

@@ -122,18 +122,3 @@ async def test_leaving_a_session_during_a_turn_needs_confirmation(tmp_path: Path
             await run.until(lambda session=session: run.app.current_session not in (None, session))  # type: ignore[misc]
             assert not session.is_busy
         await run.see("This is a copy")
-
-
-async def test_a_draft_with_folded_paste_is_restored_after_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.say("An answer.")
-        await run.say("a question")
-        await run.write("see ")
-        run.app.workbench.composer.editor.post_message(Paste(BIG))
-        await run.see("[pasted 340 lines]")
-        await run.write(" ok")
-        key = f"draft:{run.app.require_session().id}"
-        await run.until(lambda: ' ok"' in (run.runtime.sessions.setting(key) or ""), "the draft in the store")
-    async with running(tmp_path, server, resume=True) as run:
-        await run.see("see [pasted 340 lines] ok")
-        assert run.app.workbench.composer.draft == f"see {BIG} ok"

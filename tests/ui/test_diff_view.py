@@ -109,24 +109,6 @@ async def test_a_rename_with_edits_shows_the_edits() -> None:
         assert view.cursor.hunk == diffs[0].change.hunks[0]
 
 
-async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
-    async with reviewing(retry_proposal(), size=(100, 70)) as (app, pilot):
-        view = app.review.view
-        rows = view.layout_rows.row_count
-        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
-        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(fold) - view.scroll_offset.y))
-        assert view.layout_rows.row_count > rows
-        first, second = view.layout_rows.landmarks.files
-        assert second > first + 2
-        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(first) - view.scroll_offset.y))
-        first, second = view.layout_rows.landmarks.files
-        assert second == first + 2, "only the head of the first file is left, and the air below"
-        before = view.cursor.number, view.layout_rows.row_count
-        assert view.layout_rows.height < view.size.height
-        await pilot.click("DiffView", offset=(20, view.size.height - 1))
-        assert (view.cursor.number, view.layout_rows.row_count) == before, "below the last row"
-
-
 async def test_keys_move_by_hunks_and_files() -> None:
     async with reviewing(retry_proposal(), size=(100, 24)) as (app, pilot):
         view = app.review.view
@@ -290,32 +272,38 @@ async def test_every_line_is_as_wide_as_the_view() -> None:
                 assert widths | {strip.cell_length for strip in strips} == {view.size.width}
 
 
-async def test_a_copy_has_no_line_numbers_and_a_fold_opens_in_place() -> None:
-    async with reviewing(retry_proposal(), size=(100, 60)) as (app, pilot):
+async def test_a_copy_has_no_line_numbers_and_folds_open_in_place_by_key_and_mouse() -> None:
+    async with reviewing(retry_proposal(), size=(100, 70)) as (app, pilot):
         view = app.review.view
-        first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
-        selection = Selection(Offset(0, first), Offset(6, first + 2))
+        layout = view.layout_rows
+        y = layout.first_line_of_row(layout.landmarks.hunks[0])
+        selection = Selection(Offset(0, y), Offset(6, y + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
-        # A selection made with the mouse can be copied.
-        view = await opened(pilot)
-        y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         await pilot.mouse_down("DiffView", offset=(12, y))
         await pilot.hover("DiffView", offset=(18, y))
         await pilot.mouse_up("DiffView", offset=(18, y))
         copied = app.screen.get_selected_text()
         assert copied is not None and copied.startswith("import")
-        # A fold opens where it is and closes again.
         app.screen.clear_selection()
-        view = await opened(pilot)
-        rows = view.layout_rows.row_count
-        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
+        rows = layout.row_count
+        fold = next(number for number in range(rows) if isinstance(layout.row_at(number), FoldRow))
         view.cursor.move_to(fold)
         await pilot.press("enter")
         assert view.layout_rows.row_count > rows
         assert view.cursor.number == fold, "the cursor is on the first line that was hidden"
         await pilot.press("z")
-        assert view.layout_rows.row_count == rows
-        assert view.cursor.number == fold
+        assert (view.layout_rows.row_count, view.cursor.number) == (rows, fold)
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(fold) - view.scroll_offset.y))
+        assert view.layout_rows.row_count > rows
+        first, second = view.layout_rows.landmarks.files
+        assert second > first + 2
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(first) - view.scroll_offset.y))
+        first, second = view.layout_rows.landmarks.files
+        assert second == first + 2, "only the head of the first file is left, and the air below"
+        before = view.cursor.number, view.layout_rows.row_count
+        assert view.layout_rows.height < view.size.height
+        await pilot.click("DiffView", offset=(20, view.size.height - 1))
+        assert (view.cursor.number, view.layout_rows.row_count) == before, "below the last row"
 
 
 async def test_a_click_on_the_minimap_scrolls_there() -> None:

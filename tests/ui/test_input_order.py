@@ -29,6 +29,7 @@ from widgets.common.input_order import (
     mark_burst_keys,
     wait_until_input_painted,
 )
+from widgets.review import decision_keys
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -357,10 +358,12 @@ async def test_a_decision_key_before_the_first_paint_is_ignored(
         await run.until(lambda: run.file != FILE, "the file")
 
 
-async def test_characters_of_one_read_decide_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_characters_of_one_read_decide_nothing(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await stage(run, server)
-        for text in ("yes please", "jjy", "Yarn", "y\r"):
+        for text in ("yes please", "jjy", "Yay", "y\r"):
             await run.review()
             review = run.app.workbench.review
             chosen = review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks
@@ -374,21 +377,17 @@ async def test_characters_of_one_read_decide_nothing(tmp_path: Path, server: Wir
             assert [one.state for one in run.proposals] == [ProposalState.PENDING], text
             assert review.state.hunk_exclusions.approval_selection(run.proposals[0]).hunks == chosen, text
             await run.until(lambda: "Several keys came at once" not in run.text, "the picture without it")
-        await run.pilot.press("f3")
-        await run.review("y")
-        await run.until(lambda: run.file != FILE, "the file")
-
-
-async def test_an_ignored_letter_is_named_and_other_keys_split_a_read(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(160, 40)) as run:
-        await in_review(run, server)
-        hand_in(run.app, "i")
-        hand_in(run.app, "y")
-        await run.see("“i” does nothing here")
-        assert "That changed just now" not in run.text
-        assert run.file == FILE
+        await run.review()
+        with monkeypatch.context() as patch:
+            # However busy the machine is, the second key comes in time.
+            patch.setattr(decision_keys, "GRACE_SECONDS", 60.0)
+            hand_in(run.app, "i")
+            hand_in(run.app, "y")
+            await run.see("“i” does nothing here")
+            assert "That changed just now" not in run.text and run.file == FILE
         # A key that no text has parts what came together.
         await run.review()
+        run.app.workbench.composer.draft = ""
         move = events.MouseMove(None, 0, 0, 0, 0, 0, False, False, False)
         hand_in(run.app, "down", "y", move, "f2", "thanks")
         await run.until(lambda: run.file != FILE, "the file")

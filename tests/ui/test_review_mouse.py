@@ -186,27 +186,6 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
     return segment.style.color, segment.style.bgcolor
 
 
-async def test_a_version_comparison_offers_only_keys_that_work() -> None:
-    first, diffs = retry_proposal()
-    app = ReviewApp((first.model_copy(update={"supersedes": "P0", "version": 2}), diffs))
-    app.versions["P1"] = list(diffs)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        assert "●" in app.text().partition("Waiting for you")[0]
-        await slide(pilot, spot := place(app, "changes since P0"), spot)
-        assert "back to P1" in app.text()
-        assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
-        view = app.review.view
-        view.cursor.move_to(view.layout_rows.landmarks.hunks[0])
-        await app.press_later("space", "t", "x", "y")
-        assert not app.review.state.hunk_exclusions.left_out.get("P1") and app.posted == [], "nor decided on by key"
-        await pilot.press("c")
-        assert not app.query_one("#comment", WritingField).is_open
-        await slide(pilot, spot := place(app, "back to P1"), spot)
-        await pilot.press("c")
-        assert app.query_one("#comment", WritingField).is_open
-
-
 async def test_a_confirmation_offers_its_answer_keys() -> None:
     async with reviewing(retry_proposal(), size=(110, 20)) as (app, pilot):
         await slide(pilot, spot := place(app, " approve"), spot)

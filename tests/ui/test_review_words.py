@@ -113,15 +113,19 @@ async def test_a_comment_can_be_changed_removed_and_sent_with_a_quote() -> None:
         assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["ab"]
         await pilot.press("c", "backspace", "backspace", "ctrl+s")
         assert app.review.state.feedback_drafts.remarks["P1"] == []
-        # Comments are shown under their line and sent with a quote.
+        # Enter saves, but is a new line in a paste.
         await ready(pilot)
-        await pilot.press("j", "c")
-        await pilot.press(*"why", "ctrl+s")
-        assert "▌ why" in app.text()
+        await pilot.press("j", "c", *"why?")
+        app.post_message(BurstKey("enter", None))
+        await pilot.pause()
+        await pilot.press(*"so", "enter")
+        assert app.focused is app.review.view and "▌ why?" in app.text()
+        await pilot.press("y")
+        assert app.posted == [], "who writes on decides nothing"
         await app.press_later("r")
-        assert "a.py:2  why" in app.text()
+        assert "a.py:2  why?" in app.text()
         await pilot.press("ctrl+s")
-        expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
+        expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why?\nso")
         assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
 
 
@@ -219,26 +223,19 @@ async def test_two_versions_of_a_proposal_can_be_compared() -> None:
         assert "zwei" in app.text()
         assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
         assert "approve" not in app.text().split("Compared")[1].split("●")[0]
-        await app.press_later("y")
+        assert "●" not in app.text().partition("back to P2")[0], "no hunk can be chosen"
+        await app.press_later("right_square_bracket", "space", "t", "x", "c", "y")
+        assert not app.review.state.hunk_exclusions.left_out.get("P2") and not app.review.is_writing
         assert app.posted == [], "that isn't the diff that would be written"
         assert "compares two versions" in app.text()
         await click_on(pilot, " V  back to P2")
         assert "P2 Change a.py" in app.text() and "zwei" not in app.text()
+        await pilot.press("c")
+        assert app.review.is_writing
+        await pilot.press("escape")
         await pilot.press("V", "V")
         await app.press_later("y")
         assert app.posted == [review_messages.Approve("P2", 1, None)]
-
-
-async def test_enter_saves_a_comment_but_is_a_new_line_in_a_paste() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("c", *"why?")
-        app.post_message(BurstKey("enter", None))
-        await pilot.pause()
-        await pilot.press(*"so", "enter")
-        assert [remark.text for remark in app.review.state.feedback_drafts.remarks["P1"]] == ["why?\nso"]
-        assert app.focused is app.review.view
-        await pilot.press("y")
-        assert app.posted == [], "who writes on decides nothing"
 
 
 async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> None:
@@ -252,19 +249,6 @@ async def test_after_a_partial_approval_the_cursor_is_on_a_pending_hunk() -> Non
             value.model_copy(update={"files": (now,), "revision": 2, "state": ProposalState.PARTLY_APPROVED})
         )
         assert view.cursor.hunk == change.hunks[1]
-
-
-async def test_a_confirmation_about_unseen_lines_ends_once_they_are_seen() -> None:
-    old = "".join(f"line {number}\n" for number in range(60))
-    async with reviewing(proposed(file_diff("a.py", old, old.replace("line", "row")))) as (app, pilot):
-        await pilot.press("y")
-        assert "never on screen" in app.text()
-        while "never on screen" in app.text():
-            await pilot.press("right_parenthesis")
-        assert "All of it has been on the screen now" in " ".join(app.text().split())
-        assert app.posted == []
-        await app.press_later("y")
-        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_screen_too_small_for_reviewing_decides_nothing() -> None:

@@ -132,9 +132,20 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         await run.pilot.press("ctrl+d")
         await run.see("1 allowed")
         assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
-        # Trust is given to the very bytes that were shown.
         await run.screen("Workbench", "escape", "escape")
         file = run.runtime.workspace.root / ".signoff.toml"
+        await run.command("wrap off")
+        for text, said in (("", "there is nothing to trust"), ("max_steps = [", ".signoff.toml cannot be used")):
+            if text:
+                file.write_text(text)
+            await run.command("trust", "TrustScreen")
+            await run.told(said)
+            assert "trust exactly" not in run.text and "It sets nothing" not in run.text
+            await run.screen("Workbench", "y", "escape")
+        await wait_until_idle(run.pilot)
+        assert run.runtime.sessions.settings("trust") == {}
+        assert run.app.settings.wrap is False, "what was set for the moment is still in force"
+        # Trust is given to the very bytes that were shown.
         file.write_text("max_steps = 7\n")
         await run.command("trust", "TrustScreen")
         await run.see("max_steps = 7", "Not trusted yet: max_steps")
@@ -152,21 +163,6 @@ async def test_allowed_commands_can_be_revoked_and_trust_covers_the_shown_conten
         file.write_text("max_steps = 7\n")
         await run.app.controllers.preferences.reload()
         assert run.app.settings.max_steps == 7
-
-
-async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("wrap off")
-        for text, said in ((None, "there is nothing to trust"), ("max_steps = [", ".signoff.toml cannot be used")):
-            if text is not None:
-                (run.runtime.workspace.root / ".signoff.toml").write_text(text)
-            await run.command("trust", "TrustScreen")
-            await run.told(said)
-            assert "trust exactly" not in run.text and "It sets nothing" not in run.text
-            await run.screen("Workbench", "y", "escape")
-        await wait_until_idle(run.pilot)
-        assert run.runtime.sessions.settings("trust") == {}
-        assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
 async def test_themes_are_previewed_at_the_cursor_and_a_broken_one_is_reported(

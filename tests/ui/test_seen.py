@@ -61,8 +61,13 @@ async def test_a_large_hunk_is_seen_only_after_paging_through_it() -> None:
         await pilot.press("y")
         assert app.posted == [], "the question has a grace period"
         await app.press_later("n")
-        await page_to_the_end(pilot, app)
-        assert not unseen(app)
+        await pilot.press("pagedown")
+        assert 0 < unseen(app).lines < missing.lines
+        await app.press_later("y")
+        while "never on screen" in app.text():
+            await pilot.press("right_parenthesis")
+        assert "All of it has been on the screen now" in " ".join(app.text().split())
+        assert not unseen(app) and app.posted == []
         await app.press_later("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
         # Of plain lines it is known which were read; of a diff, however long, that is no question.

@@ -118,10 +118,7 @@ async def test_the_todo_list_unfolds_and_each_session_has_its_own(tmp_path: Path
         await run.see("x[/]y [@click=app.bell]z[/]")
         shown = run.app.workbench.chat.todo_bar.render().plain
         assert "\x1b" not in shown and "\u202e" not in shown
-
-
-async def test_a_long_to_do_list_shows_the_current_item(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # A long one shows the current item.
         await keep(run, server, todos(*["completed"] * 20, "in_progress", *["pending"] * 20))
         await run.pilot.press("ctrl+o")
         for size in ((120, 40), (60, 20)):
