@@ -50,20 +50,17 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code; None while the process runs."""
         if self.returncode is None and select.select([self._report], [], [], 0)[0]:
             self.wait()
         return self.returncode
 
     def wait(self) -> int:
-        """Wait for the process and return its exit code."""
         if self.returncode is None:
             self.returncode = self._read_int()
             os.close(self._report)
         return self.returncode
 
     def kill(self) -> None:
-        """Kill the process if it still runs."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 

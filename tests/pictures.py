@@ -24,7 +24,6 @@ _frame_counts: WeakKeyDictionary[App[Any], int] = WeakKeyDictionary()
 
 
 def frame_count(app: App[Any]) -> int:
-    """Return how many frames an app would have painted until now."""
     return _frame_counts.get(app, 0)
 
 

@@ -123,7 +123,6 @@ async def _click(pilot: Pilot[Any], *arguments: Any, **keywords: Any) -> bool:
 
 
 async def _shut_down(app: App[Any]) -> None:
-    """Paint the last frame and end the app."""
     try:
         paint(app)
     finally:

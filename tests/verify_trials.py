@@ -64,7 +64,6 @@ class Trials:
 
 
 def prepare(source: Path, folder: Path, max_commits: int) -> Trials:
-    """Clone a repository and review its latest commits."""
     git(folder, "clone", "--quiet", "--no-checkout", str(source.resolve()), "ws")
     trials = Trials(folder / "ws")
     key = folder / "key"
@@ -87,7 +86,6 @@ def prepare(source: Path, folder: Path, max_commits: int) -> Trials:
 
 
 def review(trials: Trials, commit: str) -> None:
-    """Stage a commit, approve it, commit it and sign it."""
     runtime = open_workspace(trials.root, {}, {})
     try:
         proposal, left_out = stage_commits_or_pull_request(runtime, [commit])

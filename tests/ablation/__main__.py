@@ -104,7 +104,6 @@ def _cpu_seconds_of_children() -> float:
 
 
 def main() -> None:
-    """Measure one project."""
     parser = argparse.ArgumentParser(prog="python -m tests.ablation")
     parser.add_argument("repo", type=Path)
     parser.add_argument("--run", default=f"{sys.executable} -m pytest -q {{tests}}")

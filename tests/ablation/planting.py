@@ -11,8 +11,6 @@ MIN_DISTANCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in a function."""
-
     line: int
     """Number of its line, from 0."""
     mutated: str
@@ -33,7 +31,6 @@ def choose_statements(statements: Sequence[Statement], count: int, dice: random.
 
 
 def replace_statements(text: str, statements: Sequence[Statement], line_of: Callable[[Statement], str]) -> str:
-    """Return the text with other lines in place of the statements."""
     lines = text.split("\n")
     for statement in statements:
         lines[statement.line] = line_of(statement)

@@ -62,7 +62,6 @@ def markdown(tokens: int) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the text token by token."""
     for start in range(0, len(text), CHARACTERS_PER_TOKEN):
         yield text[start : start + CHARACTERS_PER_TOKEN]
 
@@ -166,8 +165,6 @@ class Chat(ChatApp):
 
 
 class RenderOnce(Chat):
-    """Shows the whole text when a key is pressed."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("f9", "show")]
 
     def __init__(self, tokens: int) -> None:
@@ -176,7 +173,6 @@ class RenderOnce(Chat):
         self._shown = 0
 
     def action_show(self) -> None:
-        """Show the whole text at once."""
         self._shown += 1
         self.pane.show_session([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
 
@@ -192,7 +188,6 @@ class Stream(Chat):
         self._seconds = seconds
 
     def action_write(self) -> None:
-        """Start to write."""
         self.run_worker(self._write())
 
     async def _write(self) -> None:

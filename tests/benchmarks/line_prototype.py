@@ -55,15 +55,12 @@ class LinePrototype(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}
 
     def on_mount(self) -> None:
-        """Set the scrollable size."""
         self.virtual_size = Size(self.size.width, self._starts[-1])
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor by rows, and scroll as little as needed."""
         self._move_to(self.cursor + rows)
 
     def action_next_hunk(self) -> None:
-        """Move the cursor to the next hunk."""
         self._move_to(self._starts[min(bisect_right(self._starts, self.cursor), len(self._hunks) - 1)])
 
     def _move_to(self, row: int) -> None:
@@ -77,7 +74,6 @@ class LinePrototype(ScrollView, can_focus=True):
         self.refresh_line(self.cursor)
 
     def notify_style_update(self) -> None:
-        """Clear the cached styles and strips."""
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()

@@ -50,7 +50,6 @@ def best(action: Callable[[], object], rounds: int = 5) -> float:
 
 
 def private_memory(pid: int) -> float:
-    """Return the private memory of a process in megabytes."""
     match = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
     assert match is not None
     return int(match[1]) / 1024
@@ -128,7 +127,6 @@ class _RawTerminal(Terminal):
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def end(self) -> None:
-        """Kill the process and close the terminal."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self.close()

@@ -23,8 +23,6 @@ PAGES_AT_ONCE = 5
 
 
 class ReviewProgram(App[None]):
-    """The diff pane or the line prototype."""
-
     def __init__(self, kind: str, changed_lines: int) -> None:
         super().__init__()
         self.diffs = blocks(3 * changed_lines)
@@ -37,13 +35,11 @@ class ReviewProgram(App[None]):
         yield self.pane
 
     def on_mount(self) -> None:
-        """Show the change."""
         if isinstance(self.pane, DiffPane):
             self.pane.view.show_change(proposal("P1", self.diffs), self.diffs)
 
 
 async def walk(app: ReviewProgram) -> None:
-    """Scroll through the whole change."""
     async with app.run_test(size=SIZE) as pilot:
         shown: ScrollView = app.pane.view if isinstance(app.pane, DiffPane) else app.pane
         await shown.workers.wait_for_complete()

@@ -58,7 +58,6 @@ END = "This is the end."
 
 
 def answer(tokens: int) -> str:
-    """Return Markdown of this number of tokens, with a marker at its end."""
     return f"{markdown(tokens)}{END}\n"
 
 
@@ -71,25 +70,20 @@ class Keys:
         self.latencies: list[float] = []
 
     def press(self) -> None:
-        """Press a key, if the previous one has been shown."""
         if self.pressed is None:
             self.pressed = time.thread_time()
             self.app.post_message(Key("a", "a"))
 
     def on_key_received(self) -> None:
-        """Called when the key has arrived at the widget."""
         self.app.call_after_refresh(self.on_painted)
 
     def on_painted(self) -> None:
-        """Called when the key is on the screen."""
         if self.pressed is not None:
             self.latencies.append(time.thread_time() - self.pressed)
             self.pressed = None
 
     @asynccontextmanager
     async def typing(self) -> AsyncIterator[None]:
-        """Press keys faster than any user."""
-
         async def type_on() -> None:
             while True:
                 self.press()
@@ -103,8 +97,6 @@ class Keys:
 
 
 class TimedApp(ChatApp):
-    """The chat, with key measurement."""
-
     def __init__(self, log: Sequence[Event] = ()) -> None:
         super().__init__(log)
         self.keys = Keys(self)
@@ -157,7 +149,6 @@ def check_key_times(name: str, idle: float, runs: Sequence[Sequence[float]]) -> 
 
 
 async def wait_until_shown(app: ChatApp, pilot: Pilot[None]) -> None:
-    """Wait until the end of the text is on the screen and the app is idle."""
     async with asyncio.timeout(60):
         while app.pane.has_more_to_show or not any(END in row for row in app.shown()[-4:]):
             await asyncio.sleep(0.005)
@@ -191,7 +182,6 @@ async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
 
 
 async def stream(app: ChatApp, text: str) -> None:
-    """Stream a text at `RATE`."""
     app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
     started, sent = time.monotonic(), 0
     while sent * CHARACTERS_PER_TOKEN < len(text):

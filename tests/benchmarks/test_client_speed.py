@@ -30,7 +30,6 @@ LINEAR = 1.6
 
 
 def messages() -> list[dict[str, Any]]:
-    """Return a long history."""
     history: list[dict[str, Any]] = [{"role": "system", "content": "s" * 2000}]
     for number in range(EXCHANGES):
         history += [{"role": "user", "content": "u" * 200}, *called(f"call_{number}")]
@@ -75,7 +74,6 @@ def read(body: bytes) -> None:
 
 
 def response(deltas: int) -> bytes:
-    """Return a response with this number of text deltas and of argument deltas."""
     call_start = event(chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments="")]))
     return (
         event(chunk("word ")) * deltas + call_start + event(chunk(calls=[call_delta(0, arguments="words ")])) * deltas

@@ -43,21 +43,17 @@ Commands = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The seconds that a command took."""
-
     cpu: float
     """User and system time."""
     wall: float
 
 
 def cost(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Cost:
-    """Run a command and return its cost."""
     os.sync()
     return Cost(*children_cpu(command, cwd=folder, env=environment, capture_output=True))
 
 
 def cpu(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
-    """Return the CPU seconds of a command."""
     return cost(command, folder, environment).cpu
 
 

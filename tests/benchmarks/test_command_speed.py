@@ -19,7 +19,6 @@ MAX_ADDED_SECONDS = 0.050
 
 
 async def run_in_overlay(root: Path, state: Path) -> tuple[float, float]:
-    """Return the median CPU and wall-clock seconds of an empty command in the sandbox."""
     sandbox = Sandbox(Workspace(root), state, own_folders=())
     if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
         pytest.skip((await sandbox.probe()).why_not)

@@ -52,8 +52,6 @@ MEMORY_RATIO = 1.5
 
 
 class EmptyApp(App[None]):
-    """An empty app for the measured widget."""
-
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return make_diff_variable_defaults(self.current_theme)
 
@@ -76,8 +74,6 @@ class Figures:
 
 
 class DrawnView(DiffView):
-    """A diff view that records whether it has been drawn."""
-
     is_drawn = False
 
     @property
@@ -91,8 +87,6 @@ class DrawnView(DiffView):
 
 
 class DrawnPrototype(LinePrototype):
-    """A line prototype that records whether it has been drawn."""
-
     is_drawn = False
 
     @property
@@ -120,8 +114,6 @@ async def frame_time(widget: Drawn, act: Callable[[], object]) -> float:
 
 
 class Readings:
-    """The measurements of one widget."""
-
     def __init__(self, make: Callable[[], Drawn], size: tuple[int, int]) -> None:
         self._make = make
         self._size = size
@@ -133,7 +125,6 @@ class Readings:
         self._keys: list[float] = []
 
     async def take(self, *, scroll: bool = True) -> None:
-        """Open the widget in a new app, scroll and press keys."""
         app = EmptyApp()
         async with app.run_test(size=self._size) as pilot:
             gc.collect()
@@ -159,19 +150,16 @@ class Readings:
 
     @property
     def figures(self) -> Figures:
-        """The medians, and the minimum for opening."""
         samples = (self._lines, self._pages, self._keys)
         return Figures(min(self._opened), *(statistics.median(values) if values else 0.0 for values in samples))
 
 
 async def wait_until_settled(pilot: Pilot[None], widget: Drawn) -> None:
-    """Wait until background work is done."""
     await widget.workers.wait_for_complete()
     await pilot.pause()
 
 
 def view_of(diffs: Sequence[FileDiff], *, wrap: bool = False) -> Callable[[], DrawnView]:
-    """Return a function that makes a diff view of a change."""
     value: Proposal = proposal("P1", diffs)
 
     def make() -> DrawnView:
@@ -198,7 +186,6 @@ async def compare(diffs: Sequence[FileDiff], size: tuple[int, int]) -> tuple[Fig
 
 
 def hundred_files() -> list[FileDiff]:
-    """Return a thousand hunks in a hundred files."""
     diffs = []
     for number in range(100):
         old = [f"    value_{line} = compute({line}, 'text')" for line in range(400)]

@@ -98,11 +98,9 @@ class Probe(Terminal):
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
     def has_output(self, start: int, text: str) -> bool:
-        """Return whether the text was printed after byte `start`."""
         return self.raw.find(text.encode(), start) >= 0
 
     def read_until(self, seconds: float) -> None:
-        """Read until this time."""
         while (left := seconds - time.perf_counter()) > 0:
             self._read(left)
 
@@ -115,8 +113,6 @@ class Probe(Terminal):
 
 @dataclass
 class FloodFigures:
-    """The figures of one flood."""
-
     seconds: float
     cpu: float
     keys: list[float] = field(default_factory=list)
@@ -124,7 +120,6 @@ class FloodFigures:
 
 
 def press(probe: Probe, letter: str) -> float:
-    """Press a key; return the milliseconds to its echo."""
     start, pressed = len(probe.raw), time.perf_counter()
     probe.type(letter)
     probe.wait_until(lambda: probe.has_output(start, letter), f"the echo of {letter}")
@@ -132,7 +127,6 @@ def press(probe: Probe, letter: str) -> float:
 
 
 def quiet_keys(probe: Probe, letters: Iterator[str]) -> list[float]:
-    """Return the milliseconds from key to echo while nothing else happens."""
     latencies = []
     for _ in range(QUIET_KEYS):
         latencies.append(press(probe, next(letters)))
@@ -141,7 +135,6 @@ def quiet_keys(probe: Probe, letters: Iterator[str]) -> list[float]:
 
 
 def clear(probe: Probe) -> None:
-    """Empty the composer."""
     probe.type("\x01\x0b")
     probe.settle(QUIET)
 
@@ -218,7 +211,6 @@ def pour_first(probe: Probe, letters: Iterator[str]) -> list[float]:
 
 @contextlib.contextmanager
 def flood_server(kind: str, count: int = TOKENS) -> Iterator[str]:
-    """Start the server in a separate process; yield its base URL."""
     with subprocess.Popen(
         [*PROGRAM, "serve", kind, str(count)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -242,7 +234,6 @@ def busy_cores(enabled: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def run_program(command: Sequence[str], folder: Path) -> Iterator[Probe]:
-    """Run a program in a terminal."""
     probe = Probe(command, folder=folder, home=folder / "home")
     try:
         yield probe
@@ -251,12 +242,10 @@ def run_program(command: Sequence[str], folder: Path) -> Iterator[Probe]:
 
 
 def signoff_with_server(base_url: str) -> list[str]:
-    """Return the installed command, with the server's address."""
     return signoff_command("--base-url", base_url, "--model", "test-model")
 
 
 def render_cpu(folder: Path) -> float:
-    """Return the CPU seconds to show the finished text."""
     with run_program([*PROGRAM, "render", str(TOKENS)], folder) as probe:
         probe.settle(2 * QUIET)
         samples = []
@@ -269,7 +258,6 @@ def render_cpu(folder: Path) -> float:
 
 
 def receive_cpu(base_url: str) -> float:
-    """Return the CPU seconds to read the response."""
     command = [*PROGRAM, "receive", base_url]
     done = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(FLOODS)]
     return min(float(process.stdout) for process in done)

@@ -19,7 +19,6 @@ MAX_SEARCH_RATIO = 25
 
 
 def minified() -> str:
-    """Return a line like those of minifiers."""
     dice = random.Random(7)
     words = [
         "function",

@@ -210,7 +210,6 @@ def test_first_start_compiles_little(workspace: Path, environment: dict[str, str
 
 
 def fill(workspace: Path, messages: int) -> None:
-    """Store a session with many messages and proposals."""
     runtime = open_workspace(workspace, {}, {})
     try:
         record = runtime.sessions.create(model="none")

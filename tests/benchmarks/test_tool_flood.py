@@ -59,7 +59,6 @@ class Memory:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record until the end of the block."""
         thread = threading.Thread(target=self._watch)
         thread.start()
         try:

@@ -71,15 +71,12 @@ class Sample:
 
 
 class Turns:
-    """An app in a terminal that runs one turn after the other."""
-
     def __init__(self, probe: Probe, folder: Path) -> None:
         self._probe = probe
         self._folder = folder
         self._report = folder / "report.json"
 
     def sample(self) -> Sample:
-        """Read the figures from the app and the system."""
         self._report.unlink(missing_ok=True)
         os.kill(self._probe.pid, signal.SIGUSR2)
         self._probe.wait_until(self._report.exists, "the report")
@@ -126,7 +123,6 @@ class Turns:
 
 @contextlib.contextmanager
 def model(workspace: Path) -> Iterator[str]:
-    """Start the model in a separate process; yield its base URL."""
     with subprocess.Popen(
         [*PROGRAM, "serve", str(workspace)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -149,7 +145,6 @@ def quiet_key(probe: Probe) -> float:
 
 
 def print_sample(number: int, sample: Sample) -> None:
-    """Print a sample."""
     collections = ", ".join(
         f"{len(pauses)} of generation {generation} up to {max(pauses):.1f} ms"
         for generation, pauses in sorted(sample.collections.items())

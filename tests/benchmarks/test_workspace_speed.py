@@ -64,7 +64,6 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 
 @pytest.fixture(scope="module")
 def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace of 100,000 small files in 400 folders."""
     root = tmp_path_factory.mktemp("many")
     for number in range(FOLDERS):
         folder = root / f"pkg{number % 20}/sub{number}"
@@ -134,7 +133,6 @@ def test_safe_read_costs_a_small_multiple_of_open(many_files: Path) -> None:
 
 @pytest.fixture(scope="module")
 def in_git(many_files: Path) -> Path:
-    """The same files, tracked by git."""
     for arguments in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", "-C", str(many_files), *arguments], check=True)
     return many_files

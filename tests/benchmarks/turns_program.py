@@ -58,13 +58,11 @@ def answer_text(number: int) -> str:
 
 
 def call(identity: str, name: str, arguments: dict[str, Any]) -> Reply:
-    """Return a response with one tool call."""
     delta = call_delta(0, call_id=identity, name=name, arguments=json.dumps(arguments))
     return stream(chunk("", role="assistant"), chunk(calls=[delta]), chunk(finish="tool_calls"), DONE)
 
 
 def stream_answer(number: int) -> Reply:
-    """Return the answer in many pieces."""
     text = answer_text(number)
     parts: list[bytes | Action] = [event(chunk("", role="assistant"))]
     pieces = [text[at : at + CHARACTERS_PER_TOKEN] for at in range(0, len(text), CHARACTERS_PER_TOKEN)]
@@ -75,7 +73,6 @@ def stream_answer(number: int) -> Reply:
 
 
 def respond(request: Request) -> Reply:
-    """Read the file, edit a line, and answer."""
     asked = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
     number = int(asked.split()[-1]) if asked.split()[-1].isdigit() else 0
     turn_messages = []

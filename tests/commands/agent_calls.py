@@ -92,7 +92,6 @@ class Agent:
                 self._line({"id": f"answer_{call}", "type": "user", "content": [answer]})
 
     def writes(self, path: str, text: str) -> tuple[str, dict[str, Any]]:
-        """A call that makes a file."""
         if self.name == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())
             return "apply_patch", {"command": f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"}
@@ -100,7 +99,6 @@ class Agent:
         return tool, {"file_path": str(self._workspace / path), "content": text}
 
     def edits(self, path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
-        """A call that replaces a line."""
         if self.name == "codex":
             hunk = f"*** Update File: {path}\n@@\n-{old}\n+{new}\n"
             return "apply_patch", {"command": f"*** Begin Patch\n{hunk}*** End Patch\n"}
@@ -118,7 +116,6 @@ class Agent:
                 return "read_file", {"file_path": str(self._workspace / path)}
 
     def searches(self, name: str) -> tuple[str, dict[str, Any]]:
-        """A call that looks for a text."""
         return "Grep" if self.name == "claude" else "grep_search", {"pattern": name}
 
     def found(self, *lines: tuple[str, int, str]) -> object:
@@ -199,7 +196,6 @@ def reason(agent: Agent, out: str) -> str:
 
 
 def stops(out: str) -> bool:
-    """Whether an answer ends the turn."""
     return json.loads(out).get("continue") is False
 
 

@@ -34,6 +34,5 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Callable[...
 
 @pytest.fixture
 def server() -> Iterator[WireServer]:
-    """A running test server."""
     with WireServer() as running:
         yield running

@@ -57,7 +57,6 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False, hunks: str | Non
 
 
 def configure(runtime: OpenWorkspace, tables: str, *, trusted: bool = True) -> None:
-    """Write the checks of the workspace, which the user trusts or not."""
     (runtime.workspace.root / ".signoff.toml").write_text(tables)
     if trusted:
         trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)

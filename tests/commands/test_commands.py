@@ -50,7 +50,6 @@ def refused(done: "subprocess.CompletedProcess[str]", code: int) -> str:
 
 
 def endpoint(server: WireServer) -> tuple[str, ...]:
-    """The options for a model of a test server."""
     return ("--base-url", server.base_url, "--model", "m")
 
 

@@ -162,7 +162,6 @@ def block(body: str) -> tuple[str, list[str]]:
 
 
 def applied_by_github(made: GithubReview, lines: list[str]) -> list[str]:
-    """The head file once all suggestions are taken."""
     for one in sorted(made.comments, key=lambda each: -each.line):
         if "suggestion\n" in one.body:
             assert block(one.body)[0] == "suggestion" and one.side == "RIGHT"

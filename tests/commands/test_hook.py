@@ -25,8 +25,6 @@ LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 
 
 class Site:
-    """A workspace, and the command in it."""
-
     def __init__(self, folder: Path, processes: Forking) -> None:
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
@@ -44,7 +42,6 @@ class Site:
         )
 
     def run_program(self, payload: dict[str, Any], *options: str) -> "subprocess.CompletedProcess[str]":
-        """Call the hook in a process of its own."""
         return subprocess.run(
             signoff_command("hook", *options),
             cwd=self.workspace,

@@ -118,8 +118,6 @@ async def test_the_official_client_receives_errors(root: Path, environment: dict
 
 
 class Pipes:
-    """A server process, spoken to by lines."""
-
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
 
@@ -217,7 +215,6 @@ async def test_a_signal_ends_the_server_although_the_host_reads_nothing(
 
 
 def unread(pipe: Any) -> int:
-    """Bytes that nobody has read yet."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"    "), sys.byteorder)
 
 

@@ -33,7 +33,6 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signoff(tmp_path: Path, signoff: Run, server: WireServer) -> Run:
-    """Runs the command in the workspace, with a model."""
     own = {"HOME": str(tmp_path), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.base_url}
     return functools.partial(signoff, **own, SIGNOFF_MODEL="test-model")
 

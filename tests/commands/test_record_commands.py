@@ -46,7 +46,6 @@ def stage(runtime: OpenWorkspace, path: str, text: str) -> str:
 
 
 def alter(root: Path, *statements: str) -> None:
-    """Change the database beside the program."""
     with opened(root) as runtime, runtime.database.transaction() as connection:
         for statement in statements:
             connection.execute(statement)
@@ -390,7 +389,6 @@ def test_notes_have_the_approved_lines_and_the_caller_of_a_deciding_command(
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """The JSON that a command prints."""
     main([*words])
     return json.loads(capsys.readouterr().out)
 

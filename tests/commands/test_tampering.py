@@ -155,7 +155,6 @@ def reviewed(decided_all: Reviewed, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @contextlib.contextmanager
 def tampered(base: Path, kept: Path, statement: str, values: tuple[Any, ...]) -> Iterator[None]:
-    """The database with something changed, for a while."""
     [database] = (base / "home").rglob("signoff.db")
     try:
         with contextlib.closing(sqlite3.connect(database)) as connection, connection:
@@ -218,7 +217,6 @@ _OTHER = {
 
 
 def changed(value: Any, dice: random.Random) -> Any:
-    """Another value of the same kind."""
     if isinstance(value, bytes):
         return changed(value.decode("utf-8", "replace"), dice).encode()
     if isinstance(value, str) and value[:1] == "{":

@@ -92,7 +92,6 @@ class Project:
         return "".join(f"{name}@x.org {options}{(self.keys / f'{name}.pub').read_text()}" for name in names)
 
     def become(self, name: str) -> None:
-        """Let somebody else work in the repository."""
         for key, value in (("user.name", name), ("user.email", f"{name}@x.org")):
             self.git("config", key, value)
         self.git("config", "user.signingkey", str(self.keys / name))
@@ -120,7 +119,6 @@ class Project:
         return self.commit("amended", "--amend", **files)
 
     def stage(self, path: str, text: str) -> str:
-        """Return the id of a new proposal."""
         runtime = open_workspace(self.root, {}, {})
         draft = runtime.service.new_draft("s1")
         draft.write(path, text)

@@ -51,8 +51,6 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(folder: Path, processes: Forking) -> Callable[..., None]:
-    """Runs a command of somebody else's in the watched folder."""
-
     def run(*arguments: str, stdin: str = "") -> None:
         done = run_command(processes, arguments, folder=folder, environment=environment(folder), stdin=stdin)
         assert done.returncode == 0, done.stderr
@@ -61,8 +59,6 @@ def run(folder: Path, processes: Forking) -> Callable[..., None]:
 
 
 class Lines:
-    """The lines of a process, as they come."""
-
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self._found: Queue[str] = Queue()

@@ -98,7 +98,6 @@ def test_an_export_reports_images_that_cannot_be_written(signoff: Run, server: W
 
 
 def commit(workspace: Path, *more: str) -> None:
-    """Commit all changes, in a new repository if there is none."""
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "a commit", *more]):
         subprocess.run([*git, *words], cwd=workspace, check=True)

@@ -245,7 +245,6 @@ def test_files_are_all_old_or_all_new_after_a_kill_within_a_write(applied: Case)
 
 
 def recover(site: Site, steps: Steps) -> None:
-    """Recover as a new process does."""
     site.open(steps).recover()
 
 

@@ -106,7 +106,6 @@ def kill() -> None:
 
 
 def write_old(root: Path) -> None:
-    """Write the old files of the workspace."""
     for path, data in OLD.items():
         if data is not None:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +178,6 @@ class Site:
             self._intruder_path.chmod(0)
 
     def intrude(self) -> None:
-        """Make the intruder's change."""
         path = self.root / self.victim
         path.parent.mkdir(exist_ok=True)
         if self.intruder == "written to":
@@ -228,7 +226,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 
 def run_until_killed(site: Site, script: Script, action: Callable[[ProposalService], Any]) -> None:
-    """Run an action with a script until it ends, fails or is killed."""
     try:
         site.messages += action(site.service(script)) or []
     except ProposalError as error:

@@ -31,14 +31,11 @@ _MAX_SECONDS = 120
 
 
 def program(agent: str) -> str | None:
-    """Return the path of an installed agent; None if it is not installed."""
     folder = os.environ.get(FOLDER)
     return shutil.which(agent, path=f"{folder}/node_modules/.bin" if folder else None)
 
 
 class DrivenAgent:
-    """An agent, its model and its workspace."""
-
     def __init__(self, agent: str, folder: Path, model: ScriptedModelServer, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
@@ -50,7 +47,6 @@ class DrivenAgent:
         self._prompts = 0
 
     def commit(self, files: Mapping[str, str]) -> None:
-        """Create the repository with these files."""
         for name, text in files.items():
             (self.workspace / name).write_bytes(text.encode())
         self.git("init", "-q")
@@ -67,7 +63,6 @@ class DrivenAgent:
         return [line[3:] for line in lines if not line[3:].startswith(SETTINGS)]
 
     def signoff(self, *arguments: str) -> str:
-        """Run a signoff command in the workspace and return its output."""
         command = [sys.executable, "-P", "-m", "signoff", *arguments]
         done = subprocess.run(
             command, cwd=self.workspace, env=self._environment, capture_output=True, text=True, check=False
@@ -90,7 +85,6 @@ class DrivenAgent:
         self.signoff("approve", staged["id"])
 
     def prepend_to_path(self, folder: Path) -> None:
-        """Search this folder first for programs."""
         self._environment["PATH"] = f"{folder}{os.pathsep}{self._environment['PATH']}"
 
     def start_shells_with(self, line: str) -> None:
@@ -108,7 +102,6 @@ class DrivenAgent:
         return printed
 
     def run_agent(self, *arguments: str) -> str:
-        """Run the agent with these arguments; return its output."""
         executable = program(self.agent)
         assert executable is not None
         done = subprocess.run(
@@ -124,7 +117,6 @@ class DrivenAgent:
         return done.stdout + done.stderr
 
     def last_request(self) -> str:
-        """Return the last request as JSON."""
         return json.dumps(self.model.requests[-1], ensure_ascii=False)
 
     # Tool calls of each agent

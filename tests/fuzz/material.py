@@ -107,7 +107,6 @@ def diff(dice: random.Random, folder: Path, before: Files, after: Files) -> byte
 
 
 def put(folder: Path, files: Mapping[str, tuple[bytes, bool]]) -> None:
-    """Write a tree to a folder."""
     for name, (data, executable) in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +227,6 @@ def _insert_text(dice: random.Random, lines: list[bytes]) -> None:
 
 
 def _change_number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
-    """Replace a number in a hunk header."""
     numbers = [
         (header.start() + match.start(), header.start() + match.end())
         for header in re.finditer(rb"(?m)^@@ .*?@@", patch)
@@ -243,8 +241,6 @@ def _change_number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
 
 
 def _on_hunks(change: Callable[[random.Random, list[bytes]], object]) -> Mutation:
-    """Make a mutation of whole hunks."""
-
     def mutate(dice: random.Random, patch: bytes, other: bytes) -> bytes:
         head, *hunks = re.split(rb"(?m)^(?=@@ )", patch)
         if hunks:
@@ -259,7 +255,6 @@ def _without(pattern: bytes) -> Mutation:
 
 
 def _change_name(dice: random.Random, patch: bytes, other: bytes) -> bytes:
-    """Replace a file name in a header."""
     matches = list(re.finditer(rb"(?m)^(?:---|\+\+\+|rename (?:from|to)) (.+)$", patch))
     if not matches:
         return patch

@@ -51,7 +51,6 @@ class Verdict(StrEnum):
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether the result may be a defect."""
         return self in (Verdict.DIFFERS, Verdict.UNFLAGGED, Verdict.TOUCHED, Verdict.BROKEN)
 
 
@@ -104,7 +103,6 @@ class Site:
         return self._compare(patch, ours, _warnings(proposal))
 
     def _compare(self, patch: bytes, ours: Files, warnings: Sequence[str]) -> tuple[Verdict, str]:
-        """Compare our files with git's result."""
         theirs = self._git(patch)
         git_error = self.git_error
         if theirs == ours:

@@ -26,7 +26,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def read(name: str) -> str:
-    """Return the text of a page."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -105,7 +104,6 @@ def test_both_readmes_have_the_same_commands_links_and_tables() -> None:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading."""
     return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 

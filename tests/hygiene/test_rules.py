@@ -71,7 +71,6 @@ OPEN_FUNCTIONS = {"open", "fdopen", "read_text", "read_bytes"}
 
 
 def is_open_call(node: ast.AST) -> bool:
-    """Return whether this is a call that may open a file."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func
@@ -92,14 +91,12 @@ def test_workspace_files_are_opened_in_one_place() -> None:
 
 
 def class_and_subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
-    """Yield a class and all its subclasses."""
     yield kind
     for derived in kind.__subclasses__():
         yield from class_and_subclasses(derived)
 
 
 def import_product() -> None:
-    """Import every module of the product."""
     for package in (app, widgets):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):

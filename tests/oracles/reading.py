@@ -27,14 +27,12 @@ VIOLATIONS: Mapping[str, Callable[..., list[str]]] = {
 
 
 def openai_faults(body: Mapping[str, Any]) -> list[str]:
-    """Return the differences of a chat completion request from OpenAI's types."""
     return faults(
         dict(body), request_type("openai.types.chat.completion_create_params", "CompletionCreateParamsStreaming")
     )
 
 
 def conversation(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the list of messages or items."""
     return list(body["messages"] if "messages" in body else body["input"])
 
 
@@ -106,7 +104,6 @@ def _is_image(part: Any) -> bool:
 
 
 def forbids_calls(body: Mapping[str, Any]) -> bool:
-    """Return whether no tool may be called."""
     return body.get("tool_choice") in ("none", {"type": "none"})
 
 

@@ -14,7 +14,6 @@ PENDING = {"a.txt": FileOrLink(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new"
 
 
 async def main(root: str, state: str, mode: str, command: str) -> None:
-    """Run the command until it ends."""
     modes = list(SandboxMode)[list(SandboxMode).index(SandboxMode(mode)) :]
     sandbox = Sandbox(Workspace(Path(root)), Path(state), own_folders=(), modes=modes)
     await sandbox.probe()

@@ -16,7 +16,6 @@ def report(**fields: object) -> None:
 
 
 def report_update(update: Update) -> None:
-    """Report what this window would show."""
     match update:
         case EventRecorded(event=event):
             report(event=event.type)

@@ -53,7 +53,6 @@ def lines(count: int) -> str:
 
 
 def waiting_lines(runtime: OpenWorkspace) -> int:
-    """Return the number of lines of all pending hunks."""
     pending_hunks = [
         hunk for proposal in runtime.service.pending() for hunk in proposal.hunks if hunk.state is HunkState.PENDING
     ]
@@ -61,7 +60,6 @@ def waiting_lines(runtime: OpenWorkspace) -> int:
 
 
 def mark_as_read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
-    """Mark the first lines of each hunk as seen."""
     seen = {
         hunk.id: bytes(number < count for number in range(hunk.old_count + hunk.new_count)) for hunk in proposal.hunks
     }

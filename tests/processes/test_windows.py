@@ -24,8 +24,6 @@ MODULE = "tests.processes.second_window"
 
 
 class Window:
-    """The other window."""
-
     def __init__(self, process: ForkedProcess, reports: asyncio.StreamReader, commands: asyncio.StreamWriter) -> None:
         self._process = process
         self._reports = reports
@@ -50,7 +48,6 @@ class Window:
                 await self._more.wait()
 
     async def run_command(self, *words: str) -> dict[str, Any]:
-        """Run a command in the window, and return its final report."""
         self.received.clear()
         self._commands.write(json.dumps(words).encode() + b"\n")
         await self._commands.drain()
@@ -60,7 +57,6 @@ class Window:
         self._process.kill()
 
     async def close(self) -> None:
-        """End the window as a user does."""
         if self._process.poll() is None:
             self._commands.write_eof()
         await asyncio.to_thread(self._process.wait)
