@@ -217,9 +217,7 @@ CASES: dict[str, Callable[[], list[FileDiff]]] = {
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [UNIFIED, SIDE_BY_SIDE], ids=["unified", "side by side"])
-async def test_opening_scrolling_and_keys_cost_at_most_twice_the_prototype(
-    size: tuple[int, int],
-) -> None:
+async def test_opening_scrolling_and_keys_cost_at_most_twice_the_prototype(size: tuple[int, int]) -> None:
     report = [f"{'':>26} {'open':>8} {'line':>8} {'page':>8} {'key':>8}   ms, and times the prototype"]
     failures: list[str] = []
     for name, make in CASES.items():

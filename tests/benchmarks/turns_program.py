@@ -138,11 +138,7 @@ class Probes:
 
     def write(self) -> None:
         """Write the figures since the last report to the report file, and reset them."""
-        figures = {
-            "collections": self.collections,
-            "held": sorted(self.held),
-            "threads": threading.active_count(),
-        }
+        figures = {"collections": self.collections, "held": sorted(self.held), "threads": threading.active_count()}
         self.collections, self.held, self._last = [], [0.0] * MAX_PAUSE_COUNT, 0.0
         part = self._report.with_suffix(".part")
         part.write_text(json.dumps(figures))

@@ -158,12 +158,7 @@ def test_lines_shown_by_a_search_count_as_read(name: str, changed: bool, site: S
 @pytest.mark.parametrize(
     ("mode", "content", "searched", "told"),
     [
-        (
-            "content",
-            "parse.py:44:    name\nparse.py-45-    return\n--\nserver.py:1:from parse",
-            "",
-            "found by",
-        ),
+        ("content", "parse.py:44:    name\nparse.py-45-    return\n--\nserver.py:1:from parse", "", "found by"),
         ("content", "44:    name, _, value", "parse.py", "found by"),
         ("count", "parse.py:2\nserver.py:1", "", "found by"),
         ("content", "parse.py:    name, _, value", "", "unknown"),

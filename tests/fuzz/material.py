@@ -10,20 +10,8 @@ Files = dict[str, tuple[bytes, bool]]
 """Path to the file's bytes and whether it is executable."""
 
 _NAMES = (
-    "a.txt",
-    "b.py",
-    "src/c.py",
-    "src/deep/d.rs",
-    "with space.txt",
-    "zürich.txt",
-    'quo"te.txt',
-    "b",
-    "b/a.c",
-    "Makefile",
-    "i/am.c",
-    "new/x",
-    "old/x",
-    "tab\there",
+    *("a.txt", "b.py", "src/c.py", "src/deep/d.rs", "zürich.txt", "b", "b/a.c", "Makefile", "i/am.c"),
+    *("new/x", "old/x", "with space.txt", 'quo"te.txt', "tab\there"),
 )
 _BLOCKS = (
     (b"def work():", b"    try:", b"        return 1", b"    finally:", b"        pass", b""),
@@ -33,6 +21,13 @@ _BLOCKS = (
     (b"*** Begin Patch", b"-- ", b"2.39.5", b"diff --git a/x b/x"),
     (b"trailing   ", b"\t", b"  \t ", b"x\x0cy", b"caf\xc3\xa9", b"latin \xe9"),
 )
+_TEXTS = (
+    *(b"Here is the patch:\n", b"```diff\n", b"```\n", b"\n", b"* a point\n", b"--- x\n", b"*** \n", b"> quoted\n"),
+    *(b"-- \n2.39.5\n", b"Binary files a/x and b/x differ\n", b"\\ No newline at end of file\n", b"@@ ... @@\n"),
+    *(b"index 0000000..1111111\n", b"old mode 100644\n", b"new mode 100755\n", b"new file mode 120000\n"),
+    *(b"rename from a.txt\nrename to q.txt\n", b"GIT binary patch\n", b"+++ /dev/null\n"),
+)
+"""What mails, models and editors put between the lines of a patch."""
 _ENDINGS = (b"\n", b"\n", b"\n", b"\r\n", b"mixed")
 _MODES = ("100644", "100755", "120000", "160000", "644", "0", "")
 
@@ -74,33 +69,11 @@ def diff(dice: random.Random, folder: Path, before: Files, after: Files) -> byte
     if dice.random() < 0.2:
         command = ["diff", dice.choice(("-ruN", "-ru")), context, "a", "b"]
     else:
-        options = [
-            option
-            for option in (
-                "--patience",
-                "--full-index",
-                "--no-renames",
-                "--binary",
-                "--function-context",
-                "-M50%",
-                "--stat",
-                "-p",
-            )
-            if dice.random() < 0.15
-        ]
-        command = [
-            "git",
-            "-c",
-            "core.quotePath=" + dice.choice(("true", "false")),
-            "diff",
-            "--no-index",
-            "--no-prefix",
-            context,
-            "--patch",
-            *options,
-            "a",
-            "b",
-        ]
+        all_options = ["--patience", "--full-index", "--no-renames", "--binary", "-M50%", "--stat", "-p"]
+        options = [option for option in (*all_options, "--function-context") if dice.random() < 0.15]
+        quoting = f"core.quotePath={dice.choice(('true', 'false'))}"
+        form = ["--no-index", "--no-prefix", context, "--patch", *options]
+        command = ["git", "-c", quoting, "diff", *form, "a", "b"]
     output = subprocess.run(command, cwd=folder, capture_output=True, check=False).stdout
     # The folder's name is the prefix. For a file that is on one side only, git names that side twice.
     return re.sub(rb"""(?m)^diff --git ("?)[ab](/.*) ("?)[ab]\2$""", rb"diff --git \1a\2 \3b\2", output)
@@ -202,28 +175,7 @@ def _strip(dice: random.Random, lines: list[bytes]) -> None:
 
 
 def _insert_text(dice: random.Random, lines: list[bytes]) -> None:
-    texts = (
-        b"Here is the patch:\n",
-        b"```diff\n",
-        b"```\n",
-        b"\n",
-        b"* a point\n",
-        b"--- x\n",
-        b"*** \n",
-        b"> quoted\n",
-        b"-- \n2.39.5\n",
-        b"Binary files a/x and b/x differ\n",
-        b"\\ No newline at end of file\n",
-        b"@@ ... @@\n",
-        b"index 0000000..1111111\n",
-        b"old mode 100644\n",
-        b"new mode 100755\n",
-        b"new file mode 120000\n",
-        b"rename from a.txt\nrename to q.txt\n",
-        b"GIT binary patch\n",
-        b"+++ /dev/null\n",
-    )
-    lines.insert(dice.randint(0, len(lines)), dice.choice(texts))
+    lines.insert(dice.randint(0, len(lines)), dice.choice(_TEXTS))
 
 
 def _change_number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
@@ -260,19 +212,8 @@ def _change_name(dice: random.Random, patch: bytes, other: bytes) -> bytes:
         return patch
     start, end = dice.choice(matches).span(1)
     name = patch[start:end]
-    names = (
-        b"/dev/null",
-        b"a/a.txt",
-        b"b/fresh.txt",
-        b"../out.txt",
-        b"/etc/passwd",
-        b"a/.git/config",
-        b'"b/\\142.py"',
-        name + b"\t2026-01-01 00:00:00 +0000",
-        name + b" ",
-        b"a/" + name,
-        b"b",
-    )
+    names = [b"/dev/null", b"a/a.txt", b"b/fresh.txt", b"../out.txt", b"/etc/passwd", b"a/.git/config", b"b"]
+    names += [b'"b/\\142.py"', name + b"\t2026-01-01 00:00:00 +0000", name + b" ", b"a/" + name]
     return patch[:start] + dice.choice(names) + patch[end:]
 
 
@@ -285,22 +226,8 @@ def _change_mode(dice: random.Random, patch: bytes, other: bytes) -> bytes:
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
-    *map(
-        _on_lines,
-        (
-            _change_marker,
-            _change_marker,
-            _change_character,
-            _change_character,
-            _move,
-            _delete,
-            _delete,
-            _duplicate,
-            _strip,
-            _insert_text,
-            _insert_text,
-        ),
-    ),
+    *2 * tuple(map(_on_lines, (_change_marker, _change_character, _delete, _insert_text))),
+    *map(_on_lines, (_move, _duplicate, _strip)),
     _change_number,
     _change_number,
     _on_hunks(lambda dice, hunks: dice.shuffle(hunks)),

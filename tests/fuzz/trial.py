@@ -21,18 +21,11 @@ from tests.unit.proposals.memory_store import MemoryStore
 
 MAX_CPU_SECONDS = 20
 BLANKS = b" \t\r\x0c"
+_OPTIONS = ["", "--recount", "--ignore-whitespace", "--unidiff-zero", "--inaccurate-eof", "--unidiff-zero,--recount"]
 _LENIENT = [
-    [*strip, *rest]
+    [*strip, *rest.split(",")] if rest else strip
     for strip in ([], ["-p0"])
-    for rest in (
-        [],
-        ["--recount"],
-        ["--ignore-whitespace"],
-        ["--unidiff-zero"],
-        ["--inaccurate-eof"],
-        ["--unidiff-zero", "--recount"],
-        ["--ignore-whitespace", "--recount"],
-    )
+    for rest in (*_OPTIONS, "--ignore-whitespace,--recount")
 ]
 """Options with which git accepts patches that we accept as they are."""
 
