@@ -81,8 +81,7 @@ class DrawnView(DiffView):
         return self.cursor.number
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        strips = super().render_lines(crop)
-        self.is_drawn = self.is_drawn or any(len(strip.text.strip()) > 20 for strip in strips)
+        self.is_drawn |= has_text(strips := super().render_lines(crop))
         return strips
 
 
@@ -94,9 +93,12 @@ class DrawnPrototype(LinePrototype):
         return self.cursor
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        strips = super().render_lines(crop)
-        self.is_drawn = self.is_drawn or any(len(strip.text.strip()) > 20 for strip in strips)
+        self.is_drawn |= has_text(strips := super().render_lines(crop))
         return strips
+
+
+def has_text(strips: Sequence[Strip]) -> bool:
+    return any(len(strip.text.strip()) > 20 for strip in strips)
 
 
 Drawn = DrawnView | DrawnPrototype

@@ -210,14 +210,17 @@ def pour_first(probe: Probe, letters: Iterator[str]) -> list[float]:
 
 
 @contextlib.contextmanager
-def flood_server(kind: str, count: int = TOKENS) -> Iterator[str]:
-    with subprocess.Popen(
-        [*PROGRAM, "serve", kind, str(count)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+def serving(*command: str) -> Iterator[str]:
+    """Start a server in a separate process; yield its base URL."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as server:
+        assert server.stdin and server.stdout
         yield server.stdout.readline().strip()
         server.stdin.close()
+
+
+def flood_server(kind: str, count: int = TOKENS) -> contextlib.AbstractContextManager[str]:
+    return serving(*PROGRAM, "serve", kind, str(count))
 
 
 @contextlib.contextmanager

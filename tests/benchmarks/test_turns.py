@@ -12,17 +12,15 @@ import os
 import signal
 import sqlite3
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.outside import ROOT, needs_smaps, private_memory
-from tests.benchmarks.test_flood import APPROVALS, CHAT, LETTERS, QUIET, Probe, clear, press, run_program
+from tests.benchmarks.outside import needs_smaps, private_memory
+from tests.benchmarks.test_flood import APPROVALS, CHAT, LETTERS, QUIET, Probe, clear, press, run_program, serving
 from tests.benchmarks.turns_program import END, FILE, content
 
 TURNS = int(os.environ.get("SIGNOFF_TURNS", "50"))
@@ -121,17 +119,6 @@ class Turns:
             return int(connection.execute(statement).fetchone()[0])
 
 
-@contextlib.contextmanager
-def model(workspace: Path) -> Iterator[str]:
-    with subprocess.Popen(
-        [*PROGRAM, "serve", str(workspace)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.stdin.close()
-
-
 def quiet_key(probe: Probe) -> float:
     """Return the median CPU milliseconds of a key while nothing else happens."""
     samples = []
@@ -162,7 +149,7 @@ def test_memory_follows_the_log_and_collections_stay_short(tmp_path: Path) -> No
     workspace.mkdir()
     (workspace / FILE).write_text(content(0))
     samples: dict[int, Sample] = {}
-    with model(workspace) as base_url:
+    with serving(*PROGRAM, "serve", str(workspace)) as base_url:
         command = [
             *PROGRAM, "app", str(tmp_path / "report.json"), str(workspace), "--base-url", base_url, "--model", "m"
         ]  # fmt: skip

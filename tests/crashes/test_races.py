@@ -246,13 +246,19 @@ def assert_recovers(site: Site) -> None:
     site.check()
 
 
-def test_apply_has_every_kind_of_step(folders: Callable[[], Path]) -> None:
-    site, script = Site(folders(), "edit1", "nothing"), Script()
-    run_until_killed(site, script, approve)
-    assert {"exchange", "move_to_temp", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
-        script.names
-    )
-    assert 15 < len(script.names) < MAX_STEPS
+@functools.cache
+def steps_of_apply() -> list[str]:
+    """Return the names of the steps of an apply without an intruder."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Script()
+        run_until_killed(Site(Path(folder), "edit1", "nothing"), script, approve)
+    return script.names
+
+
+def test_apply_has_every_kind_of_step() -> None:
+    names = {"exchange", "move_to_temp", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"}
+    assert names <= set(steps_of_apply())
+    assert 15 < len(steps_of_apply()) < MAX_STEPS
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
@@ -359,7 +365,6 @@ def test_moved_folder_at_any_step_loses_nothing(
 
 
 def test_intruder_process_at_a_random_moment_loses_nothing(folders: Callable[[], Path]) -> None:
-    """Another process, at a random moment."""
     dice = random.Random(1)
     for intruder, victim in product(("link", "pipe", "huge", "file"), ("edit1", "gone1", "made1")):
         site = Site(folders(), victim, intruder)
@@ -376,12 +381,8 @@ def test_intruder_process_at_a_random_moment_loses_nothing(folders: Callable[[],
 
 
 def test_next_decision_reports_the_file_that_recovery_kept(folders: Callable[[], Path]) -> None:
-    site = Site(folders(), "edit1", "file")
-    script = Script()
-    run_until_killed(site, script, approve)
-    exchange_step = script.names.index("exchange") + 1
-    site = Site(folders(), "edit1", "file")
-    run_until_killed(site, Script({exchange_step + 1: site.intrude, exchange_step + 2: kill}), approve)
+    site, step = Site(folders(), "edit1", "file"), steps_of_apply().index("exchange") + 2
+    run_until_killed(site, Script({step: site.intrude, step + 1: kill}), approve)
     site.service().rebase_pending()
     [line] = site.messages
     assert "edit1.kept-P1-" in line
@@ -389,10 +390,8 @@ def test_next_decision_reports_the_file_that_recovery_kept(folders: Callable[[],
 
 
 def test_unrecorded_recovery_is_reported_once_and_completed_later(folders: Callable[[], Path]) -> None:
-    site, script = Site(folders(), "edit1", "nothing"), Script()
-    run_until_killed(site, script, approve)
     site = Site(folders(), "edit1", "nothing")
-    run_until_killed(site, Script({script.names.index("exchange") + 2: kill}), approve)
+    run_until_killed(site, Script({steps_of_apply().index("exchange") + 2: kill}), approve)
 
     def full(name: str) -> None:
         if name == "close_journal_record":
@@ -413,10 +412,7 @@ def test_unrecorded_recovery_is_reported_once_and_completed_later(folders: Calla
 
 
 def test_write_during_a_replacement_is_kept(folders: Callable[[], Path]) -> None:
-    site, script = Site(folders(), "edit1", "nothing"), Script()
-    run_until_killed(site, script, approve)
-    in_recovery = script.names.index("close_journal_record") + 1
-    site = Site(folders(), "edit1", "nothing")
+    site, in_recovery = Site(folders(), "edit1", "nothing"), steps_of_apply().index("close_journal_record") + 1
     with (site.root / "edit1").open("ab") as editor:
 
         def write() -> None:

@@ -30,14 +30,19 @@ BUDGET = 20
 SENTENCE = "lines to read; stop here, or wait."
 
 
+def limit_reading(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Return a workspace whose user has the budget."""
+    patch.setenv("SIGNOFF_HOME", str(folder / "home"))
+    patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    (folder / "home/config").mkdir(parents=True)
+    (folder / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
+    (folder / "ws").mkdir()
+    return folder / "ws"
+
+
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-    (tmp_path / "home/config").mkdir(parents=True)
-    (tmp_path / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
+    return limit_reading(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -138,13 +143,8 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
 ) -> None:
     folder = tmp_path_factory.mktemp("budget")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIGNOFF_HOME", str(folder / "home"))
-        patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        (folder / "home/config").mkdir(parents=True)
-        (folder / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
-        (folder / "ws").mkdir()
-        runtime = open_workspace(folder / "ws", {}, {})
-        agents = ThreeAgents(folder / "ws")
+        root = limit_reading(folder, patch)
+        runtime, agents = open_workspace(root, {}, {}), ThreeAgents(root)
         try:
             for action, agent_index, count in actions:
                 before = runtime.seen_lines_store.unread_line_count()
@@ -155,9 +155,7 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
                     assert runtime.seen_lines_store.unread_line_count() <= BUDGET + count or before > BUDGET
                     continue
                 assert stage_captured_edits(runtime) == []
-                assert runtime.seen_lines_store.unread_line_count() == before, (
-                    "captured edits count like the proposal made from them"
-                )
+                assert runtime.seen_lines_store.unread_line_count() == before, "captured edits count like proposals"
                 if not (pending := runtime.service.pending()):
                     continue
                 match action:
