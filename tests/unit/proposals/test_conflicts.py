@@ -438,14 +438,6 @@ def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
         site.service.load_file_conflict("P2")
 
 
-def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
-    site = bench({"a.txt": "new\n"})
-    change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
-    site.service.stage_changes([change], ProposalOrigin(kind=OriginKind.DISK), "On disk", on_disk=True)
-    with pytest.raises(InvalidUserText, match="edit the file itself"):
-        site.service.load_file_conflict("P1", "a.txt", UnsavedEdit("mine\n", "new\n"))
-
-
 @pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])
 def test_other_encodings_stay(bench: Make, encoding: str) -> None:
     def spell(middle: str) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.proposals.decide.conflicts import UnsavedEdit
 from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, split_document_lines
@@ -279,16 +280,14 @@ def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make)
     assert found(site.root) == {"new.txt": text("1\n2\n3\n")}
 
 
-def test_proposal_on_disk_cannot_be_edited_in_the_review(site: Bench) -> None:
+def test_proposal_on_disk_is_compared_with_the_earlier_content_and_edited_on_disk_alone(site: Bench) -> None:
     name = stage(site, BEFORE).id
+    trees = site.service.versions_to_check(name)
+    assert (trees.after, trees.before) == ({}, {**BEFORE, "new/x.txt": None})
     with pytest.raises(InvalidUserText, match="edit the file itself"):
         site.service.replace_proposed_text(name, "a.txt", "x\n")
-
-
-def test_checks_compare_the_disk_with_the_earlier_content(site: Bench) -> None:
-    trees = site.service.versions_to_check(stage(site, BEFORE).id)
-    assert trees.after == {}
-    assert trees.before == {**BEFORE, "new/x.txt": None}
+    with pytest.raises(InvalidUserText, match="edit the file itself"):
+        site.service.load_file_conflict(name, "a.txt", UnsavedEdit("mine\n", "new\n"))
 
 
 def test_staging_again_shows_only_new_changes(site: Bench) -> None:

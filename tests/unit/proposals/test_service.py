@@ -121,7 +121,7 @@ def test_a_hunk_is_decided_once(bench: Make, decided: str) -> None:
 
 
 def test_a_partial_decision_contains_written_hunks_with_their_context(bench: Make) -> None:
-    site = bench({"a.txt": numbered(40)})
+    site = bench({"a.txt": numbered(40), "b.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 5\n", "five\nmore\n"), ("line 20\n", "twenty\n"), ("line 35\n", ""))
     result = site.service.approve(proposal.id, ["1", "3"])
     facts = [(fact.header, fact.landed, fact.reason) for fact in result.hunks]
@@ -138,6 +138,9 @@ def test_a_partial_decision_contains_written_hunks_with_their_context(bench: Mak
     assert site.service.approve(proposal.id).hunks[0].landed
     whole = site.edit("a.txt", ("line 1\n", "one\n"))
     assert site.service.approve(whole.id).hunks == ()
+    two = site.write(**{"b.txt": numbered(40, l2="two", l15="fifteen"), "c.txt": "c\n"})
+    assert [fact.path for fact in site.service.approve(two.id, ["3"]).hunks] == ["b.txt", "b.txt", "c.txt"]
+    assert [fact.path for fact in site.service.deny(two.id, ["1"]).hunks] == ["b.txt", "b.txt"]
 
 
 def test_equal_hunks_are_told_apart(bench: Make) -> None:
@@ -221,9 +224,7 @@ def test_superseding_a_pending_proposal_takes_over_its_edits(bench: Make) -> Non
     draft.edit("a.txt", [TextReplacement("line 2\n", "two\n")])
     draft.rename("b.txt", "c.txt")
     first = site.service.stage(draft, "First")
-    draft = site.service.new_draft("session")
-    draft.edit("a.txt", [TextReplacement("two\n", "the second\n"), TextReplacement("line 8\n", "eight\n")])
-    second = site.service.stage(draft, "Second", answers=(first.id,))
+    second = site.edit("a.txt", ("two\n", "the second\n"), ("line 8\n", "eight\n"), answers=(first.id,))
     assert site.service.get(first.id).state is ProposalState.SUPERSEDED
     assert second.files[0].stacked_on == ()
     site.service.approve(second.id)
@@ -311,15 +312,6 @@ def test_a_name_that_deceives_is_flagged(bench: Make) -> None:
     draft.rename("a.txt", "more\u202etxt.exe")
     for change in site.service.stage(draft, "Names").files:
         assert any("1 bidirectional control" in warning for warning in change.warnings)
-
-
-def test_partial_decision_reports_facts_of_its_files(bench: Make) -> None:
-    site = bench({"a.txt": numbered(20), "b.txt": numbered(20)})
-    proposal = site.write(**{name: numbered(20, l2="two", l15="fifteen") for name in ("a.txt", "b.txt")})
-    first = site.service.approve(proposal.id, ["1", "2"])
-    assert [fact.path for fact in first.hunks] == ["a.txt"] * 2 + ["b.txt"] * 2
-    second = site.service.deny(proposal.id, ["3"])
-    assert [fact.path for fact in second.hunks] == ["b.txt"] * 2
 
 
 @pytest.mark.parametrize("kind", ["binary", "pipe"])

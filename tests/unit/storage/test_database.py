@@ -165,16 +165,13 @@ def test_a_session_is_listed_with_the_model_that_answered_last(store: SessionSto
 
 def test_a_fork_is_independent_and_has_no_queued_messages(store: SessionStore) -> None:
     record = store.create()
-    first, second = store.append_events(record.id, [UserMessage(text="one"), UserMessage(text="two")])
-    fork = store.fork(record.id, upto=first.id)
+    said = store.append_events(record.id, [UserMessage(text="one"), UserMessage(text="two"), MessageQueued(text="x")])
+    fork = store.fork(record.id, upto=said[0].id)
     store.append_events(fork.id, [UserMessage(text="three")])
     texts = [event.text for event in store.events(fork.id) if isinstance(event, UserMessage)]
     assert texts == ["one", "three"]
-    assert store.events(record.id) == [first, second]
-    record = store.create()
-    store.append_events(record.id, [UserMessage(text="one"), MessageQueued(text="two")])
-    assert [event.type for event in store.events(store.fork(record.id).id)] == ["user_message"]
-    assert len(store.events(record.id)) == 2
+    assert store.events(record.id) == said
+    assert [event.type for event in store.events(store.fork(record.id).id)] == ["user_message"] * 2
 
 
 def test_a_fork_keeps_times_and_a_deletion_the_decisions(store: SessionStore) -> None:
