@@ -66,11 +66,15 @@ ANSWERED = numbered(*SHOWN, AssistantMessage(text="It has no maximum."), UserMes
 
 
 @each_wire
-def test_an_image_is_sent_in_its_own_message(wire: str) -> None:
+def test_an_image_is_sent_in_its_own_message_or_behind_the_result_of_its_call(wire: str) -> None:
     body = body_of(ANSWERED, wire)
     assert images(body) == [("image/png", b"a")]
     assert [text for role, text in texts_by_role(body) if role == "user"] == ["Why is it so wide?", "Mend it"]
     assert told(body) == ""
+    call = ToolCall(uid="c1.0", wire_id="q", name="ask_user", arguments={"question": "Which?"})
+    asked = (UserMessage(text="hi"), AssistantMessage(calls=(call,)), Question(call="c1.0", text="Which?"))
+    body = body_of(numbered(*asked, Answer(call="c1.0", text="This one", images=(image(),))), wire)
+    assert ("tool", "This one") in texts_by_role(body) and images(body) == [("image/png", b"a")]
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
@@ -109,17 +113,6 @@ def test_a_request_contains_the_newest_images_that_fit() -> None:
     events = numbered(UserMessage(text="?", images=(image(size=6_000_000),)))
     assert len(images(body_of(events, "responses"))) == 1
     assert images(body_of(events, "anthropic")) == [] and "too large" in told(body_of(events, "anthropic"))
-
-
-@each_wire
-def test_an_answer_is_the_result_of_its_call_and_its_image_follows(wire: str) -> None:
-    call = ToolCall(uid="c1.0", wire_id="q", name="ask_user", arguments={"question": "Which?"})
-    answer = Answer(call="c1.0", text="This one", images=(image(),))
-    events = numbered(
-        UserMessage(text="hi"), AssistantMessage(calls=(call,)), Question(call="c1.0", text="Which?"), answer
-    )
-    body = body_of(events, wire)
-    assert ("tool", "This one") in texts_by_role(body) and images(body) == [("image/png", b"a")]
 
 
 @each_wire

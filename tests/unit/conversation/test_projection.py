@@ -107,11 +107,8 @@ class TestMissingResults:
         (text,) = contents(messages(*HELLO, response(broken)), "tool")
         assert text.endswith("xxx… (50010 characters)") and len(text) < 2_500
 
-    def test_a_result_without_text_says_so(self) -> None:
-        empty = done("c1.0", " \n")
-        assert contents(messages(*HELLO, response(call()), empty), "tool") == [missing.NO_OUTPUT]
-
-    def test_calls_after_a_question_were_not_run(self) -> None:
+    def test_a_result_without_text_and_calls_after_a_question_say_so(self) -> None:
+        assert contents(messages(*HELLO, response(call()), done("c1.0", " \n")), "tool") == [missing.NO_OUTPUT]
         asked = Question(call="c1.0", text="which?")
         sent = messages(*HELLO, response(call(), call(1, 1)), asked, TurnEnded(stopped="question"))
         assert contents(sent, "tool") == [missing.UNANSWERED, missing.AFTER_QUESTION]
@@ -131,6 +128,11 @@ class TestQuestions:
         sent = messages(*self.ASKED, Answer(call="c1.0", text="the left one"), TurnStarted(cause="answer"))
         assert shape(sent) == "system user assistant tool"
         assert contents(sent, "tool") == ["the left one"]
+        assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
+        answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
+        assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
+        unrelated = messages(*HELLO, Answer(call="c9.9", text="yes"))
+        assert contents(unrelated, "user") == ["hello\n\nyes"]
 
     def test_a_message_instead_of_an_answer_also_after_a_crash(self) -> None:
         sent = messages(*self.ASKED, TurnStarted(cause="message"), UserMessage(text="never mind"))
@@ -138,12 +140,6 @@ class TestQuestions:
         assert contents(sent, "user") == ["hello", "never mind"]
         sent = messages(*self.ASKED[:-1], UserMessage(text="never mind"), TurnStarted(cause="message"))
         assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
-
-    def test_empty_repeated_and_unrelated_answers_are_sent(self) -> None:
-        assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
-        answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
-        assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
-        assert contents(messages(*HELLO, Answer(call="c9.9", text="yes")), "user") == ["hello\n\nyes"]
 
 
 class TestClosingRequest:
@@ -160,18 +156,14 @@ class TestClosingRequest:
         assert (payload.tool_choice, rejecting.tool_choice) == ("none", None)
         assert payload.tools is rejecting.tools is FACTS.tools
 
-    def test_closing_note_is_last_while_its_request_is_repeated(self) -> None:
+    def test_closing_note_is_last_while_its_request_is_repeated_and_gone_in_the_next(self) -> None:
         other = Intervention(kind=InterventionKind.NO_PROGRESS, text="stuck", scope="request")
         fact = Intervention(kind=InterventionKind.FACT, text="fact")
         assert messages(*self.LOG, other, fact)[-1]["content"] == STOP.text
-        repeated = (RequestSent(closing=True), response(text="half", state="discarded"))
-        assert messages(*self.LOG, *repeated)[-1]["content"] == STOP.text
-
-    @pytest.mark.parametrize(
-        "after", [response(text="staged"), TurnEnded(stopped="staged"), TurnStarted(cause="continue")]
-    )
-    def test_closing_note_is_gone_in_the_next_request(self, after: Event) -> None:
-        assert STOP.text not in str(messages(*self.LOG, RequestSent(closing=True), after))
+        sent = (*self.LOG, RequestSent(closing=True))
+        assert messages(*sent, response(text="half", state="discarded"))[-1]["content"] == STOP.text
+        for after in (response(text="staged"), TurnEnded(stopped="staged"), TurnStarted(cause="continue")):
+            assert STOP.text not in str(messages(*sent, after)), after
 
     def test_folded_it_is_in_the_first_system_message_or_a_marked_block(self) -> None:
         sent = messages(*self.LOG, profile=EndpointProfile(mid_system="fold_first"))

@@ -73,14 +73,14 @@ SECRET_CALLS: list[tuple[str, dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments"), SECRET_CALLS)
-async def test_an_edit_of_a_secret_asks_too(bench: Bench, name: str, arguments: dict[str, object]) -> None:
+async def test_an_edit_of_a_secret_asks_too(bench: Bench) -> None:
     put(bench, ".env", "KEY=hunter2\n")
     put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
-    with pytest.raises(CallRejected) as raised:
-        await bench.call(name, **arguments)
-    assert "hunter2" not in str(raised.value)
-    assert (bench.draft.held, bench.draft.patches) == ({}, [])
+    for name, arguments in SECRET_CALLS:
+        with pytest.raises(CallRejected) as raised:
+            await bench.call(name, **arguments)
+        assert "hunter2" not in str(raised.value)
+        assert (bench.draft.held, bench.draft.patches) == ({}, []), (name, arguments)
 
 
 async def test_the_result_of_a_patch_over_many_files_is_short(bench: Bench) -> None:
@@ -125,24 +125,17 @@ async def test_cancelling_an_edit_waits_for_its_draft(bench: Bench) -> None:
     assert bench.draft.held == {"a": b"x"}
 
 
-async def test_trouble_with_the_disk_is_an_error_for_the_model(bench: Bench) -> None:
+async def test_trouble_is_an_error_for_the_model_without_lone_surrogates(bench: Bench) -> None:
     def full(path: str, content: str) -> Report:
         raise OSError(28, "No space left on device")
-
-    bench.draft.write = full
-    with pytest.raises(ToolError, match="Nothing was staged: No space left"):
-        await bench.call("write_file", path="a", content="x")
-
-
-async def test_lone_surrogates_never_leave_a_tool(bench: Bench) -> None:
-    def read(path: str) -> File:
-        return File(b"caf\xe9\n", "0" * 64)
 
     def edit(*_: object) -> Report:
         raise EditRefused("caf\udce9")
 
-    bench.draft.read = read
-    bench.draft.edit = edit
+    bench.draft.write, bench.draft.edit = full, edit
+    bench.draft.read = lambda path: File(b"caf\xe9\n", "0" * 64)
+    with pytest.raises(ToolError, match="Nothing was staged: No space left"):
+        await bench.call("write_file", path="a", content="x")
     (await bench.call("read_file", path="a")).text.encode()
     with pytest.raises(ToolError) as raised:
         await bench.call("edit_file", path="a", edits=[{"old": "a", "new": "b"}])

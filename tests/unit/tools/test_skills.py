@@ -54,15 +54,21 @@ def test_a_loop_of_links_is_one_line(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["workspace/.agents/skills", "user"])
-def test_a_secret_cannot_be_read_as_a_file_of_a_skill(root: Path, tmp_path: Path, where: str) -> None:
-    folder = tmp_path / where / "x"
-    put(folder, "SKILL.md")
-    put(folder, ".env", "TOKEN=x")
-    (folder / "notes.md").symlink_to(".env")
-    skill = found(root, tmp_path / "user").by_name["x"]
+def test_no_file_of_a_skill_is_a_secret_or_leads_out_of_its_folder(root: Path, tmp_path: Path, where: str) -> None:
+    base = tmp_path / where
+    put(base, "s/SKILL.md")
+    put(base, "s/.env", "TOKEN=x")
+    put(base.parent, "outside.txt", "secret")
+    put(base, "outside.txt", "secret")
+    for name, target in (("notes.md", ".env"), ("link.txt", base / "outside.txt"), ("linked", base)):
+        (base / "s" / name).symlink_to(target)
+    folder = found(root, tmp_path / "user").by_name["s"].folder
     for file in (".env", "notes.md"):
         with pytest.raises(WorkspaceError, match="looks like a secret"):
-            skill.folder.read(file)
+            folder.read(file)
+    for file in ("../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."):
+        with pytest.raises((OSError, WorkspaceError)):
+            folder.read(file)
 
 
 @pytest.mark.parametrize(
@@ -89,20 +95,6 @@ def test_the_list_of_skills_is_bounded(root: Path, tmp_path: Path) -> None:
     skills = found(root, tmp_path / "user")
     assert len(skills.by_name) == finding.MAX_SKILLS and len(skills.problems) == 3
     assert len(skills.prompt_text()) < finding.MAX_SKILLS * (finding.MAX_DESCRIPTION_CHARACTERS + 20)
-
-
-@pytest.mark.parametrize("of", ["user", "workspace"])
-def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, of: str) -> None:
-    base = tmp_path / "user" if of == "user" else root / ".agents/skills"
-    put(base, "s/SKILL.md")
-    put(base.parent, "outside.txt", "secret")
-    put(base, "outside.txt", "secret")
-    (base / "s/link.txt").symlink_to(base / "outside.txt")
-    (base / "s/linked").symlink_to(base)
-    folder = found(root, tmp_path / "user").by_name["s"].folder
-    for file in ("../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."):
-        with pytest.raises((OSError, WorkspaceError)):
-            folder.read(file)
 
 
 def test_a_skill_folder_of_the_user_may_be_a_link(root: Path, tmp_path: Path) -> None:

@@ -157,19 +157,15 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
     entries = reopened(
         [
             UserMessage(id=1, text="from the user"),
-            Intervention(id=2, kind=InterventionKind.PENDING, text="from signoff"),
+            Intervention(id=2, kind=InterventionKind.PENDING, text="One.\n\nTwo."),
             UserNotice(id=3, text="for the user"),
             CallDenied(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
         ]
     )
     kinds = ["UserEntry", "ProgramMessageToModelEntry", "NoticeToUserEntry", "UserEntry"]
     assert [type(entry).__name__ for entry in entries] == kinds
-
-
-def test_a_message_of_signoff_to_the_model_is_one_foldable_line() -> None:
-    (entry,) = reopened([Intervention(id=1, kind=InterventionKind.PENDING, text="One.\n\nTwo.")])
-    assert [line.text for line in entry.rows(60, opened=False)] == ["signoff → model  One. Two."]
-    assert [line.text for line in entry.rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
+    assert [line.text for line in entries[1].rows(60, opened=False)] == ["signoff → model  One. Two."]
+    assert [line.text for line in entries[1].rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
 
 
 def test_a_streamed_entry_is_kept_when_recorded() -> None:

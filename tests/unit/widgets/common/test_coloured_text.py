@@ -45,13 +45,10 @@ def test_colours_and_weight(sequence: str, style: Style) -> None:
     assert pieces(f"a\x1b[{sequence}mb") == [("a", Style()), ("b", style)]
 
 
-def test_a_colour_continues_over_lines_until_its_reset() -> None:
+def test_a_colour_continues_over_lines_until_its_reset_and_tabs_lead_to_the_stops_of_a_terminal() -> None:
     first, second = parse_ansi_text("\x1b[31ma\r\nb\x1b[mc\n")
     assert first.pieces == (("a", Style(color="color(1)")),)
     assert second.pieces == (("b", Style(color="color(1)")), ("c", Style()))
-
-
-def test_tabs_lead_to_the_stops_of_a_terminal_whatever_is_coloured() -> None:
     assert "".join(words for words, _ in pieces("ab\x1b[31mc\td\x1b[0m\te")) == "abc     d       e"
 
 

@@ -200,15 +200,11 @@ def test_notes_about_a_file_are_shown(diff: FileDiff, words: str) -> None:
     assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
 
 
-def test_a_huge_hunk_is_one_segment() -> None:
+def test_a_huge_hunk_is_one_segment_and_its_parts_are_measured_separately() -> None:
     hunk = Hunk(id="h", number=1, old_start=0, old_count=0, new_start=0, new_count=1_000_000)
-    segment = UnifiedSegment(0, 0, hunk)
-    layout = DiffLayout([segment])
+    layout = DiffLayout([UnifiedSegment(0, 0, hunk)])
     layout.lay_out_more()
     assert layout.part_at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
-
-
-def test_parts_of_a_huge_hunk_are_measured_separately() -> None:
     lines = [f"line {number}" for number in range(3_000)]
     measured: list[int] = []
 

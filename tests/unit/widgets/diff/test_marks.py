@@ -110,9 +110,8 @@ def test_white_space_around_moved_lines_is_no_change_inside() -> None:
 def test_a_block_with_less_than_half_kept_is_not_moved() -> None:
     block = ["def total(prices):", *(f"    step_{number}(prices)" for number in range(6)), "    return prices"]
     other = [block[0], *(f"    {number} + {number}" for number in range(6)), block[-1]]
-    stays = [f"line {number} stays" for number in range(8)]
-    diff = file_diff("a.py", "\n".join([*block, *stays]) + "\n", "\n".join([*stays, *other]) + "\n")
-    assert find_moved_lines([diff]) == {}
+    old, new = "\n".join([*block, *STAYS]) + "\n", "\n".join([*STAYS, *other]) + "\n"
+    assert find_moved_lines([file_diff("a.py", old, new)]) == {}
 
 
 @given(st.lists(st.integers(0, 6), max_size=14), st.lists(st.integers(0, 6), max_size=14))
@@ -127,31 +126,43 @@ def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: 
         assert other in moved
 
 
-def test_neighbours_of_a_moved_block_have_moved_only_if_similar() -> None:
-    block = ["def helper(value):", "    return value * 2 + offset"]
-    old = ["alpha beta gamma", *block, "print(left, right)"]
-    new = ["what else is there", *block, "del everything[0]"]
-    stays = [f"line {number} stays" for number in range(8)]
-    diff = file_diff_of_hunks("a.py", [*old, *stays], [*stays, *new], [(0, 4, 0, 0), (12, 0, 8, 4)])
-    moved = find_moved_lines([diff])
-    assert moved.keys() == {*(SourceLine(0, "old", line) for line in (1, 2))} | {
-        *(SourceLine(0, "new", line) for line in (9, 10))
-    }
+BLOCK, STAYS = (
+    ["def helper(value):", "    return value * 2 + offset"],
+    [f"line {number} stays" for number in range(8)],
+)
 
 
-def test_lines_apart_from_a_moved_block_have_not_moved() -> None:
-    block = ["def helper(value):", "    return value * 2 + offset"]
-    stays = [f"line {number} stays" for number in range(8)]
-    old, new = ["rate = net * 1", "stays", *block, *stays], ["stays", *stays, "rate = net * 2", *block]
-    moved = find_moved_lines([file_diff_of_hunks("a.py", old, new, [(0, 1, 0, 0), (2, 2, 1, 0), (12, 0, 9, 3)])])
-    assert {line.line for line in moved if line.side == "new"} == {10, 11}
-
-
-def test_a_changed_line_beside_its_own_block_is_not_moved() -> None:
-    block = ["def helper(value):", "    return value * 2 + offset"]
-    old, new = [*block, "rate = net * 1"], ["import numbers", *block, "rate = net * 2"]
-    diff = file_diff_of_hunks("a.py", old, new, [(0, 3, 0, 4)])
-    assert {line.line for line in find_moved_lines([diff]) if line.side == "new"} == {1, 2}
+@pytest.mark.parametrize(
+    ("old", "new", "hunks", "moved"),
+    [
+        pytest.param(
+            ["alpha beta gamma", *BLOCK, "print(left, right)", *STAYS],
+            [*STAYS, "what else is there", *BLOCK, "del everything[0]"],
+            [(0, 4, 0, 0), (12, 0, 8, 4)],
+            {("old", 1), ("old", 2), ("new", 9), ("new", 10)},
+            id="neighbours that are not similar",
+        ),
+        pytest.param(
+            ["rate = net * 1", "stays", *BLOCK, *STAYS],
+            ["stays", *STAYS, "rate = net * 2", *BLOCK],
+            [(0, 1, 0, 0), (2, 2, 1, 0), (12, 0, 9, 3)],
+            {("old", 2), ("old", 3), ("new", 10), ("new", 11)},
+            id="lines apart",
+        ),
+        pytest.param(
+            [*BLOCK, "rate = net * 1"],
+            ["import numbers", *BLOCK, "rate = net * 2"],
+            [(0, 3, 0, 4)],
+            {("old", 0), ("old", 1), ("new", 1), ("new", 2)},
+            id="a changed line beside its own block",
+        ),
+    ],
+)
+def test_only_the_moved_block_has_moved(
+    old: list[str], new: list[str], hunks: list[tuple[int, int, int, int]], moved: set[tuple[str, int]]
+) -> None:
+    found = find_moved_lines([file_diff_of_hunks("a.py", old, new, hunks)])
+    assert {(line.side, line.line) for line in found} == moved
 
 
 def test_in_short_coincidences_and_large_changes_nothing_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:

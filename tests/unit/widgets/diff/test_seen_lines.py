@@ -62,14 +62,18 @@ def test_marking_seen_lines_again_changes_nothing() -> None:
     assert (seen.count, seen.lines) == (1, 1)
 
 
-def test_a_line_that_fits_is_shown_completely() -> None:
+def test_a_line_that_fits_or_shows_its_change_is_not_cut() -> None:
     line = "word " * 400
     assert visible_spans_of_changed_line(line, ((0, 4),), 2_000, True) is None
     assert visible_spans_of_changed_line(line, ((0, 4),), 1_999, True) is not None
-    assert visible_spans_of_changed_line(line, ((0, 4),), 100, False) is None, (
-        "what is beyond the edge is not in the way"
-    )
+    beyond_the_edge = visible_spans_of_changed_line(line, ((0, 4),), 100, False)
+    assert beyond_the_edge is None, "it is not in the way"
     assert visible_spans_of_changed_line(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+    assert visible_spans_of_changed_line("x" * 500, ((3, 5),), 80, False) is None
+    assert visible_spans_of_changed_line("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
+    assert visible_spans_of_changed_line("x" * 500, (), 80, False) is None, "a new line is shown whole"
+    assert visible_spans_of_context_line("x" * 1_999, True) is None
+    assert visible_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
 
 
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
@@ -96,14 +100,6 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     assert drawn == sorted(drawn) and drawn[-1] == len(shown.text)
     cells = [shown.first_column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells) and cells[-1] == shown.width
-
-
-def test_a_line_that_shows_its_change_is_not_cut() -> None:
-    assert visible_spans_of_changed_line("x" * 500, ((3, 5),), 80, False) is None
-    assert visible_spans_of_changed_line("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
-    assert visible_spans_of_changed_line("x" * 500, (), 80, False) is None, "a new line is shown whole"
-    assert visible_spans_of_context_line("x" * 1_999, True) is None
-    assert visible_spans_of_context_line("x" * 5_000, True) == ((0, 400),)
 
 
 def three_hunks(folder: Path) -> tuple[Bench, Proposal, ReviewState]:
