@@ -242,38 +242,28 @@ def test_saved_settings_are_never_readable_by_others(tmp_path: Path) -> None:
     assert file.read_text() == 'api_key = "other"\n'
 
 
-def test_a_failed_save_leaves_no_temporary_file(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
+def test_a_failed_save_keeps_the_old_file_and_leaves_no_temporary_one(user: Path) -> None:
+    (first := user.with_name("a")).symlink_to("b")
+    user.with_name("b").symlink_to("a")
     with pytest.raises(ConfigError, match="cannot be written"):
-        save_settings(tmp_path / "a", {("wrap",): True})
-    (tmp_path / "config.toml").mkdir()
+        save_settings(first, {("wrap",): True})
+    user.mkdir()
     with pytest.raises(ConfigError):
-        save_settings(tmp_path / "config.toml", {("wrap",): True})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "config.toml"]
-
-
-def test_a_save_on_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("wrap = true\n")
+        save_settings(user, {("wrap",): True})
+    user.rmdir()
+    text = '[models.a.request]\nseed = 1\n[keys]\n"app.help" = "f9"\n[models.b]\nreasoning_effort = "low"\n'
+    user.write_text(text)
+    with pytest.raises(ConfigError, match="in an order that signoff cannot keep"):
+        save_settings(user, {("models", "c", "reasoning_effort"): "high"})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
         with pytest.raises(ConfigError, match="cannot be written"):
-            save_settings(file, {("wrap",): False})
+            save_settings(user, {("wrap",): False})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert file.read_text() == "wrap = true\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
-
-
-def test_a_save_that_would_lose_a_table_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    text = '[models.a.request]\nseed = 1\n[keys]\n"app.help" = "f9"\n[models.b]\nreasoning_effort = "low"\n'
-    file.write_text(text)
-    with pytest.raises(ConfigError, match="in an order that signoff cannot keep"):
-        save_settings(file, {("models", "c", "reasoning_effort"): "high"})
-    assert file.read_text() == text
+    assert user.read_text() == text
+    assert sorted(path.name for path in user.parent.iterdir()) == ["a", "b", "config.toml"]
 
 
 def test_origin_of_a_setting_is_named(user: Path) -> None:

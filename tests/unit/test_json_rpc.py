@@ -15,20 +15,17 @@ from app.mcp_client.json_rpc import (
 )
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "words"),
-    [
+def test_a_line_that_is_no_message_is_refused() -> None:
+    for line, code, words in (
         (None, INVALID_REQUEST, "longer than 64 MB"),
         (b"{nope", PARSE_ERROR, "not one JSON text"),
         (b"\xff", PARSE_ERROR, "not one JSON text"),
         (b'{"a": NaN}', PARSE_ERROR, "NaN is not a JSON number"),
         (b"[" * 100_000, PARSE_ERROR, "nested too deeply"),
-    ],
-)
-def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, words: str) -> None:
-    with pytest.raises(RpcError, match=words) as refused:
-        parse_json_line(line)
-    assert refused.value.code == code
+    ):
+        with pytest.raises(RpcError, match=words) as refused:
+            parse_json_line(line)
+        assert refused.value.code == code
 
 
 def test_requests_are_told_from_answers_and_from_what_is_invalid() -> None:

@@ -46,9 +46,8 @@ def test_a_punctuation_key_can_be_configured_by_its_character() -> None:
         validate_and_convert_keymap({"review.approve": ")"})
 
 
-@pytest.mark.parametrize(
-    ("keymap", "said"),
-    [
+def test_conflicting_keymap_is_refused() -> None:
+    for keymap, said in (
         ({"review.sign": "y"}, "no action"),
         ({"review.approve": ""}, "at least one key"),
         ({"review.approve": "ctrl+nonsense"}, "not a key"),
@@ -58,11 +57,9 @@ def test_a_punctuation_key_can_be_configured_by_its_character() -> None:
         ({"review.approve": "n", "review.deny": "y", "review.undo": "y"}, "both on"),
         ({"review.approve": "j"}, "both on"),
         ({"app.help": "y"}, "both on"),
-    ],
-)
-def test_conflicting_keymap_is_refused(keymap: dict[str, str], said: str) -> None:
-    with pytest.raises(KeymapError, match=said):
-        validate_and_convert_keymap(keymap)
+    ):
+        with pytest.raises(KeymapError, match=said):
+            validate_and_convert_keymap(keymap)
 
 
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking() -> None:

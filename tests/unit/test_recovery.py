@@ -129,11 +129,21 @@ def test_forks_receive_a_recovered_decision_once_without_feedback(runtime: OpenW
     assert [one.session for one in runtime.sessions.decisions()] == [session]
 
 
-async def test_a_running_app_records_decisions_once_the_store_works(runtime: OpenWorkspace) -> None:
+@pytest.mark.parametrize(
+    ("damage", "repair"),
+    [(REFUSE, "DROP TRIGGER eio"), ("ALTER TABLE unrecorded RENAME TO x", "ALTER TABLE x RENAME TO unrecorded")],
+    ids=["unwritable", "unreadable"],
+)
+async def test_a_running_app_records_decisions_once_the_store_works(
+    runtime: OpenWorkspace, damage: str, repair: str
+) -> None:
+    def execute(sql: str) -> None:
+        with runtime.database.transaction() as connection:
+            connection.execute(sql)
+
     session, proposal = from_session(runtime)
-    with runtime.database.transaction() as connection:
-        connection.execute(REFUSE)
     result = runtime.service.approve(proposal, feedback="Go on.")
+    execute(damage)
     with pytest.raises(StorageError):
         append_decision_to_sessions(runtime, approval_event(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
@@ -149,36 +159,12 @@ async def test_a_running_app_records_decisions_once_the_store_works(runtime: Ope
         left_over.request_check()
         assert await asyncio.to_thread(tried.wait, 20)
         assert decisions(runtime, session) == []
-        with runtime.database.transaction() as connection:
-            connection.execute("DROP TRIGGER eio")
-        assert "has now" in await told.get()
+        execute(repair)
+        assert "has now" in await told.get() and not running.done()
     finally:
         running.cancel()
     (event,) = events(runtime, session)
     assert (event.decision, event.feedback) == (DecisionKind.APPROVED, "Go on.")
-
-
-async def test_an_unreadable_store_is_queried_again(runtime: OpenWorkspace) -> None:
-    _, proposal = from_session(runtime)
-    runtime.service.approve(proposal)
-    with runtime.database.transaction() as connection:
-        connection.execute("ALTER TABLE unrecorded RENAME TO gone")
-    told: asyncio.Queue[str] = asyncio.Queue()
-    tried = threading.Event()
-    left_over = UnrecordedDecisionRecorder(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
-
-    async def recorded(lines: list[str]) -> None:
-        told.put_nowait(lines[0])
-
-    running = asyncio.create_task(left_over.run(recorded))
-    left_over.request_check()
-    hears = asyncio.create_task(told.get())
-    assert await asyncio.to_thread(tried.wait, 20)
-    with runtime.database.transaction() as connection:
-        connection.execute("ALTER TABLE gone RENAME TO unrecorded")
-    await asyncio.wait({running, hears}, return_when=asyncio.FIRST_COMPLETED)
-    assert not running.done() and "has now" in await hears
-    running.cancel()
 
 
 async def test_decision_recorded_without_a_session_is_reported(runtime: OpenWorkspace) -> None:

@@ -74,24 +74,19 @@ def test_a_thread_runs_beside_an_event_loop_that_is_never_idle(loop: asyncio.Abs
     assert done == ["thread", "loop"]
 
 
-def test_no_thread_waits_for_an_ended_loop(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_loop_itself_does_not_wait_nor_a_thread_for_an_ended_one(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def count() -> list[int]:
+        return list(iterate_when_event_loop_idle(range(3)))
+
+    monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", float("inf"))
+    assert loop.run_until_complete(count()) == [0, 1, 2]
     monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", LIMIT)
-    loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     done: list[str] = []
     work(done).join(LIMIT / 2)
     assert done == ["thread"]
-
-
-def test_the_event_loop_itself_does_not_wait(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", float("inf"))
-
-    async def count() -> list[int]:
-        return list(iterate_when_event_loop_idle(range(3)))
-
-    assert loop.run_until_complete(count()) == [0, 1, 2]
 
 
 def test_an_import_on_a_thread_waits_before_each_module(

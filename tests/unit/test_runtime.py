@@ -24,6 +24,7 @@ from app.runtime.model_connection import (
     OtherSessionLogWriter,
     ProfileStore,
     SessionEventStoreOnThread,
+    make_commit_function,
     read_picked_model,
     save_picked_model,
 )
@@ -118,20 +119,13 @@ def test_a_picked_model_that_cannot_be_stored_is_ignored(runtime: OpenWorkspace)
     assert read_picked_model(runtime.sessions, "http://a") == ""
 
 
-async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> None:
-    (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
-    told: list[str] = []
-    served = McpManager(runtime, told.append)
-    await served.close()
-    await served.refresh(runtime.settings)
-    assert told == [] and served.configured is None
-
-
 async def test_without_a_model_and_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
     opened = SessionHost(runtime, runtime.settings, lambda update: None)
     assert opened.effort == "off"
     with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
         await opened.show_proposal("P9")
+    assert make_commit_function(runtime, runtime.settings) is None, "nor is anything committed without the setting"
+    assert make_commit_function(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
 
 def test_an_end_that_fails_is_one_all_the_same() -> None:
@@ -140,13 +134,6 @@ def test_an_end_that_fails_is_one_all_the_same() -> None:
         "shutdown.force_exit_soon(7, lambda: 1 / 0)\ntime.sleep(60)"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 7
-
-
-def test_typed_keys_are_not_read_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Path(os.devnull).open() as nothing:
-        monkeypatch.setattr(sys, "__stdin__", nothing)
-        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
-            assert terminal_at_start.pop_typed_lines() == ""
 
 
 def test_a_limited_number_of_first_pictures_is_kept(tmp_path: Path) -> None:
@@ -158,12 +145,15 @@ def test_a_limited_number_of_first_pictures_is_kept(tmp_path: Path) -> None:
     assert {"light", "99 columns"} <= set(kept)
 
 
-async def test_without_a_terminal_none_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_terminal_none_is_read_or_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Path(os.devnull).open("w") as nothing:
+    with Path(os.devnull).open("r+") as nothing:
         monkeypatch.setattr(sys, "__stderr__", nothing)
         with shutdown.exit_on_signals(lambda code: None, lambda: True):
             assert signal.getsignal(signal.SIGTERM) is not before
+        monkeypatch.setattr(sys, "__stdin__", nothing)
+        with terminal_at_start.hold_terminal_and_show_first_picture(Path(os.devnull)):
+            assert terminal_at_start.pop_typed_lines() == ""
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -184,12 +174,17 @@ def test_lines_typed_after_ctrl_d_are_kept_and_a_closed_terminal_is_not_restored
 
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._MAX_CONFIGURATION_WAIT_SECONDS", 0.01)
-    served = McpManager(runtime, lambda line: None)
+    told: list[str] = []
+    served = McpManager(runtime, told.append)
     assert await served.offered_tools(None) == AdditionalTools()
     (late,) = served.unavailable_servers
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()
     assert served.unavailable_servers == ()
+    (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    await served.close()
+    await served.refresh(runtime.settings)
+    assert told == [] and served.configured is None, "once closed it starts no server"
 
 
 def test_staging_imports_neither_settings_nor_sandbox(root: Path) -> None:

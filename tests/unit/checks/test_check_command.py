@@ -44,9 +44,8 @@ def run(command: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_a_quoted_files_placeholder_is_refused_with_a_correction() -> None:
+    for command in (
         'sh -c "lint {files}"',
         "sh -c 'lint {files}'",
         'found="$(lint "x {files}")"',
@@ -54,16 +53,13 @@ def run(command: str, folder: Path) -> list[str]:
         "lint \\{files}",
         "cat <<E\n{files}\nE",
         "cat <<-'E' > x\n\t{files}\n\tE",
-    ],
-)
-def test_a_quoted_files_placeholder_is_refused_with_a_correction(command: str) -> None:
-    with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
-        validate_setting("check", [{"name": "lint", "run": command}])
+    ):
+        with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
+            validate_setting("check", [{"name": "lint", "run": command}])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_elsewhere_each_name_is_one_argument(tmp_path: Path) -> None:
+    for command in (
         "printf '%s\\n' {files}",
         'sh -c \'printf "%s\\n" "$@"\' sh {files}',
         'x="$(printf \'%s\\n\' {files})"; echo "$x"',
@@ -71,10 +67,8 @@ def test_a_quoted_files_placeholder_is_refused_with_a_correction(command: str) -
         "cat <<E > x; cat <<-'F' > x\n'\nE\n\"\n\tF\nprintf '%s\\n' {files}",
         'f() { (for each in "$@"; do echo "$each"; done); }; f {files}',
         "echo \"$(pwd)\" '`' \\\" > x; printf '%s\\n' {files}",
-    ],
-)
-def test_elsewhere_each_name_is_one_argument(command: str, tmp_path: Path) -> None:
-    assert run(require_unquoted_placeholders(command), tmp_path) == NAMES
+    ):
+        assert run(require_unquoted_placeholders(command), tmp_path) == NAMES
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

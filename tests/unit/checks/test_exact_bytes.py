@@ -31,11 +31,9 @@ HUNKS = (2, 10, 18)
 
 
 def git(root: Path, *arguments: str, **variables: str) -> str:
-    names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
-    names |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
-    command = ["git", "-c", "core.autocrlf=false", *arguments]
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false", *arguments]
     return subprocess.run(
-        command, cwd=root, env=os.environ | names | variables, check=True, capture_output=True, text=True
+        command, cwd=root, env=os.environ | variables, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 

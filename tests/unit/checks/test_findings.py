@@ -4,7 +4,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +22,8 @@ from app.automation.check_results import (
 ROOT = Path("/work space/ws")
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
+def test_lines_that_are_findings() -> None:
+    for line, expected in (
         ("app/a.py:3: text", ("app/a.py", 3, "text")),
         ("app/a.py:3:7: E501 Line too long", ("app/a.py", 3, "E501 Line too long")),
         ("./a b.c:3: error: expected ';'", ("a b.c", 3, "error: expected ';'")),
@@ -38,11 +36,9 @@ ROOT = Path("/work space/ws")
         ("a.py:3:", None),
         ("at:30: text", ("at", 30, "text")),
         ("error: nothing to do", None),
-    ],
-)
-def test_lines_that_are_findings(line: str, expected: tuple[str, int, str] | None) -> None:
-    found = [(each.path, each.line, each.text) for each in parse_findings(f"noise\n{line}\n", ROOT)]
-    assert found == ([expected] if expected else [])
+    ):
+        found = [(each.path, each.line, each.text) for each in parse_findings(f"noise\n{line}\n", ROOT)]
+        assert found == ([expected] if expected else [])
 
 
 @given(st.text(alphabet=" :a1/.\n-->", max_size=3_000))
@@ -60,19 +56,16 @@ def test_parsing_findings_takes_linear_time() -> None:
     assert time.process_time() - started < 5
 
 
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
+def test_failures_are_counted() -> None:
+    for output, expected in (
         ("1 failed, 4 passed in 0.1s", (1, "failed")),
         ("2 failed, 1 error", (2, "failed")),
         ("FAILED (failures=1, errors=2)", (3, "failed")),
         ("Found 3 errors.\n[*] 2 fixable with `--fix`.", (3, "errors")),
         ("✖ 7 problems (7 errors, 0 warnings)", (7, "errors")),
         ("all is well", None),
-    ],
-)
-def test_failures_are_counted(output: str, expected: tuple[int, str] | None) -> None:
-    assert count_failures(output) == expected
+    ):
+        assert count_failures(output) == expected
 
 
 def test_findings_are_marked_new_and_bounded() -> None:
@@ -86,9 +79,8 @@ def test_findings_are_marked_new_and_bounded() -> None:
 FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
 
 
-@pytest.mark.parametrize(
-    ("outcome", "before", "red", "words"),
-    [
+def test_failures_of_a_proposal() -> None:
+    for outcome, before, red, words in (
         (CheckOutcome(CheckState.PASSED, seconds=0.2), None, False, "0.2 s"),
         (CheckOutcome(CheckState.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
         (FAILED, CheckOutcome(CheckState.PASSED), True, "3 failed, 0 before"),
@@ -101,11 +93,9 @@ FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
         (CheckOutcome(CheckState.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
         (FAILED, CheckOutcome(CheckState.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
         (CheckOutcome(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),
-    ],
-)
-def test_failures_of_a_proposal(outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str) -> None:
-    result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
-    assert (result.has_new_failure, result.summary) == (red, words)
+    ):
+        result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
+        assert (result.has_new_failure, result.summary) == (red, words)
 
 
 def test_passed_and_skipped_checks_are_not_reported_to_the_model() -> None:

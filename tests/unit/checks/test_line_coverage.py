@@ -171,11 +171,7 @@ HOSTILE = (
     (write("<coverage><class"), "no XML", "coverage.xml"),
     (write("<html></html>"), "no coverage report", "coverage.xml"),
     (write("no report"), "no coverage report", "coverage.xml"),
-    (
-        write('<coverage><class filename="shop.py"><line number="x" hits="1"/></class></coverage>'),
-        "damaged",
-        "coverage.xml",
-    ),
+    (write(cobertura("shop.py").replace("2", "x")), "damaged", "coverage.xml"),
     (write('<coverage><class name="shop.py"/></coverage>'), "damaged", "coverage.xml"),
     (write("SF:shop.py\nDA:3\n", "lcov.info"), "damaged", "lcov.info"),
     (write(f"SF:shop.py\nDA:{'9' * 5000},1\n", "lcov.info"), "damaged", "lcov.info"),

@@ -204,8 +204,19 @@ async def test_help_shows_a_table_and_code_and_agents_come_with_the_sample_only(
     assert "signoff --demo" in (await player.say("what were they told?")).text
 
 
-async def test_the_demo_keeps_editing_while_tools_are_allowed(player: Player) -> None:
-    step = await player.say(FIX)
+async def test_only_tool_choice_none_stops_the_demo(player: Player) -> None:
+    await player.say(FIX)
+    before = list(player.messages)
+    note = {"role": "system", "content": "Staged as P1, awaiting approval. Do not call tools. Hand control back."}
+    player.messages.append(note)
+    assert (await player.request()).names == ["write_file"]
+    player.messages = [*before, note]
+    answer = await player.close_gate()
+    assert not answer.calls
+    assert answer.finish_reason == "stop"
+    assert "**P1**" in answer.text
+    assert "`tideline/moon.py` and `tideline/tides.py`" in answer.text
+    player.messages = before
     seen = []
     for _ in range(4):
         step = await player.request()
@@ -213,20 +224,6 @@ async def test_the_demo_keeps_editing_while_tools_are_allowed(player: Player) ->
         assert step.arguments() not in seen
         seen.append(step.arguments())
         await player.run(step)
-
-
-async def test_only_tool_choice_none_stops_the_demo(player: Player) -> None:
-    await player.say(FIX)
-    note = {"role": "system", "content": "Staged as P1, awaiting approval. Do not call tools. Hand control back."}
-    player.messages.append(note)
-    step = await player.request()
-    assert step.names == ["write_file"]
-    del player.messages[-1]
-    answer = await player.close_gate()
-    assert not answer.calls
-    assert answer.finish_reason == "stop"
-    assert "**P1**" in answer.text
-    assert "`tideline/moon.py` and `tideline/tides.py`" in answer.text
 
 
 async def test_tool_choice_none_is_obeyed_from_the_start_and_needed_tools_are_named(player: Player) -> None:

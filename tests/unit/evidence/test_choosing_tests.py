@@ -49,24 +49,22 @@ def test_the_import_graph_finds_tests_through_modules_and_packages() -> None:
     assert graph.tests_that_import(["tests/test_none.py"]) == ("tests/test_none.py",)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("pyproject.toml", "[tool.pytest.ini_options]\ntestpaths = ['./tests/']\n"),
-        ("pyproject.toml", "[tool.pytest]\ntestpaths = ['tests', 'docs']\n"),
-        ("pytest.ini", "[pytest]\ntestpaths =\n    tests\n    docs\n"),
-        ("setup.cfg", "[tool:pytest]\ntestpaths = test*\n"),
-    ],
-)
-def test_only_files_in_pytests_test_folders_run(workspace: Workspace, name: str, text: str) -> None:
+def test_only_files_in_pytests_test_folders_run(workspace: Workspace) -> None:
     (workspace.root / "bench").mkdir()
     (workspace.root / "bench/test_speed.py").write_text("import shop.tax\n")
     found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
     assert found.names is not None and "bench/test_speed.py" in found.names
-    (workspace.root / name).write_text(text)
-    found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
-    assert found.names == ("tests/deep/test_deep.py", "tests/test_price.py", "tests/test_tax.py")
-    assert found.words == "3 of 4 test files, by imports"
+    for name, text in (
+        ("pyproject.toml", "[tool.pytest.ini_options]\ntestpaths = ['./tests/']\n"),
+        ("pyproject.toml", "[tool.pytest]\ntestpaths = ['tests', 'docs']\n"),
+        ("pytest.ini", "[pytest]\ntestpaths =\n    tests\n    docs\n"),
+        ("setup.cfg", "[tool:pytest]\ntestpaths = test*\n"),
+    ):
+        (workspace.root / name).write_text(text)
+        found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
+        assert found.names == ("tests/deep/test_deep.py", "tests/test_price.py", "tests/test_tax.py"), text
+        assert found.words == "3 of 4 test files, by imports"
+        (workspace.root / name).unlink()
 
 
 def test_the_tests_of_the_import_closure_run_whatever_unreadable_settings_exclude(workspace: Workspace) -> None:
@@ -99,30 +97,24 @@ def test_runners_with_related_tests_get_the_changed_file(workspace: Workspace) -
         assert selector(workspace, run).select(["a.js"], {}).names == names
 
 
-def record_coverage(root: Path, path: str, contexts: dict[str, list[int]]) -> None:
-    """As coverage.py does, with its dynamic contexts."""
-    database = sqlite3.connect(root / ".coverage")
+def test_recorded_contexts_choose_single_tests_by_line(workspace: Workspace) -> None:
+    price = "src/shop/price.py"
+    ran = {"tests/test_price.py::test_a|run": [1, 9], "tests/test_price.py::test_b[x|y]|run": [20]}
+    # As coverage.py records them, with its dynamic contexts.
+    database = sqlite3.connect(workspace.root / ".coverage")
     database.executescript(
         "CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT);"
         "CREATE TABLE context (id INTEGER PRIMARY KEY, context TEXT);"
         "CREATE TABLE line_bits (file_id INTEGER, context_id INTEGER, numbits BLOB);"
         "CREATE TABLE arc (file_id INTEGER, context_id INTEGER, fromno INTEGER, tono INTEGER);"
     )
-    database.execute("INSERT INTO file VALUES (1, ?)", (str(root / path),))
-    for number, (context, ran) in enumerate(contexts.items()):
-        bits = bytearray(max(ran) // 8 + 1)
-        for line in ran:
-            bits[line // 8] |= 1 << line % 8
+    database.execute("INSERT INTO file VALUES (1, ?)", (str(workspace.root / price),))
+    for number, (context, lines) in enumerate({**ran, "tests/test_gone.py::test_c|run": [9], "": [1]}.items()):
+        bits = sum(1 << line for line in lines).to_bytes(3, "little")
         database.execute("INSERT INTO context VALUES (?, ?)", (number, context))
-        database.execute("INSERT INTO line_bits VALUES (1, ?, ?)", (number, bytes(bits)))
+        database.execute("INSERT INTO line_bits VALUES (1, ?, ?)", (number, bits))
     database.commit()
     database.close()
-
-
-def test_recorded_contexts_choose_single_tests_by_line(workspace: Workspace) -> None:
-    price = "src/shop/price.py"
-    ran = {"tests/test_price.py::test_a|run": [1, 9], "tests/test_price.py::test_b[x|y]|run": [20]}
-    record_coverage(workspace.root, price, {**ran, "tests/test_gone.py::test_c|run": [9], "": [1]})
     found = selector(workspace, "pytest {tests}").select([price], {price: {9}})
     assert found.names == ("tests/test_price.py::test_a",), "not those of a file that is gone"
     assert found.words == "1 test that ran it before, by .coverage"

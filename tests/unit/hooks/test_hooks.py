@@ -12,7 +12,6 @@ import pytest
 
 from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookEventDocument, HookEventFile, HookRunner
 from app.config.config_tables import HookTable
-from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
 
 
@@ -127,17 +126,6 @@ def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
     assert not [each for each in threading.enumerate() if each.name == "hook on turn_ended"]
     assert [each.name for each in tmp_path.iterdir()] == ["first"]
     assert told == []
-
-
-def test_unreadable_hook_table_fails_nothing_else(tmp_path: Path) -> None:
-    def broken() -> list[HookTable]:
-        raise OSError("no such luck")
-
-    lines: list[str] = []
-    hooked = HookDispatcher(tmp_path, {}, broken)
-    hooked.notify = lines.append
-    hooked.on_events_written("s", [])
-    assert lines == ["Hooks could not be told: OSError: no such luck"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

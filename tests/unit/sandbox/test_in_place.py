@@ -207,7 +207,7 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
 
 
-def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
+def test_a_backup_that_a_power_cut_damaged_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up_and_write_pending(policy, {})
@@ -218,6 +218,12 @@ def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: 
     (root / "gone/in/file").write_text("by the command\n")
     assert sandbox.restore_after_crash()
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
+    with guard.locked():
+        guard.back_up_and_write_pending(policy, {})
+    (guard.store / "index.json").write_text("")
+    before = facts(root)
+    assert "can't be read" in sandbox.restore_after_crash()
+    assert facts(root) == before and sandbox.restore_after_crash() == ""
 
 
 async def test_a_command_that_ends_during_the_wait_is_not_a_crash(root: Path, sandbox: Sandbox) -> None:
@@ -266,16 +272,6 @@ async def test_a_workspace_too_large_to_back_up_without_gits_objects_runs_no_com
         assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
 
 
-def test_restore_without_an_index_removes_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard = make_workspace_backup(root, root.parent / "runs")
-    with guard.locked():
-        guard.back_up_and_write_pending(PathPolicy(Workspace(root), {}), {})
-    (guard.store / "index.json").write_text("")
-    before = facts(root)
-    assert "can't be read" in sandbox.restore_after_crash()
-    assert facts(root) == before and sandbox.restore_after_crash() == ""
-
-
 @pytest.fixture
 def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(root.parent / "home"))
@@ -284,7 +280,7 @@ def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspa
     opened.close()
 
 
-async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: Path, runtime: OpenWorkspace) -> None:
+async def test_no_decision_is_carried_out_while_the_files_are_a_commands(root: Path, runtime: OpenWorkspace) -> None:
     draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
@@ -296,18 +292,11 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
             await asyncio.to_thread(runtime.service.approve, proposal.id)
     assert (root / "b.txt").read_text() == "b\n"
     assert runtime.service.get(proposal.id) == proposal
-    runtime.service.approve(proposal.id)
-    assert (root / "b.txt").read_text() == "approved\n"
-
-
-def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: OpenWorkspace) -> None:
-    draft = runtime.service.new_draft("")
-    draft.write("b.txt", "approved\n")
-    proposal = runtime.service.stage(draft, "Edit b")
     guard = make_workspace_backup(root, runtime.dirs.runs)
     with guard.locked():
         guard.back_up_and_write_pending(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
+        # Here it is killed.
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
 
