@@ -81,7 +81,7 @@ BLOCKED_HOOKS = {
 @pytest.mark.parametrize("blocked_hook", BLOCKED_HOOKS.values(), ids=list(BLOCKED_HOOKS))
 def test_blocked_hook_denies_within_its_limit(run: Launch, blocked_hook: str) -> None:
     done = run(
-        "checkout", "hook", "claude", "--wait=1", "--limit", "1", files={"app/doors/hook/hook_entry.py": blocked_hook}
+        "checkout", "hook", "claude", "--wait=1", "--limit", "0", files={"app/doors/hook/hook_entry.py": blocked_hook}
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 seconds.")
