@@ -12,6 +12,12 @@ from tests.users import can_become
 
 
 @pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+@pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A folder on another file system than the workspace."""
     for place in ("/dev/shm", "/var/tmp"):

@@ -20,12 +20,6 @@ from tests.unit.sandbox.test_scripts import shell
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
-
-
 async def sandbox_of(root: Path, way: SandboxMode) -> Sandbox:
     sandbox = Sandbox(Workspace(root), root.parent / "state/runs", own_folders=(root.parent / "state",), modes=[way])
     probe = await sandbox.probe()

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink
-from app.sandbox.confinement import AllowedCommandResources, SandboxRun
+from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.outside_access import find_outside_access, is_in_any_folder
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
+from tests.unit.sandbox.test_both_modes import printed
 
 
 def outside() -> Path:
@@ -28,20 +29,8 @@ def outside() -> Path:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
-
-
-@pytest.fixture
 def sandbox(root: Path, tmp_path: Path) -> Sandbox:
     return Sandbox(Workspace(root), tmp_path / "state/runs", own_folders=(tmp_path / "state",))
-
-
-async def printed(run: SandboxRun, command: str) -> str:
-    parts: list[bytes] = []
-    await run.execute(["/bin/sh", "-c", f"exec 2>&1\n{command}"], folder=".", seconds=30, output=parts.append)
-    return b"".join(parts).decode()
 
 
 @pytest.mark.layer

@@ -73,12 +73,6 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> K
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
-
-
-@pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A folder of the user's with a file in it."""
     (tmp_path / "outside").mkdir()

@@ -19,7 +19,8 @@ from app.sandbox.outside_access import find_outside_access
 from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
-from tests.unit.sandbox.test_confinement import outside, printed
+from tests.unit.sandbox.test_both_modes import printed
+from tests.unit.sandbox.test_confinement import outside
 
 pytestmark = pytest.mark.layer
 

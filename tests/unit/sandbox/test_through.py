@@ -20,12 +20,6 @@ from tests.unit.sandbox.test_both_modes import printed
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
-
-
-@pytest.fixture
 def layer(tmp_path: Path) -> Path:
     (tmp_path / "layer").mkdir()
     return tmp_path / "layer"
