@@ -13,7 +13,7 @@ from widgets.review import decision_keys, review
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
     """A running test server; the app that uses it ignores decision keys for a shorter time after a change."""
     for module in (decision_keys, review):
-        monkeypatch.setattr(module, "GRACE_SECONDS", 0.1)
+        monkeypatch.setattr(module, "GRACE_SECONDS", 0.25)
     with WireServer() as running:
         yield running
 

@@ -108,7 +108,9 @@ class Running:
 
     async def ready_to_decide(self, *keys: str) -> None:
         """Press keys once a key in the review counts, and nothing on its way would begin a grace period anew."""
-        await self.until(lambda: self._shows_latest() and self.can_decide(), "the diff")
+        # What is painted meanwhile may begin it anew.
+        while not (self._shows_latest() and self.can_decide()):
+            await self.until(lambda: self._shows_latest() and self.can_decide(), "the diff")
         if keys:
             await self.pilot.press(*keys)
 
