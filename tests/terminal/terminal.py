@@ -52,7 +52,6 @@ class Start(Protocol):
 def start(
     command: Sequence[str], *, folder: Path, environment: Mapping[str, str], terminal: int
 ) -> "subprocess.Popen[bytes]":
-    """Start any program."""
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -66,8 +65,6 @@ def start(
 
 
 class Terminal:
-    """One program in one terminal."""
-
     def __init__(
         self,
         command: Sequence[str],
@@ -88,7 +85,6 @@ class Terminal:
 
     @property
     def pid(self) -> int:
-        """Of the program."""
         return self._process.pid
 
     @property
@@ -101,7 +97,6 @@ class Terminal:
         tty.setraw(self._fd)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size, as a user drags the window."""
         _tell_the_size(self._fd, columns, rows)
         self.screen.resize(rows, columns)
         with contextlib.suppress(ProcessLookupError):
@@ -109,15 +104,12 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What the screen shows."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def type(self, text: str) -> None:
-        """Send characters as they are."""
         os.write(self._fd, text.encode())
 
     def press(self, *keys: str) -> None:
-        """Press keys, one write each."""
         for key in keys:
             self.type(KEYS.get(key, key))
 
@@ -131,7 +123,6 @@ class Terminal:
         self.wait_until(shown, f"the screen to show {texts} without {tuple(without)}")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Read until a condition holds."""
         end = time.monotonic() + LIMIT
         while not condition():
             if time.monotonic() > end:
@@ -159,7 +150,6 @@ class Terminal:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, None while the program runs."""
         return self._process.poll()
 
     def wait_for_exit(self) -> int:
@@ -171,7 +161,6 @@ class Terminal:
         return self._process.wait()
 
     def close(self) -> None:
-        """End the program if it still runs."""
         if self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

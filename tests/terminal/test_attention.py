@@ -25,7 +25,6 @@ def bells(terminal: Terminal) -> int:
 
 
 def wants(home: Path, notify: str) -> None:
-    """Configure how the user wants to be called."""
     (home / "config").mkdir(parents=True)
     (home / "config" / "config.toml").write_text(f'notify = "{notify}"\n')
 

@@ -95,7 +95,6 @@ class User:
         self.terminal.wait_until(lambda: text in self.said(), f"{text!r} to be sent")
 
     def stage(self, name: str) -> None:
-        """Have a proposal wait."""
         self.file.write_text(FILE)
         self.send(f"stage {name}")
         self.terminal.wait_until(self.waits, "a proposal")

@@ -52,7 +52,6 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        """All that was printed."""
         return self.terminal.raw.decode().replace("\r\n", "\n")
 
     def wait_for(self, text: str) -> str:
@@ -79,8 +78,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(folder: Path, processes: Forking) -> Run:
-    """Runs a command in a pipe; returns what it prints."""
-
     def run(*arguments: str, stdin: str = "") -> str:
         environment = terminal_environment(folder.parent / "home")
         done = processes.run(arguments, folder=folder, environment=environment, stdin=stdin)

@@ -43,8 +43,6 @@ def shown(home: Path, processes: Forking) -> Callable[..., bytes]:
 
 @pytest.fixture
 def piped(home: Path, processes: Forking) -> Callable[..., bytes]:
-    """What a command sends to a pipe."""
-
     def run(*arguments: str, stdin: bytes = b"", **more: str) -> bytes:
         environment, text = terminal_environment(home, **more), stdin.decode(errors="surrogateescape")
         done = processes.run(arguments, folder=home.with_name("ws"), environment=environment, stdin=text)

@@ -29,8 +29,6 @@ COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Ma
 
 
 class ChatApp(App[None]):
-    """The chat pane alone."""
-
     def __init__(
         self, log: Sequence[Event] = (), files: Sequence[str] | Callable[[], Iterable[str]] = (), **arguments: Any
     ) -> None:
@@ -63,7 +61,6 @@ class ChatApp(App[None]):
         self.drafts.append(message.text)
 
     def shown(self) -> list[str]:
-        """The rows of the transcript on screen."""
         transcript = self.pane.transcript
         return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 

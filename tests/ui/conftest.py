@@ -20,6 +20,5 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own for every test."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     return tmp_path / "home"

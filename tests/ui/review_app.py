@@ -25,8 +25,6 @@ BIG = (120, 60)
 
 
 class Clock:
-    """A clock that the test moves."""
-
     def __init__(self) -> None:
         self.now = 100.0
 
@@ -81,7 +79,6 @@ class ReviewApp(App[None]):
         self.clock.pass_grace()
 
     async def press_later(self, *keys: str) -> None:
-        """Press keys after the grace period."""
         await self.pass_grace()
         await Pilot(self).press(*keys)
 
@@ -93,11 +90,9 @@ class ReviewApp(App[None]):
         )
 
     def tell(self) -> None:
-        """Hand the proposals to the review."""
         self.review.set_proposals(list(self.proposals.values()))
 
     def put(self, proposal: Proposal, diffs: Sequence[FileDiff] | None = None) -> None:
-        """Add or replace a proposal."""
         self.proposals[proposal.id] = proposal
         if diffs is not None:
             self.diffs[proposal.id] = list(diffs)
@@ -126,7 +121,6 @@ class ReviewApp(App[None]):
         self.posted.append(message)
 
     def text(self) -> str:
-        """The text on screen."""
         return screen_text(self)
 
 
@@ -160,7 +154,6 @@ async def reviewing(
 
 
 async def click_on(pilot: Pilot[None], text: str) -> None:
-    """Click on the first place where a text stands on the screen."""
     rows = screen_text(pilot.app).split("\n")
     place = next(((line.index(text) + 1, y) for y, line in enumerate(rows) if text in line), None)
     assert place, f"{text!r} is not on the screen:\n" + "\n".join(rows)

@@ -24,8 +24,6 @@ _NO_FRAMES = str.maketrans("│▏▌", "   ")
 
 
 class Running:
-    """One running app."""
-
     def __init__(self, app: SignoffApp, runtime: OpenWorkspace, pilot: Pilot[None]) -> None:
         self.app = app
         self.runtime = runtime
@@ -33,12 +31,10 @@ class Running:
 
     @property
     def file(self) -> str:
-        """What is on disk."""
         return (self.runtime.workspace.root / "greet.py").read_text()
 
     @property
     def text(self) -> str:
-        """What is on screen."""
         return screen_text(self.app)
 
     @property
@@ -47,7 +43,6 @@ class Running:
 
     @property
     def turns(self) -> int:
-        """How many turns have ended."""
         return sum(isinstance(event, TurnEnded) for event in self.app.require_session().log.events)
 
     @property
@@ -66,11 +61,9 @@ class Running:
         await self.pilot.pause(0)
 
     async def see(self, *texts: str) -> None:
-        """Wait until all these are on the screen."""
         await self.until(lambda: all(text in self.text for text in texts), f"{texts} on the screen")
 
     async def write(self, text: str) -> None:
-        """Type into whatever has the focus."""
         names = {" ": "space", "/": "slash", "\n": "ctrl+j"}
         await self.pilot.press(*(names.get(character, character) for character in text))
 

@@ -99,7 +99,6 @@ def main():
 
 
 def version(text: str) -> FileVersion:
-    """A file version with an honest hash."""
     data = text.encode("utf-8", "surrogateescape")
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
@@ -176,7 +175,6 @@ def _lines(text: str | None) -> list[str]:
 
 
 def proposal(proposal_id: str, diffs: Sequence[FileDiff], summary: str = "", **facts: object) -> Proposal:
-    """A waiting proposal over these diffs."""
     number = int(proposal_id.removeprefix("P"))
     return Proposal(
         id=proposal_id,
@@ -208,13 +206,11 @@ def retry_change() -> list[FileDiff]:
 
 
 def retry_proposal(proposal_id: str = "P1", **facts: object) -> tuple[Proposal, list[FileDiff]]:
-    """The usual sample."""
     diffs = retry_change()
     return proposal(proposal_id, diffs, "Retry with back-off and raise instead of returning None", **facts), diffs
 
 
 def stale(value: Proposal, reason: str) -> Proposal:
-    """The same, gone stale."""
     return value.model_copy(update={"state": ProposalState.STALE, "reason": reason, "revision": value.revision + 1})
 
 

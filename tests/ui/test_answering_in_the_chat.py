@@ -29,7 +29,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ask(run: Running, server: WireServer, command: str = COMMAND) -> None:
-    """Have a command wait for an answer."""
     server.call("run_command", {"command": command})
     server.say("The end.")
     await run.submit("run it")
@@ -51,8 +50,6 @@ def bar_of(run: Running) -> PermissionBar:
 
 
 async def ready(run: Running) -> None:
-    """Wait until a key could answer."""
-
     def can_answer() -> bool:
         assert run.text, "what is looked at is painted"
         seen = (

@@ -37,7 +37,6 @@ from widgets.review.review_wording import check_lines, current_item_lines, permi
 
 
 def one(name: str, **facts: Any) -> Proposal:
-    """A proposal with one hunk."""
     return proposal(name, [file_diff("a.py", "a\n", "b\n")], **facts)
 
 

@@ -40,6 +40,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from tests.ui.chat_app import ChatApp, call, chatting, conversation
+from tests.ui.review_app import Clock
 from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
 from widgets.chat.chat_bars import TurnStatusLine
@@ -63,7 +64,6 @@ async def filled(app: ChatApp, pilot: Pilot[None]) -> None:
 
 
 async def shows(app: ChatApp, text: str) -> None:
-    """Wait until a row of the transcript contains the text."""
     await until(lambda: any(text in row for row in app.shown()), text)
 
 
@@ -201,7 +201,6 @@ async def test_long_and_many_options_are_shown_and_leave_room_for_the_composer()
 
 
 def long_log(turns: int) -> list[Event]:
-    """Turns of a message and its answer."""
     log: list[Event] = []
     for turn in range(turns):
         log += [
@@ -346,16 +345,6 @@ async def test_an_event_that_is_not_loaded_yet_is_scrolled_to_later_in_its_sessi
         assert app.pane.transcript.cursor_entry is not None
         assert app.pane.transcript.cursor_entry.copy_text == "message 0"
         assert any("message 0" in row for row in app.shown())
-
-
-class Clock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:

@@ -35,7 +35,6 @@ SIZE = (80, 30)
 
 
 async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
-    """Stream text in and wait until it is shown."""
     app.pane.apply_update(TextStreamed(text))
     app.pane.show_streamed_text()
     while not app.pane.transcript.continue_layout():
@@ -252,9 +251,10 @@ async def test_a_copy_of_a_message_is_its_original_text() -> None:
         assert app.screen.get_selected_text() == f"{sentence}\n\nindented = 1\n    more"
 
 
-async def test_a_double_click_selects_the_word_and_a_triple_click_the_entry() -> None:
-    log: list[Event] = [UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")]
-    async with chatting(log, size=SIZE) as (app, pilot):
+async def test_a_double_click_selects_the_word_a_triple_click_the_entry_and_a_click_opens_a_link() -> None:
+    link = AssistantMessage(id=2, text="see [the docs](https://example.org/x)")
+    log: list[Event] = [UserMessage(id=1, text="one app/fetch.py:12 three"), link]
+    async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
         await pilot.click(app.pane.transcript, offset=(10, 20))
         await pilot.double_click(app.pane.transcript, offset=(10, 20))
         assert app.pane.transcript.cursor_entry is None, "below the last entry"
@@ -262,14 +262,9 @@ async def test_a_double_click_selects_the_word_and_a_triple_click_the_entry() ->
         assert app.screen.get_selected_text() == "app/fetch.py:12"
         await pilot.triple_click(app.pane.transcript, offset=(10, 1))
         assert app.screen.get_selected_text() == "one app/fetch.py:12 three"
-
-
-async def test_a_link_shows_its_address_and_is_opened_by_the_app() -> None:
-    log: list[Event] = [AssistantMessage(id=1, text="see [the docs](https://example.org/x)")]
-    async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
-        await pilot.hover(app.pane.transcript, offset=(9, 1))
+        await pilot.hover(app.pane.transcript, offset=(9, 3))
         assert str(app.pane.transcript.tooltip) == "https://example.org/x"
-        await pilot.click(app.pane.transcript, offset=(9, 1))
+        await pilot.click(app.pane.transcript, offset=(9, 3))
         assert app.said == [Transcript.LinkOpened("https://example.org/x")]
 
 

@@ -18,7 +18,6 @@ from widgets.diff.diff_view import DiffView
 
 
 async def opened(pilot: Pilot[None]) -> DiffView:
-    """The view with the focus, once everything is drawn."""
     return (await ready(pilot)).review.view
 
 
@@ -218,7 +217,6 @@ async def test_a_move_to_a_file_shows_its_heading_at_the_top(hunks: int) -> None
 
 
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
-    """Wait until the search in the thread has its result."""
     await until(lambda: not view.search.running, "the end of the search")
     await pilot.pause()
 

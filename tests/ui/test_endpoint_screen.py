@@ -19,14 +19,12 @@ COMMENTED = '# My own words\ntheme = "signoff-light"  # by day\n\n[keys]\n"revie
 
 
 async def writing(run: Running) -> None:
-    """Go from the first screen to the fields."""
     await run.screen("SetupScreen")
     await run.see("Another model", "on this machine")
     await run.screen("EndpointScreen", "up", "enter")
 
 
 async def paste(run: Running, text: str, field: str = "key") -> None:
-    """Paste into a field."""
     field_widget = run.app.screen.query_one(f"#endpoint-{field}", Input)
     field_widget.focus()
     field_widget.post_message(events.Paste(text))

@@ -19,7 +19,6 @@ def of_files(count: int, name: str = "P1", *, lines: int = 30) -> Item:
 
 
 def listed(app: ReviewApp) -> list[str]:
-    """The lines of the list, as they are drawn."""
     files = app.query_one(FileList)
     return [files.render_line(y).text.rstrip() for y in range(files.size.height)] if files.display else []
 

@@ -52,8 +52,6 @@ NAMED = frozenset(
 
 
 class Second(ModalScreen[None]):
-    """A dialog that takes a while to be there."""
-
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave")]
 
     async def on_compose(self) -> None:

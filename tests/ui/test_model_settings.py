@@ -56,7 +56,6 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
 
 
 async def opened(run: Running, name: str) -> None:
-    """Open the settings of a model from the picker."""
     await run.command("model", "ModelPickerScreen")
     await run.see("test-model")
     run.app.screen.query_one(Input).value = name
@@ -65,7 +64,6 @@ async def opened(run: Running, name: str) -> None:
 
 
 async def written(run: Running, row: int, text: str) -> None:
-    """Write a value in a row of the list."""
     run.app.screen.query_one(OptionList).highlighted = row
     await run.pilot.press("enter")
     run.app.screen.query_one("#setting-field", Input).value = text

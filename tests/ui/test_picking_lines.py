@@ -30,7 +30,6 @@ async def stage(run: Running, server: WireServer) -> str:
 
 
 async def to_line(run: Running, text: str) -> None:
-    """Put the cursor on a line of the new text."""
     view = run.app.workbench.review.view
     for number in range(view.layout_rows.row_count):
         row = view.layout_rows.row_at(number)

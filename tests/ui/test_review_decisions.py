@@ -23,7 +23,6 @@ def small(name: str = "P1", path: str = "a.py", **facts: Any) -> Item:
 
 
 def two_hunks(name: str = "P1") -> Item:
-    """Two hunks in one file."""
     old = [f"line {number}" for number in range(30)]
     new = [*old[:3], "changed", *old[4:20], "more", "and more", *old[20:]]
     diffs = [file_diff("b.txt", "\n".join(old) + "\n", "\n".join(new) + "\n")]

@@ -22,7 +22,6 @@ SIZE = (110, 40)
 
 
 def place(app: ReviewApp, text: str) -> Offset:
-    """Where a text is on the screen, a cell into it."""
     for row, line in enumerate(app.text().split("\n")):
         if text in line:
             return Offset(line.index(text) + 1, row)
@@ -179,7 +178,6 @@ async def test_selected_text_is_readable_in_each_theme(theme: str) -> None:
 
 
 def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color | None]:
-    """Colour and background of a text of a line."""
     strip = widget.render_line(line)
     (segment,) = [segment for segment in strip if re.search(text, segment.text)][:1]
     assert segment.style is not None

@@ -15,7 +15,6 @@ def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
 
 
 def listed(app: ReviewApp) -> list[str]:
-    """The ids in the list, and its fold."""
     return list(app.review.approval_pane.queue.items)
 
 

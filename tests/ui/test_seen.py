@@ -22,7 +22,6 @@ EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
 
 
 def of(diffs: Sequence[FileDiff]) -> ReviewApp:
-    """The review of one proposal."""
     return ReviewApp(proposed(*diffs))
 
 
@@ -32,7 +31,6 @@ def unseen(app: ReviewApp) -> UnseenParts:
 
 
 async def page_to_the_end(pilot: Pilot[None], app: ReviewApp) -> None:
-    """Read it page by page."""
     view = app.review.view
     for _ in range(400):
         if view.scroll_offset.y >= view.max_scroll_y:
