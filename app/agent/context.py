@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from app.agent.ports import ModelPort
 from app.concurrency import Interrupter
@@ -28,6 +27,7 @@ from app.conversation.payload.compaction_plan import (
     plan_compaction,
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
+from app.copies import replace
 from app.images.image import join_quoted_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage

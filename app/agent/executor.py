@@ -8,9 +8,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from app.agent.gate import Gate
 from app.agent.limits import TurnBudget
@@ -148,8 +149,7 @@ _MAX_NAME_CHARACTERS = 64
 """Longest tool name shown in a result: the model may call a tool by a name of any length."""
 
 
-@dataclass(slots=True)
-class _BatchState:
+class _BatchState(Struct):
     """State of a batch of calls while it runs."""
 
     draft: "Draft"

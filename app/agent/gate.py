@@ -6,8 +6,9 @@ runs. A decision during a turn takes effect at the end of the turn. No other eve
 state is the same as before.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from app.conversation.events import (
     DecisionKind,
@@ -62,8 +63,7 @@ class UnansweredDenials:
 _OPENING_DECISIONS = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED})
 
 
-@dataclass(frozen=True, slots=True)
-class GatePolicy:
+class GatePolicy(Struct, frozen=True):
     """When the gate closes: after how many steps of a turn have staged edits."""
 
     kind: Literal["every-edit", "chain"] = "every-edit"

@@ -7,7 +7,8 @@ messages about the user's decisions are in `app.conversation.proposal_reports`.
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from app.agent.limits import LimitUse
 from app.conversation.events import (
@@ -21,6 +22,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.proposal_reports import PendingAndDeniedProposals
+from app.copies import replace
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import Proposal, ProposalState
@@ -34,8 +36,7 @@ _MAX_PLACES_NAMED = 6
 """Maximum number of changed places named for one file; further places are only counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileChangedSinceRead:
+class FileChangedSinceRead(Struct, frozen=True):
     """A file that differs from what the model has seen."""
 
     version: str
@@ -44,8 +45,7 @@ class FileChangedSinceRead:
     """The lines of the file that the model has not seen, if they could be determined."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnProgress:
+class TurnProgress(Struct, frozen=True):
     """Progress of a turn, for messages to a model that makes no progress or reaches the step limit."""
 
     step: int = 0
@@ -305,8 +305,7 @@ _MAX_VERSIONS = 12
 """Versions remembered for each file; the oldest are dropped."""
 
 
-@dataclass(slots=True)
-class _KnownVersion:
+class _KnownVersion(Struct):
     """A version of a file that the model knows."""
 
     version: str

@@ -5,9 +5,10 @@ control flow (the user's stop, an open question, the closed gate, a closing requ
 the context, a failed request, the finish reason and shape of the last response. No other code decides.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from msgspec import Struct
 
 from app.conversation.events import InterventionKind, LimitName
 from app.llm.failures.request_errors import COMPACT
@@ -41,8 +42,7 @@ class LastStepKind(StrEnum):
     """No output because the context was full (`length` without output)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LadderState:
+class LadderState(Struct, frozen=True):
     """The facts about the turn from which `decide` chooses the next action."""
 
     last: LastStepKind = LastStepKind.USER
@@ -79,8 +79,7 @@ class LadderState:
     truncated_nudges: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EndTurn:
+class EndTurn(Struct, frozen=True):
     """End the turn and return control to the user."""
 
     stopped: Literal["answer", "staged", "refused", "aborted", "failed"]
@@ -90,30 +89,25 @@ class EndTurn:
     """The limit that ended the turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForUser:
+class WaitForUser(Struct, frozen=True):
     """End the turn until the user answers the open question."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendClosingRequest:
+class SendClosingRequest(Struct, frozen=True):
     """Send a closing request, which allows no tool calls, and refuse all open calls."""
 
     kind: InterventionKind
 
 
-@dataclass(frozen=True, slots=True)
-class CompactContext:
+class CompactContext(Struct, frozen=True):
     """Compact the context, then call the ladder again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunCalls:
+class RunCalls(Struct, frozen=True):
     """Run the calls of the last response."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendRequest:
+class SendRequest(Struct, frozen=True):
     """Send a request to the model, after the given intervention if there is one."""
 
     nudge: InterventionKind | None = None
@@ -140,8 +134,7 @@ class LadderRung(StrEnum):
     NO_PROGRESS = "no progress"
 
 
-@dataclass(frozen=True, slots=True)
-class LadderDecision:
+class LadderDecision(Struct, frozen=True):
     """The next action and the rung that chose it."""
 
     rung: LadderRung

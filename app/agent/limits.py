@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.config.config_tables import PriceTable
 from app.conversation.events import (
@@ -43,8 +44,7 @@ NO_PRICE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
+class SessionLimits(Struct, frozen=True):
     """Limits of a session; None means no limit."""
 
     max_cost: float | None = None
@@ -53,8 +53,7 @@ class SessionLimits:
     """Working time of all turns in seconds, without the time spent waiting for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedLimit:
+class ReachedLimit(Struct, frozen=True):
     """A limit that ends the turn."""
 
     name: LimitName
@@ -62,8 +61,7 @@ class ReachedLimit:
     """One line for the user: which limit, how much is used, how to raise it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitUse:
+class LimitUse(Struct, frozen=True):
     """How much of a limit is used (`share`: 1.0 is all of it)."""
 
     name: LimitName

@@ -3,13 +3,15 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
 
 from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.concurrency import Interrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
+from app.copies import replace
 from app.tools.base.command_forms import CommandForm, McpToolForm, load_permission_form
 from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 
@@ -74,8 +76,7 @@ _MAX_SUBJECT_CHARACTERS = 200
 """Characters of the denied subject in the event; the call has the full text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenRequest:
+class _OpenRequest(Struct, frozen=True):
     call: str
     permission_request: PermissionRequest
     answer: asyncio.Future[PermissionAnswer]

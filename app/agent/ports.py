@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field
 
 from app.agent.gate import GatePolicy
 from app.agent.limits import SessionLimits
@@ -64,8 +65,7 @@ class TurnClaim(Protocol):
         """Release the right, so that another process can take it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherSession:
+class OtherSession(Struct, frozen=True):
     """Another session of the workspace."""
 
     title: str
@@ -83,8 +83,7 @@ class OtherSessionLogs(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPorts:
+class SessionPorts(Struct, frozen=True):
     """Services that one session uses."""
 
     sink: EventSink
@@ -112,8 +111,7 @@ class SessionPorts:
     """Returns the side questions on a proposal and their answers from all sessions."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSettings:
+class TurnSettings(Struct, frozen=True):
     """Prompt and limits of a turn; the user may change them during the turn."""
 
     prompt: Callable[[int], str]

@@ -5,9 +5,10 @@ but no time, and nothing that changes during the session. Only a change of the g
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -20,8 +21,7 @@ MAX_GUIDANCE_BYTES = 64 * 1024
 """Maximum number of bytes of all guidance files together."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuidanceFile:
+class GuidanceFile(Struct, frozen=True):
     """An `AGENTS.md` file."""
 
     path: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
@@ -17,8 +18,7 @@ _NAME_PATTERN = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?
 _LINE_NUMBER = re.compile(r"^\d+\t")
 
 
-@dataclass(slots=True)
-class _FileSeen:
+class _FileSeen(Struct):
     """What the log shows about one file, up to an event."""
 
     versions: set[str] = field(default_factory=set)

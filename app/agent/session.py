@@ -6,7 +6,6 @@ session belongs to one event loop; its proposal service runs on threads.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from app.agent.context import ContextCompactor
 from app.agent.decision_service import (
@@ -53,6 +52,7 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.proposal_reports import PendingAndDeniedProposals
 from app.conversation.token_totals import TokenTotals
+from app.copies import replace
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal

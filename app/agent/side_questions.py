@@ -8,8 +8,9 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
 
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import RequestFactory
@@ -37,6 +38,7 @@ from app.conversation.payload.compaction_plan import (
 )
 from app.conversation.payload.projection import PayloadInputs, SideQuestionInputs, project
 from app.conversation.proposal_reports import format_file_stats
+from app.copies import replace
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import (
@@ -99,8 +101,7 @@ def _line_cost(line: str) -> int:
     return len(line) + 8
 
 
-@dataclass(frozen=True, slots=True)
-class SideQuestionPayloadBuilder:
+class SideQuestionPayloadBuilder(Struct, frozen=True):
     """Builds the payload of a side question for any profile, with less context until it fits the window."""
 
     events: Sequence[Event]
@@ -175,8 +176,7 @@ _CONTEXT_SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
 """Surrounding lines on each side, and characters of them and of the hunk, from the longest context to the least."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideQuestionSubject:
+class SideQuestionSubject(Struct, frozen=True):
     """The proposal, file and hunk that a side question is about, as they are now."""
 
     proposal: Proposal
@@ -258,8 +258,7 @@ _EMPTY_NOTE = f"The model answered with nothing. {AGAIN}"
 _IGNORED_CALL_NOTE = "It also called a tool, which was not run."
 
 
-@dataclass(slots=True)
-class _OpenQuestion:
+class _OpenQuestion(Struct):
     """A question that waits for its answer."""
 
     thread: ThreadAnchor

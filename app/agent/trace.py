@@ -6,9 +6,10 @@ The ladder's moves are events in the log. `--debug FILE` writes them as JSON lin
 import json
 import time
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import fields
 
 from app.agent.ladder import (
     CompactContext,

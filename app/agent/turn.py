@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from app.agent import interventions
 from app.agent.context import ContextCompactor
@@ -81,8 +82,7 @@ _REFUSED_BY_SERVER = "The model called a tool although it was told to stop; the 
 Cause = Literal["message", "feedback", "answer", "continue"]
 
 
-@dataclass(slots=True)
-class _PartialResponse:
+class _PartialResponse(Struct):
     """The part of a response received so far."""
 
     text: list[str] = field(default_factory=list)
@@ -98,8 +98,7 @@ class _PartialResponse:
     """Monotonic time of the latest update."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationState:
+class ConversationState(Struct, frozen=True):
     """The log of a session, and what is computed from it, as a turn needs it."""
 
     log: EventLog

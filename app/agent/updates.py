@@ -1,12 +1,14 @@
 """Updates that a running session sends to its subscribers: the screen, and `signoff run`."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from app.conversation.events import Event
+from app.copies import replace
 
 if TYPE_CHECKING:
     from app.tools.base.contract import PermissionRequest
@@ -29,29 +31,25 @@ class SessionPhase(StrEnum):
     """A question waits for the user's answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecorded:
+class EventRecorded(Struct, frozen=True):
     """An event was stored."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class TextStreamed:
+class TextStreamed(Struct, frozen=True):
     """More text of the response being received."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningStreamed:
+class ReasoningStreamed(Struct, frozen=True):
     """More reasoning of the response being received."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallStreamed:
+class CallStreamed(Struct, frozen=True):
     """More of a tool call has been received."""
 
     index: int
@@ -59,15 +57,13 @@ class CallStreamed:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamDiscarded:
+class StreamDiscarded(Struct, frozen=True):
     """The text streamed since the start of the request is discarded; the request is repeated."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseChanged:
+class PhaseChanged(Struct, frozen=True):
     """The session has entered another phase."""
 
     phase: SessionPhase
@@ -77,37 +73,32 @@ class PhaseChanged:
     """Monotonic time at which a wait ends, for a countdown; 0 if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateChanged:
+class GateChanged(Struct, frozen=True):
     """The gate closed or opened."""
 
     closed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalsChanged:
+class ProposalsChanged(Struct, frozen=True):
     """These proposals are new or have changed."""
 
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueChanged:
+class QueueChanged(Struct, frozen=True):
     """The queued messages have changed; `texts` are oldest first."""
 
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True):
     """Live output of a running command."""
 
     call: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRequested:
+class PermissionRequested(Struct, frozen=True):
     """A tool waits for the user's permission: answer it with `Session.answer_permission_request(key, answer)`."""
 
     key: str
@@ -116,16 +107,14 @@ class PermissionRequested:
     permission_request: "PermissionRequest"
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionResolved:
+class PermissionResolved(Struct, frozen=True):
     """The permission request was answered, or its turn has ended."""
 
     key: str
     call: str
 
 
-@dataclass(frozen=True, slots=True)
-class SideAnswerStreamed:
+class SideAnswerStreamed(Struct, frozen=True):
     """More text of the answer to a side question."""
 
     question: str
@@ -133,8 +122,7 @@ class SideAnswerStreamed:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SideAnswerDiscarded:
+class SideAnswerDiscarded(Struct, frozen=True):
     """The text streamed for a side answer is discarded."""
 
     question: str
@@ -142,8 +130,7 @@ class SideAnswerDiscarded:
     """The answer has ended and could not be recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTemplateCheckFinished:
+class ChatTemplateCheckFinished(Struct, frozen=True):
     """The check of the server's chat template is done: the server rendered test conversations."""
 
     server: str
@@ -152,8 +139,7 @@ class ChatTemplateCheckFinished:
     """Where the chat template puts system messages; empty if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFailed:
+class SessionFailed(Struct, frozen=True):
     """The session failed, and no event records it, for example because the store failed."""
 
     message: str

@@ -5,10 +5,11 @@ A range is verified under the policy of its base.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from time import time
+
+from msgspec import Struct, field
 
 from app.attestation.review_notes import ReviewNoteReader
 from app.attestation.review_policy import (
@@ -43,8 +44,7 @@ _MAX_REFUSED = 1_000
 """Maximum number of statements without a valid signature; checking one takes some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AcceptedReview:
+class AcceptedReview(Struct, frozen=True, eq=False):
     """A review that is signed by an allowed key and meets the policy."""
 
     signer: str
@@ -54,8 +54,7 @@ class AcceptedReview:
     file: ReviewedFile
 
 
-@dataclass(frozen=True, slots=True)
-class HunkVerification:
+class HunkVerification(Struct, frozen=True):
     """Whether one hunk of a file was reviewed, on any base, and the reviews that cover it."""
 
     line: int
@@ -64,8 +63,7 @@ class HunkVerification:
     reviews: Sequence[AcceptedReview]
 
 
-@dataclass(slots=True)
-class FileVerification:
+class FileVerification(Struct):
     """Whether the change of one file in a commit was reviewed."""
 
     path: str
@@ -92,8 +90,7 @@ class FileVerification:
         return [hunk.line for hunk in self.hunks if not hunk.covered]
 
 
-@dataclass(slots=True)
-class CommitVerification:
+class CommitVerification(Struct):
     """Whether the changes of one commit were reviewed."""
 
     commit: str
@@ -470,8 +467,7 @@ _MAX_POLICY_BYTES = 1 << 20
 """Maximum size of a policy file in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedRange:
+class VerifiedRange(Struct, frozen=True):
     """The commits of a range and whether each was reviewed."""
 
     base: str

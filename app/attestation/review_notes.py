@@ -10,8 +10,9 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.attestation.signed_statement import (
     Envelope,
@@ -190,8 +191,7 @@ _HOOK_TEXT = f"\n# Note and sign what was reviewed of this commit.\n{_HOOK_COMMA
 _MAX_GIT_FILE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class GitSetupFileChange:
+class GitSetupFileChange(Struct, frozen=True):
     """A change of git's configuration or a hook."""
 
     path: Path

@@ -11,11 +11,11 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -260,8 +260,7 @@ _SIGNING_SECONDS = 120.0
 _LITERAL_KEY_PREFIX = "key::"
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
+class SigningKey(Struct, frozen=True):
     """The user's signing key from git's configuration."""
 
     format: str

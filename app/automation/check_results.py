@@ -4,13 +4,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from app.automation.tool_reports import ChangedLineCoverage
 from app.automation.workspace_tree import WorkspaceTree
+from app.copies import replace
 from app.proposals.decide.workspace_versions import CheckedHunkLineRange
 from app.proposals.values.decision_facts import RecordedCheckResult
 from app.text.quantities import format_count, join_first
@@ -34,8 +37,7 @@ _SUMMARY_LINES = 12
 """Lines at the end of the output in which a tool prints its summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFinding:
+class CheckFinding(Struct, frozen=True):
     """A problem that a tool reports for a line."""
 
     path: str
@@ -110,8 +112,7 @@ class CheckState(StrEnum):
         return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
+class CheckOutcome(Struct, frozen=True):
     """Result of a check on one tree."""
 
     state: CheckState
@@ -280,8 +281,7 @@ def _describe_difference(before: WorkspaceTree | None, now: WorkspaceTree) -> st
     return f"before {changed[0]}{rest} changed"
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalChecks:
+class ProposalChecks(Struct, frozen=True):
     """All check results of one proposal."""
 
     proposal: str

@@ -8,9 +8,10 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from app.automation.check_results import (
     CheckOutcome,
@@ -24,6 +25,7 @@ from app.automation.tool_reports import ChangedLineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTreeReader
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
+from app.copies import replace
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun
@@ -146,8 +148,7 @@ ReportResult = Callable[[CheckResult], None]
 """Receives an unfinished result."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreesWithAndWithoutProposal:
+class TreesWithAndWithoutProposal(Struct, frozen=True):
     """The workspace's tree with and without a proposal, whose results a check compares."""
 
     after: WorkspaceTree

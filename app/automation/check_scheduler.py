@@ -7,14 +7,16 @@ shown as outdated with the reason, and automatic checks run again.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.check_runner import CheckRunner, TreesWithAndWithoutProposal, files_for_check
 from app.config.settings import CheckTable
+from app.copies import replace
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.quantities import format_count
@@ -70,8 +72,7 @@ HunkExclusions = tuple[str, ...] | None
 """Ids of the hunks that an approval would name; None for all pending hunks."""
 
 
-@dataclass(slots=True)
-class _CheckedProposal:
+class _CheckedProposal(Struct):
     """One proposal at one revision, with the hunks that are chosen in it."""
 
     revision: int

@@ -6,8 +6,9 @@ No command is run. The suggestions are staged as a proposal, so that the user de
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.config.settings import CheckTable
 from app.config.toml_files import parse_toml
@@ -25,8 +26,7 @@ ReadText = Callable[[str], str]
 """Returns the text of a file; empty if it does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuggestedCheck:
+class SuggestedCheck(Struct, frozen=True):
     """A suggested check and the file that suggests it."""
 
     check: CheckTable

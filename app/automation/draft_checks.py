@@ -6,8 +6,9 @@ They only inform the model. The gate closes whether they fail or pass, and the u
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from app.config.settings import CheckTable
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCheckRunner:
+class DraftCheckRunner(Struct, frozen=True):
     """Runs the checks of a draft and returns the failures as text for the model."""
 
     runner: "Callable[[], CheckRunner]"

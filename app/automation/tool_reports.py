@@ -7,9 +7,10 @@ import io
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
+
+from msgspec import Struct, field
 
 from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.decide.workspace_versions import VersionsToCheck
@@ -88,8 +89,7 @@ LinesByPath = Mapping[str, frozenset[int]]
 """Lines counted from 0, by workspace path."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedLineCoverage:
+class ChangedLineCoverage(Struct, frozen=True):
     """The changed lines that a check ran, and those that it did not run."""
 
     report: str

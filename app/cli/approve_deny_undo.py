@@ -6,8 +6,9 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.agent.decision_service import (
     approval_event,
@@ -86,8 +87,7 @@ def _process_name(process: int) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _CarriedOutDecision:
+class _CarriedOutDecision(Struct, frozen=True):
     """One decision that was carried out."""
 
     result: DecisionResult

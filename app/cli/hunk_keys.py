@@ -5,7 +5,8 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.agent.decision_service import DecisionService
 from app.cli.plain_terminal import PlainTerminal
@@ -21,8 +22,7 @@ from app.runtime.user_editor import edit_in_user_editor, editor_command
 _LINE_RANGE = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class NonDecidingKeyHandler:
+class NonDecidingKeyHandler(Struct, frozen=True):
     """Handles the keys of the plain review that decide nothing: split, edit, comment, ask."""
 
     terminal: PlainTerminal

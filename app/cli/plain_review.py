@@ -5,7 +5,6 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from app.cli.hunk_keys import NonDecidingKeyHandler
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import rebase_proposals_and_record_unseen, record_proposal_as_seen
 from app.conversation.events import SideExchange, ThreadAnchor
+from app.copies import replace
 from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
 from app.proposals.values.origin import OriginKind

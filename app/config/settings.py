@@ -7,10 +7,10 @@ import contextlib
 import errno
 import os
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from app.config.config_tables import (
@@ -267,8 +267,7 @@ class Settings(BaseModel):
         return self.model_copy(update={"reasoning_effort": effort, "models": models})
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The settings merged from all sources, with facts about the workspace's file."""
 
     settings: Settings

@@ -5,10 +5,10 @@ transcript, the state of the gate) is computed from the log.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
@@ -119,8 +119,7 @@ class SideAnswer(EventBase):
     """Seconds from the request to the end of the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideExchange:
+class SideExchange(Struct, frozen=True):
     """A side question of the user with the model's answer, if it has one."""
 
     question: SideQuestion

@@ -1,9 +1,11 @@
 """Texts for the model about proposals: pending ones, decisions, and the user's feedback."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from app.conversation.events import CallDenied, DecisionKind, Event, ProposalChanged, ProposalDecided, ProposalStaged
+from app.copies import replace
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from app.text.safe_text import make_code_fence
 
@@ -109,8 +111,7 @@ def _format_comment(comment: LineComment) -> str:
 _FINAL_STATES = frozenset({"applied", "denied", "superseded", "undone", "failed"})
 
 
-@dataclass(frozen=True, slots=True)
-class PendingProposal:
+class PendingProposal(Struct, frozen=True):
     """A proposal that the user has not decided completely."""
 
     id: str

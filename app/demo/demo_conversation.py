@@ -7,12 +7,15 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.text.quantities import join_with_and
 from app.text.safe_text import make_code_fence
 
@@ -24,16 +27,14 @@ MAX_QUOTED_LINES = 14
 """Maximum lines of a quotation."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(Struct, frozen=True):
     """A tool call that the demo model makes next."""
 
     name: str
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DemoReply:
+class DemoReply(Struct, frozen=True):
     """Markdown text and the calls after it."""
 
     text: str
@@ -66,8 +67,7 @@ _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 """Text that clients put between a tool result and the user's message for some servers: "(stopped here)"."""
 
 
-@dataclass(slots=True)
-class DemoCallWithResult:
+class DemoCallWithResult(Struct):
     """A tool call with its result."""
 
     id: str
@@ -82,21 +82,19 @@ class DemoCallWithResult:
         return self.name in EDIT_TOOLS and bool(_STAGED_RESULT.search(self.result))
 
 
-@dataclass(slots=True)
-class DemoPastResponse:
+class DemoPastResponse(Struct):
     """A response: its text and calls."""
 
     text: str
     calls: list[DemoCallWithResult]
 
 
-@dataclass(slots=True)
-class DemoTurn:
+class DemoTurn(Struct):
     """A message of the user, the program's notes before it, and the steps after it."""
 
     text: str = ""
-    notes: list[str] = field(default_factory=list)
-    steps: list[DemoPastResponse] = field(default_factory=list)
+    notes: list[str] = []
+    steps: list[DemoPastResponse] = []
     images: int = 0
     """Number of images in the user's message."""
 
@@ -270,8 +268,7 @@ def parse_listed_paths(result: str) -> list[str]:
 _INTENT_PATTERNS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDING["intents"].items()}
 
 
-@dataclass(frozen=True, slots=True)
-class DemoIntent:
+class DemoIntent(Struct, frozen=True):
     """What a message asks the demo model for: the kind of request, and the files that it names."""
 
     kind: str

@@ -19,11 +19,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from msgspec import Struct
 
 from app.config.settings import CheckTable
 from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
@@ -132,8 +133,7 @@ async def demo_server(
         server.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
+class _Connection(Struct, frozen=True):
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     pause: float

@@ -8,11 +8,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from app.copies import replace
 from app.demo.demo_conversation import (
     PATH_PATTERN,
     WORDING,
@@ -97,8 +100,7 @@ _FIX_WAYS: dict[str, dict[str, str]] = WORDING["fix"]
 _FIX_TEXT: dict[str, str] = WORDING["fix_text"]
 
 
-@dataclass(frozen=True, slots=True)
-class TideBug:
+class TideBug(Struct, frozen=True):
     """The bug of the sample: the constant for the lunar day, the file that uses flat hours, and a test."""
 
     constant: str
@@ -109,8 +111,7 @@ class TideBug:
     """Empty if no test was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixVariant:
+class FixVariant(Struct, frozen=True):
     """One way to fix the tide bug: additional parts, the name it defines, and the only file it changes."""
 
     variants: frozenset[str] = frozenset()

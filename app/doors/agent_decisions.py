@@ -7,7 +7,8 @@ state on disk and the user's feedback. signoff's own model gets the same sentenc
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_feedback, format_file_stats, format_hunk_outcomes
@@ -27,8 +28,7 @@ _UNDECIDED_STATES = ("pending", "partly_approved")
 _NO_LIMIT_SECONDS = 365 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionStatus:
+class DecisionStatus(Struct, frozen=True):
     """The state of a proposal and of the user's decisions on it."""
 
     state: str

@@ -2,7 +2,8 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
@@ -16,8 +17,7 @@ _MAX_BYTES = 256 << 20
 _LINK_MODE, _SUBMODULE_MODE, _EXECUTABLE_MODE = "120000", "160000", "100755"
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(Struct, frozen=True):
     """An entry of a git tree or index."""
 
     path: str
@@ -37,8 +37,7 @@ class TreeEntry:
         return self.mode == _SUBMODULE_MODE
 
 
-@dataclass(frozen=True, slots=True)
-class TreeDiffEntry:
+class TreeDiffEntry(Struct, frozen=True):
     """A path in the diff of two trees, with its entry before and after; None where it does not exist."""
 
     path: str

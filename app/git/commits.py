@@ -4,7 +4,8 @@ The changes of a merge commit are its differences from the result of git's own m
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.git.blobs import TreeDiffEntry, TreeEntry, checkout_mode, parse_raw_diff, read_checkout_contents, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
@@ -115,8 +116,7 @@ _MAX_COMMITS = 10_000
 _BRANCH_PREFIXES = ("refs/heads/", "refs/remotes/")
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRange:
+class CommitRange(Struct, frozen=True):
     """A range of commits, compared from `base` to `tip`."""
 
     base: str
@@ -126,8 +126,7 @@ class CommitRange:
     """As the user named it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRangeChanges:
+class CommitRangeChanges(Struct, frozen=True):
     """The changes of a commit range, with its authors and subject."""
 
     changes: tuple[PathChange, ...]
@@ -243,8 +242,7 @@ INDEX = "the index"
 _NO_FILTERS = ("unspecified", "unset", "")
 
 
-@dataclass(frozen=True, slots=True)
-class WorktreeChanges:
+class WorktreeChanges(Struct, frozen=True):
     """The changes of the worktree, each from git's version to the file on disk."""
 
     changes: tuple[PathChange, ...]
@@ -368,8 +366,7 @@ _COMMITS_PER_PROCESS = 1_000
 _RAW_DIFF_OPTIONS = ("-r", "--raw", "-z", "--no-renames")
 
 
-@dataclass(slots=True)
-class CommitWithChanges:
+class CommitWithChanges(Struct):
     """A commit with its author, trailers, and the changes that need a review."""
 
     name: str

@@ -12,9 +12,10 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.git.run_git import GitFailed, absolute_search_path, run_git
 from app.sandbox.environment import user_program_environment
@@ -35,8 +36,7 @@ _ZERO_BLOB_ID = "0" * 40
 """The blob id that git passes for content outside a repository."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalDiffInput:
+class ExternalDiffInput(Struct, frozen=True):
     """The file that an external diff program compares, before and after a change; None where it does not exist."""
 
     path: str
@@ -45,8 +45,7 @@ class ExternalDiffInput:
     new: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalDiffOutput:
+class ExternalDiffOutput(Struct, frozen=True):
     """The output of an external diff program, and why it is incomplete, if it is."""
 
     output: str

@@ -2,9 +2,10 @@
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range, parse_commit_range, single_commit_range
@@ -25,8 +26,7 @@ _SCP_ADDRESS = re.compile(r"(?:[^/@\s]+@)?(?P<host>[^/:\s]+):(?!//)(?P<path>\S+)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSource:
+class FetchSource(Struct, frozen=True):
     """The repository and the reference that a fetch reads."""
 
     url: str

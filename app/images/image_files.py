@@ -7,8 +7,9 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.images.image import (
     IMAGE_HEAD_BYTES,
@@ -32,8 +33,7 @@ class ImageNotAttached(WorkspaceError):
     """An image cannot be sent; the message is one sentence that says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class MentionedImage:
+class MentionedImage(Struct, frozen=True):
     """An image that a message mentions and that is not read yet."""
 
     path: str

@@ -9,10 +9,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from app.config.config_tables import PriceTable
+from app.copies import replace
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, profile_fields_from_list
 from app.llm.capabilities.profiles import CorrectionStore, LearnedProfile, RequestCorrections, find_default_profile
 from app.llm.capabilities.template_check import (

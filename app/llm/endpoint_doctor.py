@@ -7,9 +7,10 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from app.llm.capabilities.profiles import CorrectionStore, find_default_profile, read_learned_fields
 from app.llm.client import ModelClient
@@ -41,8 +42,7 @@ _KINDS_BY_OWNER = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
 """Kinds of servers by the field `owned_by` in the list of models."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModelServer:
+class LocalModelServer(Struct, frozen=True):
     """An OpenAI-compatible server on this machine."""
 
     kind: str
@@ -138,8 +138,7 @@ _TOOL: dict[str, Any] = {
 _SYSTEM_PROMPT = "You are taking part in a short technical check. Follow instructions exactly."
 
 
-@dataclass(slots=True)
-class EndpointProbeOutcome:
+class EndpointProbeOutcome(Struct):
     """The model's response to a probe request, or the error."""
 
     completed: ResponseCompleted | None = None
@@ -249,8 +248,7 @@ _ACCEPTED_WITHOUT_CALL = "taken, but the model did not call one when told to"
 _CHECK_RETRY = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointFinding:
+class EndpointFinding(Struct, frozen=True):
     """Result of one check of the endpoint."""
 
     name: str
@@ -260,8 +258,7 @@ class EndpointFinding:
     """One line."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointDiagnosis:
+class EndpointDiagnosis(Struct, frozen=True):
     """All findings and the resulting profile."""
 
     checks: tuple[EndpointFinding, ...]

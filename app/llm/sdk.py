@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 _LAZY_PACKAGES = ("openai.lib", "openai.types", "httpcore2")
 """Packages that import their modules lazily, together with `openai` itself."""
@@ -94,8 +95,7 @@ def _find_reexports(package: str, source: bytes) -> dict[str, tuple[str, str]]:
     return origins
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSdk:
+class LoadedSdk(Struct, frozen=True):
     """The loaded modules, and one SSL context for all clients."""
 
     openai: Any

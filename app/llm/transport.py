@@ -13,11 +13,12 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_json_or_text
@@ -145,8 +146,7 @@ _ITEMS_ENCODED_AT_ONCE = 16
 """Messages encoded as JSON in one call, during which no other thread runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Timeouts in seconds."""
 
     connect: float = 10.0
@@ -207,8 +207,7 @@ class ProgressTimeout:
         self.deadline = min(self._now() + seconds, self._last_deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnd:
+class StreamEnd(Struct, frozen=True):
     """Last item of a stream that was read to its end: whether `[DONE]` came, and text outside of all events."""
 
     done: bool

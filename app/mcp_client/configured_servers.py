@@ -6,15 +6,16 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from app.config.config_tables import McpServerTable
 from app.config.toml_files import parse_toml
+from app.copies import replace
 from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
 from app.text.safe_text import escape_unsafe
@@ -33,8 +34,7 @@ class InvalidServerDefinition(Exception):
     """A server definition cannot be used; the message is one line that says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDefinition:
+class ServerDefinition(Struct, frozen=True):
     """An MCP server as defined by a file."""
 
     name: str
@@ -146,8 +146,7 @@ _MAX_NAME_CHARACTERS = 64
 NamedTables = Iterator[tuple[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServers:
+class FoundServers(Struct, frozen=True):
     """Servers found in configuration files, and the problems of these files."""
 
     definitions: tuple[ServerDefinition, ...] = ()
@@ -244,8 +243,7 @@ _CHANGEABLE_FIELDS = frozenset({"enabled", "timeout", "start_timeout"})
 """Settings of the user's table that apply to a workspace's server: not what it sends or where it writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredServers:
+class ConfiguredServers(Struct, frozen=True):
     """All servers by name, and the problems of the files."""
 
     definitions: tuple[ServerDefinition, ...]
@@ -309,8 +307,7 @@ def _override_definition(definition: ServerDefinition, table: McpServerTable) ->
     return adjusted, problem if refused else ""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherAgentServerFile:
+class OtherAgentServerFile(Struct, frozen=True):
     """A file of the workspace, written for another agent, that defines servers."""
 
     name: str

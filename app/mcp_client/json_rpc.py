@@ -4,8 +4,7 @@ https://www.jsonrpc.org/specification
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes of one message: three times the largest file that signoff accepts."""
@@ -37,8 +36,7 @@ class RpcError(Exception):
         return {"jsonrpc": "2.0", "id": self.id, "error": error}
 
 
-@dataclass(frozen=True, slots=True)
-class RpcRequestOrNotification:
+class RpcRequestOrNotification(NamedTuple):
     """A received request, or a notification if it has no id."""
 
     method: str

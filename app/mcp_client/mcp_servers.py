@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
 from pydantic import Field
 
 from app.mcp_client.configured_servers import ServerDefinition
@@ -163,8 +163,7 @@ class ServerSettingStore(Protocol):
         """Store a value, or delete it with None."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEnvironment:
+class ServerEnvironment(Struct, frozen=True):
     """What servers run in and with: sandbox, workspace, environment variables, stored settings and tokens."""
 
     sandbox: Callable[[], Sandbox]

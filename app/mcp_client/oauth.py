@@ -16,11 +16,11 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
+from msgspec import Struct
 
 from app.mcp_client.http_connection import load_certificates
 from app.mcp_client.mcp_connection import ConnectionLost
@@ -31,8 +31,7 @@ _CALLBACK_PATH = "/callback"
 _PAGE_TEMPLATE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
 
 
-@dataclass(frozen=True, slots=True)
-class SignInRequest:
+class SignInRequest(Struct, frozen=True):
     """The data that the user needs to sign in."""
 
     address: str
@@ -147,8 +146,7 @@ class SignInRefused(SignInFailed):
     """An authorization server refused the credentials; they are not valid any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _AuthorizationServer:
+class _AuthorizationServer(Struct, frozen=True):
     """Addresses of the sign-in."""
 
     issuer: str

@@ -7,8 +7,9 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.config.config_tables import McpServerTable
 from app.mcp_client.configured_servers import WriteAccess
@@ -140,8 +141,7 @@ class StdioConnection(McpConnection):
         self.ended.set()
 
 
-@dataclass(frozen=True, slots=True)
-class McpServerProgram:
+class McpServerProgram(Struct, frozen=True):
     """A running program of an MCP server, with its connection and the layer that holds the files it writes."""
 
     connection: StdioConnection

@@ -4,9 +4,11 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, join_quoted_names
 from app.llm.response.bounded_stream import is_deeper_than
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
@@ -43,8 +45,7 @@ _MAX_DEPTH = 100
 """Maximum number of levels of structured content: on separate lines, each level adds an indentation."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultContent:
+class ToolResultContent(Struct, frozen=True):
     """A tool's result for the model: text and images, a summary, and whether the tool reports a failure."""
 
     text: str

@@ -8,8 +8,9 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, McpServerError, McpServerTimeout
@@ -32,8 +33,7 @@ class InvalidToolDefinition(Exception):
     """A tool that cannot be offered; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
+class ToolDefinition(Struct, frozen=True):
     """A tool as its server describes it: its names, description and argument schema."""
 
     tool: str

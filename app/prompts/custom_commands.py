@@ -5,11 +5,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import get_args
+
+from msgspec import Struct, field
 
 from app.config.config_tables import Effort
 from app.prompts.front_matter import parse_front_matter
@@ -40,8 +41,7 @@ class CommandUnusable(Exception):
         self.untrusted = untrusted
 
 
-@dataclass(frozen=True, slots=True)
-class CustomCommand:
+class CustomCommand(Struct, frozen=True):
     """A custom command as defined by its file."""
 
     name: str
@@ -174,8 +174,7 @@ OF_WORKSPACE = (".signoff/commands", ".claude/commands")
 """Command folders of a workspace; the first takes precedence if both have a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCommands:
+class FoundCommands(Struct, frozen=True):
     """The commands found in some folders, and the problems with their files."""
 
     commands: tuple[CustomCommand, ...] = ()
@@ -183,7 +182,7 @@ class FoundCommands:
     """One line for each file that is not a valid command."""
     content: bytes = b""
     """Content of all files, on which the user's trust depends."""
-    texts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    texts: tuple[tuple[str, str], ...] = ()
     """Path and text of each file, for the user to read before trusting them."""
 
 
@@ -258,8 +257,7 @@ def _parse_command_files(
     return FoundCommands(tuple(commands), lines, json.dumps(texts).encode() if texts else b"", tuple(texts))
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCatalogue:
+class CommandCatalogue(Struct, frozen=True):
     """All commands by name, including those that cannot be called."""
 
     commands: Mapping[str, CustomCommand] = field(default_factory=dict)

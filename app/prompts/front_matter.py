@@ -8,7 +8,8 @@ keys that they know; other keys are ignored.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _FENCE = "---"
 _END_LINES = frozenset({_FENCE, "..."})
@@ -16,8 +17,7 @@ _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _BLOCK_MARK = re.compile(r"([|>])[+-]?\d?[+-]?$")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatterFile:
+class FrontMatterFile(Struct, frozen=True):
     """A Markdown file split into front matter and body."""
 
     values: Mapping[str, str] = field(default_factory=dict)

@@ -3,10 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe, strip_unsafe
@@ -111,8 +112,7 @@ _MAX_SKILL_FOLDERS = 500
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """Name, description and folder of a skill; its text is read later."""
 
     name: str
@@ -122,8 +122,7 @@ class Skill:
     folder: SkillFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Skills:
+class Skills(Struct, frozen=True):
     """All skills of a workspace and its user by name, and the problems with their files."""
 
     by_name: Mapping[str, Skill] = field(default_factory=dict)

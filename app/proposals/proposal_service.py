@@ -5,11 +5,11 @@ Modules for drafts, decisions and undo are imported where they are used: a sessi
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_when_event_loop_idle
+from app.copies import replace
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals

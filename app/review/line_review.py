@@ -1,8 +1,9 @@
 """A review by lines, without a screen: a proposal as text, and the user's position and answers among its hunks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.risk.change_summary import (
@@ -159,8 +160,7 @@ def summarize_checks(checked: ProposalChecks | None) -> str:
 Answer = Literal["yes", "no", "later"]
 
 
-@dataclass
-class HunkByHunkReview:
+class HunkByHunkReview(Struct):
     """A review hunk by hunk: the pending hunks of a proposal in reading order, with the user's answers."""
 
     proposal: Proposal

@@ -1,11 +1,14 @@
 """State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct
 
 from app.automation.check_results import ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence, ReproductionResult
+from app.copies import replace
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -24,8 +27,7 @@ from app.tools.base.command_forms import CommandForm, McpToolForm, NotSimpleComm
 from app.tools.base.contract import PermissionRequest
 
 
-@dataclass(frozen=True, slots=True)
-class LastingPermissionForms:
+class LastingPermissionForms(Struct, frozen=True):
     """The forms of a command or tool call, widest first, that the user can allow permanently."""
 
     forms: tuple[CommandForm | McpToolForm, ...] = ()
@@ -173,8 +175,7 @@ def _is_comment_on_hunks(comment: UnsentComment, proposal: Proposal, hunks: Coll
     return any(hunk.id in hunks and comment.line in hunk_line_numbers(hunk, comment.side) for hunk in file_hunks)
 
 
-@dataclass(frozen=True, slots=True)
-class UnseenParts:
+class UnseenParts(Struct, frozen=True):
     """Parts of an approval that were never on screen."""
 
     lines: int = 0

@@ -1,8 +1,11 @@
 """The unfinished review of a proposal, which survives a restart, and the user's choice of hunks."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -11,8 +14,7 @@ from app.review.hunk_lines import Side, hunk_line_numbers
 from app.tools.base.contract import escape_surrogates
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalSelection:
+class ApprovalSelection(Struct, frozen=True):
     """The hunks of a proposal that an approval would write, and how much that is."""
 
     hunks: tuple[str, ...]
@@ -172,8 +174,7 @@ class UnfinishedReview:
 _EMPTY_REVIEW = UnfinishedReview()
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewFeedback:
+class ReviewFeedback(Struct, frozen=True):
     """The user's feedback and comments that go with a decision."""
 
     feedback: str = ""

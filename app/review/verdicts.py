@@ -3,8 +3,9 @@ verdict.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from app.proposals.text.file_warnings import describe_mode_change
 from app.proposals.values.models import (
@@ -20,8 +21,7 @@ from app.review.review_state import ReviewState, UnseenParts
 from app.text.quantities import format_count
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionVerbs:
+class DecisionVerbs(Struct, frozen=True):
     """The words for the decisions on a proposal: one that is written on approval, or one that is on disk."""
 
     approve: str
@@ -95,15 +95,13 @@ _MAX_QUOTED_CHARACTERS = 48
 """Maximum characters of the user's unsent words that a question quotes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActionRefused:
+class ActionRefused(Struct, frozen=True):
     """Verdict that an action is refused with a reason: its key does nothing now."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActionNeedsConfirmation:
+class ActionNeedsConfirmation(Struct, frozen=True):
     """Verdict that an action is carried out only after the user confirms it."""
 
     question: str
@@ -119,8 +117,7 @@ class ActionNeedsConfirmation:
         return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
-@dataclass(frozen=True, slots=True)
-class ActionAllowed:
+class ActionAllowed(Struct, frozen=True):
     """Verdict that an action is carried out at once."""
 
     action: ActionKind

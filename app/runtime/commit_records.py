@@ -6,9 +6,10 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from app.attestation.commit_verification import find_root_commits
 from app.attestation.review_notes import merge_fetched_notes, merge_notes_and_add_envelope
@@ -60,8 +61,7 @@ _DIFF_TREE_ARGUMENTS = ("diff-tree", "-m", "-r", "--root", "--raw", "-z", "--no-
 _GIT_AI_VERSION = "authorship/3.0.0"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCommitNotes:
+class WrittenCommitNotes(Struct, frozen=True):
     """Summary of the git notes that were written on one or more commits."""
 
     commit: str

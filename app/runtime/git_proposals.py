@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
@@ -32,8 +33,7 @@ from app.text.quantities import format_count
 _MAX_AUTHORS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PushedProposal:
+class PushedProposal(Struct, frozen=True):
     """A proposal that was pushed to another repository."""
 
     id: str

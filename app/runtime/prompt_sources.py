@@ -1,8 +1,9 @@
 """The user's custom commands and skills for an open workspace: their folders, and trust in those of the workspace."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.conversation.events import CommandInvocation
 from app.keys.actions import ACTIONS
@@ -60,8 +61,7 @@ def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: Comman
     return f"This workspace brings commands along: {names}{further}. /trust shows them and lets them in."
 
 
-@dataclass(frozen=True, slots=True)
-class CommandMessage:
+class CommandMessage(Struct, frozen=True):
     """A message that a custom command makes."""
 
     text: str

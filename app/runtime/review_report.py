@@ -7,8 +7,9 @@ into the general notes.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from app.conversation.events import SideExchange, collect_side_exchanges
 from app.conversation.markdown_export import make_code_block, quote_text
@@ -38,8 +39,7 @@ SIDE_QUESTIONS_HEADING = "Asked aside"
 """Heading of the side questions, which are not part of the conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalReviewReport:
+class ProposalReviewReport(Struct, frozen=True):
     """A report on one proposal and its review."""
 
     proposal: Proposal
@@ -84,8 +84,7 @@ class ProposalReviewReport:
         return [comment for decision in self.decisions for comment in decision.words.comments]
 
 
-@dataclass(frozen=True, slots=True)
-class DeniedPartText:
+class DeniedPartText(Struct, frozen=True):
     """A denied part of a file: the lines without it and with it."""
 
     path: str
@@ -223,8 +222,7 @@ _HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 Side = Literal["old", "new"]
 
 
-@dataclass(frozen=True, slots=True)
-class _ForgeLine:
+class _ForgeLine(Struct, frozen=True):
     """A line of the forge's diff; a number is 0 if its side does not have the line."""
 
     old: int
@@ -237,8 +235,7 @@ class _ForgeLine:
         return self.new if side == "new" else self.old
 
 
-@dataclass(frozen=True, slots=True)
-class ForgeComment:
+class ForgeComment(Struct, frozen=True):
     """A comment on lines of the forge's diff."""
 
     path: str
@@ -279,8 +276,7 @@ class ForgeComment:
         return f"{self.text}\n\n{fence}{language}\n{text}{fence}".lstrip()
 
 
-@dataclass(slots=True)
-class ForgeReview:
+class ForgeReview(Struct):
     """Comments on a proposal from commits, to be posted on GitHub or GitLab."""
 
     proposal: str

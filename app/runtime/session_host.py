@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +18,7 @@ from app.agent.session import Session
 from app.agent.updates import EventRecorded, ProposalsChanged, SessionFailed, Update
 from app.config.settings import Settings
 from app.conversation.events import ProposalDecided, TurnStarted, UserNotice
+from app.copies import replace
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.files.file_change_watcher import FileChangeWatcher

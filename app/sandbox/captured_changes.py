@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from app.text.quantities import format_count, join_first
 
 
@@ -29,8 +31,7 @@ PendingFiles = Mapping[str, FileOrLink | None]
 """Pending changes by workspace path: the new content, or None where the path is removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathChange:
+class PathChange(Struct, frozen=True):
     """A changed path, with its file or link before and after the change."""
 
     path: str
@@ -39,8 +40,7 @@ class PathChange:
     after: FileOrLink | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedPathWithSize:
+class ChangedPathWithSize(Struct, frozen=True):
     """The size of a path that a command has changed, without the content, and whether it was deleted."""
 
     path: str
@@ -49,8 +49,7 @@ class ChangedPathWithSize:
     is_deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedChanges:
+class CapturedChanges(Struct, frozen=True):
     """The changes that a command has made."""
 
     touched: tuple[ChangedPathWithSize, ...] = ()
@@ -93,14 +92,13 @@ def describe_written_ignored_paths(ignored: Sequence[WrittenIgnoredPath], limit:
     return f"{IGNORED_FILES_LABEL}: {join_first([path.summary for path in ignored], limit, '; ')}" if ignored else ""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredPathsWriteBackReport:
+class IgnoredPathsWriteBackReport(Struct, frozen=True):
     """The result of writing ignored paths back to the workspace."""
 
     written: tuple[WrittenIgnoredPath, ...] = ()
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = {}
     """Paths that were not written because another program changed or uses them, each with the reason."""
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = {}
     """Paths that could not be written completely, each with the reason."""
     kept_folder: Path | None = None
     """Folder with the command's versions of skipped and failed paths."""

@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange
 from app.sandbox.process import Output, ProcessResult
@@ -24,8 +25,7 @@ class SandboxMode(StrEnum):
     """On the user's own files."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxProbeResult:
+class SandboxProbeResult(Struct, frozen=True):
     """The mode that the system allows, and the restrictions that it enforces."""
 
     mode: SandboxMode
@@ -49,8 +49,7 @@ class SandboxProbeResult:
         return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filters_syscalls)
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedCommandResources:
+class AllowedCommandResources(Struct, frozen=True):
     """The paths, sockets and environment variables that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()

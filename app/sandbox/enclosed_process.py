@@ -6,8 +6,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.sandbox.process import (
     MARKER_VARIABLE,
@@ -26,8 +27,7 @@ DEFAULT_MAX_PROCESSES = 2_000
 _MEGABYTE = 1024**2
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True):
     """Resource limits of one program and all its descendants."""
 
     memory: int

@@ -13,9 +13,11 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import Struct, field
+
+from app.copies import replace
 from app.sandbox.captured_changes import IgnoredPathsWriteBackReport, WrittenIgnoredPath
 from app.sandbox.files_and_links import (
     FileInUse,
@@ -38,8 +40,7 @@ _CHANGED_REASON = "changed by someone else meanwhile"
 _IN_USE_REASON = "open in another program"
 
 
-@dataclass(frozen=True, slots=True)
-class _FolderPair:
+class _FolderPair(Struct, frozen=True):
     """A folder of the layer, and the corresponding folder of the workspace."""
 
     layer: Path
@@ -69,8 +70,7 @@ class _FolderPair:
         return Path(f"/proc/self/fd/{self.folder}", name)
 
 
-@dataclass(slots=True)
-class _FileToWrite:
+class _FileToWrite(Struct):
     """A file or link that the command may have changed."""
 
     name: str
@@ -106,8 +106,7 @@ class _FileToWrite:
         return replace(now, changed=then.changed) == then
 
 
-@dataclass(slots=True)
-class IgnoredFileWriter:
+class IgnoredFileWriter(Struct):
     """Writes git-ignored files from the layer of a command back to the workspace.
 
     An instance serves one call of `write`, because it moves files out of the layer.

@@ -6,8 +6,9 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.sandbox.confinement import AllowedCommandResources
 from app.sandbox.run_folders import cache_folders
@@ -18,8 +19,7 @@ _PATH_IN_VALUE = re.compile(r"^(?:[a-z0-9+]+:)?(?:path=)?(?://)?(/[^,;:]*)")
 """The path in `/run/a.sock`, `unix:///run/a.sock`, `unix:path=/run/a,guid=0`, `/tmp/tmux-1000/default,12,0`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketService:
+class SocketService(Struct, frozen=True):
     """A program that acts for the user through sockets, such as ssh-agent or docker: its variables and paths."""
 
     variables: tuple[str, ...]
@@ -146,8 +146,7 @@ user's terminal.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OutsideAccess:
+class OutsideAccess(Struct, frozen=True):
     """The paths outside the workspace that a command sees differently; all are resolved and exist."""
 
     writable: tuple[Path, ...]

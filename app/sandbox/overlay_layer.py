@@ -10,9 +10,10 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from app.sandbox.captured_changes import CapturedChanges, IgnoredPathsWriteBackReport, PathChange, PendingFiles
 from app.sandbox.confinement import can_block_abstract_sockets
@@ -33,8 +34,7 @@ _MOUNT_TABLE = Path("/proc/self/mountinfo")
 _ESCAPED_CHARACTER = re.compile(rb"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class LayerFolders:
+class LayerFolders(Struct, frozen=True):
     """The folders behind one overlay of a workspace; all of them lie in signoff's state folder."""
 
     run: Path
@@ -70,8 +70,7 @@ def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy
     return [*steps, "terminals", *(["no-abstract-sockets"] if can_block_abstract_sockets() else [])]
 
 
-@dataclass(frozen=True, slots=True)
-class _MountStep:
+class _MountStep(Struct, frozen=True):
     target: Path
     step: tuple[str, ...]
     sources: tuple[Path, ...] = ()

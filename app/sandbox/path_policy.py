@@ -5,9 +5,10 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.sandbox.captured_changes import PendingFiles, WrittenIgnoredPath
 from app.workspace.git_repository import find_repository
@@ -275,8 +276,7 @@ _OBJECTS_FOLDER = ".git/objects"
 """Objects are only added, and have no effect without a reference to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathStat:
+class PathStat(Struct, frozen=True):
     """The fields of lstat(2) that are compared to detect a change; times in nanoseconds."""
 
     mode: int

@@ -8,9 +8,10 @@ import time
 from asyncio.subprocess import DEVNULL
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
+
+from msgspec import Struct
 
 MARKER_VARIABLE = "SIGNOFF_COMMAND_ID"
 """Variable that every process of a command inherits; processes that the command left running are found by it."""
@@ -38,8 +39,7 @@ Output = Callable[[bytes], None]
 """Receives the bytes that a program prints, in chunks."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
+class ProcessResult(Struct, frozen=True):
     """The exit code of a program, and whether it reached its time limit."""
 
     code: int

@@ -17,8 +17,9 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _LOCK_NAME = "lock"
 _NEW, _RUN = "new-", "run-"
@@ -92,8 +93,7 @@ MAX_KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which file versions are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersionsNotWrittenBack:
+class FileVersionsNotWrittenBack(Struct, frozen=True):
     """Versions of one workspace's files that could not be written back: a folder for each command.
 
     In it the files have their workspace paths.
@@ -177,8 +177,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOCK_NAME, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCache:
+class ToolCache(Struct, frozen=True):
     """The cache of one program, such as pip or uv: the variable that names its folder, and the usual path."""
 
     variable: str
@@ -249,8 +248,7 @@ def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Co
     return moved
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayers:
+class CacheLayers(Struct, frozen=True):
     """The folders behind the overlays over the caches of one command."""
 
     folder: Path

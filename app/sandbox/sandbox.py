@@ -7,9 +7,9 @@ import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
+from app.copies import replace
 from app.sandbox.captured_changes import (
     CapturedChanges,
     FileOrLink,

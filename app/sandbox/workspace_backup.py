@@ -15,8 +15,10 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from app.sandbox.captured_changes import (
     CapturedChanges,
@@ -69,8 +71,7 @@ class WorkspaceInUse(OSError):
         super().__init__("another command runs directly on these files")
 
 
-@dataclass(slots=True)
-class WorkspaceBackup:
+class WorkspaceBackup(Struct):
     """Copies of a workspace's files, made before a command runs in place, to find its changes and undo them."""
 
     root: Path

@@ -10,8 +10,9 @@ import contextlib
 import re
 import sqlite3
 import time
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from app.storage import StorageError, session_search
 from app.storage.database import Database
@@ -21,8 +22,7 @@ _QUOTED_SHA256 = re.compile(r'"([0-9a-f]{64})"')
 """The SHA-256 of a content anywhere in a document. A false match keeps a content; a missed one would lose it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PruneReport:
+class PruneReport(Struct, frozen=True):
     """Counts of the deleted sessions, proposals and contents, and the freed bytes."""
 
     sessions: int

@@ -12,8 +12,9 @@ contain what the record says.
 import hashlib
 import json
 from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from app.conversation.events import ProposalDecided
 from app.images.image import Image
@@ -36,16 +37,14 @@ from app.storage.database import Database
 from app.storage.record_chain import hash_decision_event, parse_record
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenEntry:
+class BrokenEntry(Struct, frozen=True):
     """An entry that was changed after it was written, or is missing."""
 
     number: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChainVerification:
+class ChainVerification(Struct, frozen=True):
     """Result of verifying the chain."""
 
     entries: tuple[DecisionRecordEntry, ...]
@@ -58,8 +57,7 @@ class ChainVerification:
     replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionFeedback:
+class DecisionFeedback(Struct, frozen=True):
     """The user's words, comments and images with a decision."""
 
     feedback: str = ""
@@ -67,8 +65,7 @@ class DecisionFeedback:
     images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDecision:
+class RecordedDecision(Struct, frozen=True):
     """A decision in the record, or a user's edit of the proposed text, which has only an event entry."""
 
     entry: DecisionRecordEntry | None

@@ -9,9 +9,10 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from app.storage import StorageError
 from app.storage.database import Database
@@ -26,8 +27,7 @@ FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", 
 """The kind of a hit; `asked` and `answered` belong to side questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSearchHit:
+class SessionSearchHit(Struct, frozen=True):
     """An event of a session that contains all the words of a search."""
 
     session: str

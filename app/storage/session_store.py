@@ -4,9 +4,9 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import cast, get_args
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from app.conversation.events import (
@@ -21,8 +21,8 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import skip_to_first_turn
+from app.copies import make_memory_saving_copy, replace
 from app.storage import NoSuchSession, StorageError
-from app.storage.compact_records import make_memory_saving_copy
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 
@@ -57,8 +57,7 @@ _BATCH_EVENTS = 1_000
 """Number of events that are read at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRecord:
+class SessionRecord(Struct, frozen=True):
     """Facts about a session that do not need its events."""
 
     id: str
@@ -74,8 +73,7 @@ class SessionRecord:
     """Whether pruning keeps it at any age."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     """A decision on a proposal as the audit trail lists it, with its session and time."""
 
     id: int

@@ -11,13 +11,13 @@ from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
+from app.copies import make_memory_saving_copy
 from app.proposals.values.decision_facts import LastDecision
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage import StorageError
 from app.storage.captured_edit_store import RESERVE_PROPOSAL_NUMBER
-from app.storage.compact_records import make_memory_saving_copy
 from app.storage.database import Database
 from app.storage.process_coordination import DatabaseChangeSignal
 from app.storage.seen_lines_store import check_unread_limit

@@ -13,8 +13,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from app.text.safe_text import (
     BIDI,
@@ -32,8 +33,7 @@ _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")
 _IS_BIDI = re.compile(f"[{BIDI}]")
 
 
-@dataclass(frozen=True, slots=True)
-class DeceptiveTextFindings:
+class DeceptiveTextFindings(Struct, frozen=True):
     """Findings about characters that a reviewer cannot see or could misread."""
 
     control: int = 0

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from app.concurrency import iterate_when_event_loop_idle
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
 
 
-@dataclass(frozen=True, slots=True)
-class AdditionalTools:
+class AdditionalTools(Struct, frozen=True):
     """Tools of a `ToolSource`, in addition to the built-in ones."""
 
     listed: Sequence[Tool] = ()
@@ -26,8 +25,7 @@ class AdditionalTools:
     """Tools that the model may call and learns about in another way."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableServer:
+class UnavailableServer(Struct, frozen=True):
     """A server whose tools can't be used now, with the reason."""
 
     name: str

@@ -3,10 +3,10 @@
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from msgspec import Struct
 from textual.theme import Theme
 
 from app.conversation.events import SideExchange
@@ -134,8 +134,7 @@ def _render_table(rows: str) -> str:
     return f'<div class="code"><table>{rows}</table></div>'
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangedRange:
+class _ChangedRange(Struct, frozen=True):
     """A range of old lines, and the range of new lines that replaces it."""
 
     old_start: int

@@ -5,8 +5,9 @@ submodule a file with one line `gitdir: PATH`; a linked worktree names the share
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.workspace.reading import read_file
 
@@ -16,8 +17,7 @@ _COMMIT_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH_PREFIX = "ref: refs/heads/"
 
 
-@dataclass(frozen=True, slots=True)
-class GitRepository:
+class GitRepository(Struct, frozen=True):
     """The folders of the git repository that a folder is part of."""
 
     top: Path

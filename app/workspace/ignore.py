@@ -11,10 +11,11 @@ last to the first. This keeps a walk of 100,000 files fast, even where `!` patte
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.workspace.git_repository import find_repository
 from app.workspace.path_rules import (
@@ -210,8 +211,7 @@ class IgnorePatterns:
         return None if last < 0 else self._ignores[last]
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreFile:
+class IgnoreFile(Struct, frozen=True):
     """The patterns of one ignore file, and the folder to which they are relative."""
 
     patterns: IgnorePatterns
@@ -315,8 +315,7 @@ def walk_files(
         chain.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _FolderScanner:
+class _FolderScanner(Struct, frozen=True):
     """Reads the entries of one folder at a time."""
 
     chain: OpenFolderChain

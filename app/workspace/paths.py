@@ -11,10 +11,9 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.workspace.path_rules import (
     FileTooLarge,
@@ -94,8 +93,7 @@ _KERNEL_FILE_SYSTEMS = tuple(map(Path, ("/dev", "/proc", "/sys")))
 """File systems of the kernel: their files may contain secrets, such as the environment of a process."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPathWithOpenParent:
+class ResolvedPathWithOpenParent(NamedTuple):
     """A path with its links followed, and its parent folder held open."""
 
     folder: int | None
@@ -110,8 +108,7 @@ class PathBecameLink(UnsafePath):
     """A file or folder that a walk found has been replaced by a link."""
 
 
-@dataclass(frozen=True, slots=True)
-class WalkedFileContent:
+class WalkedFileContent(NamedTuple):
     """The content of a regular file that a walk found, and the secret to which the file is a hard link, if any."""
 
     content: bytes

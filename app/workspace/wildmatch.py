@@ -7,8 +7,9 @@ little as possible, which is never wrong before the next star. So each star but 
 """
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _SPECIAL = "*?[\\"
 _ANY_SPECIAL = re.compile(r"[*?\[\\]")
@@ -37,8 +38,7 @@ class LastComponentRequirement(NamedTuple):
     """Whether `beginning` is the whole name."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRule:
+class IgnoreRule(Struct, frozen=True):
     """A line of an ignore file."""
 
     text: str
@@ -128,8 +128,7 @@ _ANYWHERE_BELOW = "(?:.*?/)??"
 """`**/`: matches here, or after any later slash."""
 
 
-@dataclass(slots=True)
-class _PatternPart:
+class _PatternPart(Struct):
     """Part of a pattern between two `**`: stretches of fixed length, with a star between each two."""
 
     double_star: str

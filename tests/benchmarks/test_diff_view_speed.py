@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -21,6 +21,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.strip import Strip
 
+from app.copies import replace
 from app.proposals.values.models import FileDiff, Proposal
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.benchmarks.outside import ROOT

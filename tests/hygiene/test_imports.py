@@ -19,7 +19,7 @@ from app.cli.argument_parser import make_app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.text", "app.concurrency", "app.conversation.todos", "app.keys", "app.mcp_client.json_rpc"),
+    ("app.text", "app.concurrency", "app.copies", "app.conversation.todos", "app.keys", "app.mcp_client.json_rpc"),
     ("app.config",),
     ("app.workspace",),
     ("app.sandbox", "app.prompts", "app.images"),

@@ -7,11 +7,12 @@ SIGNOFF_LIVE=litellm                     a LiteLLM proxy that the tests start, w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from app.config.config_tables import PriceTable
+from app.copies import replace
 
 MAX_RESPONSE_TOKENS = 3_000
 """Maximum number of tokens of each response, reasoning included."""

@@ -7,13 +7,13 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.conversation.events import CallOutcome
+from app.copies import replace
 from app.mcp_client import mcp_connection, server_program
 from app.mcp_client import tool_listing as listing
 from app.mcp_client.configured_servers import WriteAccess

@@ -5,13 +5,13 @@ import contextlib
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.conversation.events import CallOutcome
+from app.copies import replace
 from app.mcp_client.mcp_servers import CONTEXT_SHARE_DIVISOR
 from tests.forking import Forking
 from tests.servers.stage import NO, PLAYER, YES, open_server_session, player

@@ -7,9 +7,10 @@ A model on an obedient endpoint says `STAGED` where it was going to call a tool 
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from app.copies import replace
 from tests.oracles.reading import forbids_calls
 from tests.wire.replies import CUT, STALL, Reply, Turn, chunk, error, stream
 from tests.wire.strict import no_tool_choice, system_first

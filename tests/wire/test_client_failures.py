@@ -5,13 +5,13 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from app.copies import replace
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.failures import FailureDescriber, exception_chain, searchable_text

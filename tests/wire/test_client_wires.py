@@ -1,12 +1,12 @@
 """Which wire an endpoint is spoken to on, what it teaches about that, and what its streams may look like."""
 
 import json
-from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 from pydantic import SecretStr
 
+from app.copies import replace
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.endpoint_doctor import EndpointDiagnosis, EndpointFinding, examine_endpoint

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from app.copies import replace
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.endpoint import EndpointProfile

@@ -6,13 +6,13 @@ import json
 import signal
 import sqlite3
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.cli.main import main
+from app.copies import replace
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import STALL, Call, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer

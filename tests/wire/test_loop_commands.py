@@ -2,13 +2,13 @@
 
 import random
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.agent.updates import CommandOutput, PermissionRequested
 from app.conversation.events import CallOutcome, ToolResult
+from app.copies import replace
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import describe_file_facts
 from app.tools.base.contract import PermissionRequest

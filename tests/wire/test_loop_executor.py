@@ -1,7 +1,6 @@
 """The executor by itself: the last layer of the gate, and what an interruption or a broken call leaves."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
+from app.copies import replace
 from app.proposals.stack.draft import Draft
 from app.tools.base.contract import (
     PermissionAnswer,

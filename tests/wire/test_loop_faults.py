@@ -9,7 +9,6 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
 from app.conversation.log import EventSink
+from app.copies import replace
 from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage import StorageError

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from app.agent.trace import TraceFileWriter
 from app.conversation.events import UserNotice
 from app.conversation.payload import render_trials
+from app.copies import replace
 from tests.wire import templates
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE

@@ -3,7 +3,6 @@ say what happened in it."""
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from app.agent.trace import TraceFileWriter
 from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
+from app.copies import replace
 from app.tools.base.contract import PermissionAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST

@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import CachedProjection
+from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ReceivedToolCall, ResponseCompleted, StreamUpdate
 from app.proposals.values.models import ProposalState

@@ -1,7 +1,6 @@
 """Builds transcript entries from events and updates; a live session and its log give the same entries."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from app.agent.updates import (
     CallStreamed,
@@ -38,6 +37,7 @@ from app.conversation.events import (
 )
 from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
+from app.copies import replace
 from app.proposals.risk.change_summary import is_default_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry

@@ -9,11 +9,12 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from heapq import nsmallest
 from itertools import chain, groupby, islice
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from app.concurrency import wait_while_event_loop_busy
 
@@ -39,8 +40,7 @@ class SearchCancelled(Exception):
     """The search was cancelled, because its result is no longer needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """Neighbouring paths, in lower case for the search and in their real case for the result."""
 
     names: str
@@ -114,8 +114,7 @@ _NamePosition = tuple[int, int, int]
 """(block number, order of the run, index of the name in the block's names); sorted in listing order."""
 
 
-@dataclass(slots=True)
-class _BestMatches:
+class _BestMatches(Struct):
     """The best matches found so far."""
 
     found: dict[_NamePosition, tuple[int, int]] = field(default_factory=dict)
@@ -173,8 +172,7 @@ def _make_groups(blocks: Iterable[_Block]) -> Iterator[_RunGroup]:
             first = end
 
 
-@dataclass(slots=True)
-class _Candidates:
+class _Candidates(Struct):
     """Where a query may match; the same places limit all queries that begin with it."""
 
     blocks: tuple[_Block, ...]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -16,8 +17,7 @@ from textual.widgets.option_list import Option
 from app.text.safe_text import escape_unsafe
 
 
-@dataclass(frozen=True, slots=True)
-class ListChoice:
+class ListChoice(Struct, frozen=True):
     """An entry of a list, of one or more lines."""
 
     key: str

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
@@ -39,8 +39,7 @@ def find_smartcase_matches(text: str, query: str) -> list[int]:
     return positions
 
 
-@dataclass(frozen=True, slots=True)
-class TextViewLine:
+class TextViewLine(Struct, frozen=True):
     """A line for a `TextView`, as pieces with one role or style each."""
 
     pieces: tuple[tuple[str, str | Style], ...]

@@ -7,12 +7,14 @@ import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.proposals.text.line_comparison import Pair, is_paired_line_by_line, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, removed_and_added_lines
@@ -38,8 +40,7 @@ from widgets.diff.file_facts import file_notes
 from widgets.diff.white_space import HiddenWhitespace
 
 
-@dataclass(frozen=True, slots=True)
-class DiffFoldState:
+class DiffFoldState(Struct, frozen=True):
     """The folded and opened parts of a diff; immutable."""
 
     split: bool = False
@@ -103,8 +104,7 @@ _MAX_MEASURED_ROWS = 250
 """Maximum rows in a segment whose rows are measured one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffComment:
+class DiffComment(Struct, frozen=True):
     """A comment on a line of the shown diff, from the user or from a check."""
 
     line: SourceLine
@@ -149,8 +149,7 @@ class _UnchangedStretch(NamedTuple):
     """Whether some of the lines differ in white space."""
 
 
-@dataclass(slots=True)
-class _SegmentBuilder:
+class _SegmentBuilder(Struct):
     """Yields the segments of a change, in order."""
 
     diffs: Sequence[FileDiff]

@@ -5,9 +5,9 @@ The user picks lines with keys, from a start row to the cursor, or with a mouse 
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from msgspec import Struct
 from textual.geometry import Offset
 from textual.selection import Selection
 
@@ -376,8 +376,7 @@ def _source_line_at(layout: DiffLayout, context: RenderContext, offset: Offset) 
     return RIGHT_SIDE_OFFSET if right else 0, context.drawn_line(row, side, number).text.text
 
 
-@dataclass(frozen=True, slots=True)
-class PickedLines:
+class PickedLines(Struct, frozen=True):
     """The changed lines that the user picked in one file, and their hunks."""
 
     lines: SelectedLines

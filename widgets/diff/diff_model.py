@@ -1,10 +1,10 @@
 """The content of the diff preview and its layout for a width: a change, plain lines, or a message."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from textual.geometry import Size
 
+from app.copies import replace
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers
 from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_diffs

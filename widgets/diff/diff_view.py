@@ -1,7 +1,7 @@
 """The diff preview, with its keys and mouse actions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
@@ -13,6 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from app.copies import replace
 from app.keys.actions import make_key_bindings_of_scopes
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import SeenLines, changed_line_at

@@ -8,12 +8,12 @@ with equal width: half a megabyte on one line costs little more than a few regul
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells, split_graphemes
 
 from app.proposals.values.models import FileDiff
@@ -108,8 +108,7 @@ class WidthRun(NamedTuple):
 _SOURCE_OF_RUN, _DRAWN_OF_RUN, _CELL_OF_RUN = attrgetter("source"), attrgetter("drawn"), attrgetter("cell")
 
 
-@dataclass(frozen=True, slots=True)
-class DisplayText:
+class DisplayText(Struct, frozen=True):
     """A line of source as it is drawn: tabs expanded, unsafe characters replaced; converts indices to cells."""
 
     text: str

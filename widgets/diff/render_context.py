@@ -1,9 +1,9 @@
 """The render context of a diff: everything that affects how a row looks, except the row."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct, field
 from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
@@ -57,8 +57,7 @@ class VisibleLinePart(NamedTuple):
     """Whether the line continues to the right."""
 
 
-@dataclass(slots=True)
-class RenderContext:
+class RenderContext(Struct):
     """Everything that affects how a row looks, except the row."""
 
     diffs: Sequence[FileDiff] = ()

@@ -10,8 +10,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
@@ -34,8 +35,7 @@ it has one: `1 .5`, `// go:embed`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class WhitespaceRules:
+class WhitespaceRules(Struct, frozen=True):
     """Which white space has a meaning in the lines of a file: indentation, trailing, around operators, all."""
 
     language: str = ""
@@ -197,8 +197,7 @@ HunkKey = tuple[int, int]
 """(index of the file, index of the hunk in the file)."""
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenWhitespace:
+class HiddenWhitespace(Struct, frozen=True):
     """The white space changes that the view hides: which parts of their hunks stay, and how many lines go."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)

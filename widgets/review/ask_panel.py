@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -151,8 +152,7 @@ _LAYOUT_PAUSE_SECONDS = 0.004
 """Seconds between two steps of a long layout, for key presses."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSubject:
+class QuestionSubject(Struct, frozen=True):
     """The subject of a side question."""
 
     anchor: ThreadAnchor

@@ -5,10 +5,10 @@ a decision.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 
 from textual.message import Message
 
+from app.copies import replace
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback

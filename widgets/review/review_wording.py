@@ -2,8 +2,8 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 
@@ -166,8 +166,7 @@ def drop_keys_to_fit(line: Content, width: int) -> Content:
     return line
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentItemLineOptions:
+class CurrentItemLineOptions(Struct, frozen=True):
     """Options for the lines about the current item: their width, and which facts other lines already show."""
 
     width: int = 0

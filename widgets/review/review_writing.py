@@ -1,11 +1,11 @@
 """The user's texts about items of the review: from the field to the decision with which they are sent."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from textual.content import Content
 
+from app.copies import replace
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentedLineChange
 from app.proposals.risk.change_summary import (

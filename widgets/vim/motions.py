@@ -1,9 +1,11 @@
 """Targets of motions, and the ranges for operators."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from msgspec import Struct
+
+from app.copies import replace
 from widgets.vim.text_positions import (
     BRACKET_PAIRS,
     QUOTES,
@@ -35,8 +37,7 @@ _MAX_COUNT = 100_000
 """Maximum count, so that a held digit key does not cause a long computation."""
 
 
-@dataclass(frozen=True, slots=True)
-class VimCommand:
+class VimCommand(Struct, frozen=True):
     """A parsed vim command: count, operator and motion."""
 
     name: str
@@ -104,8 +105,7 @@ def _split_count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
 MotionKind = Literal["exclusive", "inclusive", "lines"]
 
 
-@dataclass(frozen=True, slots=True)
-class MotionTarget:
+class MotionTarget(Struct, frozen=True):
     """Where a motion moves the cursor, and whether an operator includes that character."""
 
     position: int
@@ -115,8 +115,7 @@ class MotionTarget:
     keeps_column: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TextRange:
+class TextRange(Struct, frozen=True):
     """The range of text for an operator; for whole lines, without the last newline."""
 
     start: int
@@ -124,8 +123,7 @@ class TextRange:
     lines: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LastSearches:
+class LastSearches(Struct, frozen=True):
     """The last searches: by `f` and similar in a line, by `/` and `?` in the text."""
 
     key: str = ""

@@ -1,8 +1,9 @@
 """The vim state machine: computes a new text and cursor from a key, a text and a cursor."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from widgets.vim.motions import (
     MOTIONS,
@@ -22,8 +23,7 @@ MAX_PUT_CHARACTERS = 10_000_000
 """Maximum characters that a put with a count inserts."""
 
 
-@dataclass(frozen=True, slots=True)
-class VimRegister:
+class VimRegister(Struct, frozen=True):
     """The last deleted or yanked text."""
 
     text: str = ""
@@ -174,8 +174,7 @@ class VimMode(StrEnum):
     LINES = "visual line"
 
 
-@dataclass(frozen=True, slots=True)
-class VimKeyResult:
+class VimKeyResult(Struct, frozen=True):
     """The effect of a key on the text and the cursor."""
 
     text: str
@@ -184,8 +183,7 @@ class VimKeyResult:
     """Whether vim used the key; if not, it has its usual effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionSize:
+class SelectionSize(Struct, frozen=True):
     """The size of a selection, to repeat a command on the same amount of text."""
 
     whole_lines: bool

@@ -3,7 +3,8 @@
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.concurrency import iterate_when_event_loop_idle
 from app.proposals.risk.edited_file import (
@@ -23,8 +24,7 @@ _MAX_NEIGHBOURS = 3
 """Hunks on each side that are left out together with a hunk, if the file does not parse without that hunk alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class HunkGroup:
+class HunkGroup(Struct, frozen=True):
     """Hunks of one file that are left out together."""
 
     path: str
@@ -38,8 +38,7 @@ class HunkGroup:
         return frozenset(hunk.id for hunk in self.hunks)
 
 
-@dataclass(frozen=True, slots=True)
-class HunkThatChangesTests:
+class HunkThatChangesTests(Struct, frozen=True):
     """A hunk that adds or changes tests."""
 
     path: str
@@ -56,8 +55,7 @@ class HunkThatChangesTests:
         return each == test or each.startswith(f"{test}[") if "::" in test else test in each
 
 
-@dataclass(frozen=True, slots=True)
-class AblationPlan:
+class AblationPlan(Struct, frozen=True):
     """The parts of a proposal to leave out, one after the other."""
 
     groups: tuple[HunkGroup, ...]

@@ -3,11 +3,13 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
 from app.automation.evidence.proposal_evidence import ReproductionResult
+from app.copies import replace
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
@@ -27,8 +29,7 @@ class CommandNotRepeatable(Exception):
     """The command can't be run again; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandReproducer:
+class CommandReproducer(Struct, frozen=True):
     """Runs a pending proposal's command again; marks the proposal as reproduced, or replaces its changes.
 
     Args:

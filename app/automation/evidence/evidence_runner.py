@@ -5,9 +5,10 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, files_for_check, run_check, tests_placeholder_for_all_tests
@@ -19,6 +20,7 @@ from app.automation.tool_reports import MAX_REPORT_BYTES
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
+from app.copies import replace
 from app.proposals.decide.decision_outcomes import make_decision_scope
 from app.proposals.decide.workspace_versions import VersionsToCheck
 from app.proposals.proposal_service import ProposalService
@@ -58,8 +60,7 @@ class _TimeLimitReached(Exception):
     """The time limit is reached."""
 
 
-@dataclass(slots=True)
-class _EvidenceSearch:
+class _EvidenceSearch(Struct):
     """The search for evidence about one proposal."""
 
     proposal: Proposal

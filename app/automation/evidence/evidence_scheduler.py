@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from app.automation.check_results import CheckState, ProposalChecks
 from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
+from app.copies import replace
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 
@@ -17,8 +20,7 @@ HunkExclusions = tuple[str, ...] | None
 _UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
-@dataclass(slots=True)
-class _FollowedEvidence:
+class _FollowedEvidence(Struct):
     """The evidence about one proposal with some hunks chosen."""
 
     revision: int

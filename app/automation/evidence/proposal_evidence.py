@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import HunkTestEvidence, HunkTestVerdict, RecordedTestEvidence
 from app.proposals.values.models import FileDiff, Hunk
@@ -120,8 +122,7 @@ _MAX_NAMED_FILES = 3
 """Maximum number of differing files in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReproductionResult:
+class ReproductionResult(Struct, frozen=True):
     """The result of running a proposal's command again."""
 
     proposal: str

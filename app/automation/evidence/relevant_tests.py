@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from app.automation.check_runner import tests_placeholder_for_all_tests
 from app.concurrency import iterate_when_event_loop_idle
 from app.config.config_tables import TESTS
@@ -122,13 +124,12 @@ _DOTTED_NAME = re.compile(r"[\w.]+")
 _CONFTEST = "conftest.py"
 
 
-@dataclass(slots=True)
-class ImportGraph:
+class ImportGraph(Struct):
     """The modules of a workspace, and the importers of each."""
 
-    modules: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = {}
     """Path by dotted name."""
-    importers: dict[str, set[str]] = field(default_factory=dict)
+    importers: dict[str, set[str]] = {}
     """The paths of the files that import a file."""
     tests: tuple[str, ...] = ()
     """The files that contain tests."""
@@ -322,8 +323,7 @@ def choose_evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class TestSelection:
+class TestSelection(Struct, frozen=True):
     """The tests that run for a part of a proposal."""
 
     __test__ = False

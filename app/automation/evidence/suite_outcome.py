@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.tool_reports import ToolReportError, iterate_xml_elements
@@ -46,8 +47,7 @@ _NO_TESTS_FOUND = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteOutcome:
+class SuiteOutcome(Struct, frozen=True):
     """The result of one test run: failed and passed tests, and files that do not load."""
 
     ok: bool

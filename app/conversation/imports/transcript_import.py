@@ -11,9 +11,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
 from app.conversation.imports.message_import import content_text, import_messages
@@ -357,8 +358,7 @@ class TranscriptError(Exception):
     """The transcript cannot be imported; the message is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedTranscript:
+class ImportedTranscript(Struct, frozen=True):
     """The events of an imported transcript, the program that wrote it, and the repairs that were made."""
 
     program: str

@@ -8,11 +8,12 @@ by the model, a cut without a summary.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
 from operator import is_
 from typing import Any
+
+from msgspec import Struct
 
 from app.conversation.events import (
     Answer,
@@ -36,6 +37,7 @@ from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments_as_json
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
+from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import IMAGE_PARTS
@@ -169,8 +171,7 @@ _MIN_PRUNABLE_TOKENS = 120
 _PLACEHOLDER_TOKENS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ContextBudget:
+class ContextBudget(Struct, frozen=True):
     """How far a compaction must shrink the payload: its estimated tokens, the target and the context window."""
 
     used: int
@@ -183,8 +184,7 @@ class ContextBudget:
     """Calibration of the estimate (`TokenEstimateCalibrator.factor`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PruneStep:
+class PruneStep(Struct, frozen=True):
     """Leave out the texts of these tool results, or these images."""
 
     results: tuple[int, ...]
@@ -195,8 +195,7 @@ class PruneStep:
     """Ids of events with images."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummariseStep:
+class SummariseStep(Struct, frozen=True):
     """Let the model summarise everything up to an event; the summary replaces it in payloads."""
 
     upto: int
@@ -204,8 +203,7 @@ class SummariseStep:
     saved: int
 
 
-@dataclass(frozen=True, slots=True)
-class TruncateStep:
+class TruncateStep(Struct, frozen=True):
     """Leave out everything up to an event, without a summary."""
 
     upto: int

@@ -5,7 +5,8 @@ Notes that no longer apply are left out. Compaction cuts between groups, never i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.conversation.events import (
     Answer,
@@ -47,8 +48,7 @@ from app.llm.wires.wire import AttachedImage
 _CLOSING_KINDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryOmissions:
+class HistoryOmissions(Struct, frozen=True):
     """The parts of a history that compaction and pruning leave out of payloads."""
 
     cut: int = -1
@@ -100,8 +100,7 @@ def read_omissions(events: Sequence[Event]) -> HistoryOmissions:
 OMITTED = "(earlier work left out here)"
 
 
-@dataclass(frozen=True, slots=True)
-class KeptUserMessage:
+class KeptUserMessage(Struct, frozen=True):
     """A user message of the compacted part, kept verbatim."""
 
     text: str
@@ -170,8 +169,7 @@ INTERRUPTED = "The user interrupted your response above before it was done."
 CONTINUE = "The user told you to go on."
 
 
-@dataclass(slots=True)
-class UserHistoryItem:
+class UserHistoryItem(Struct):
     """A user message with its images."""
 
     text: str
@@ -184,8 +182,7 @@ class UserHistoryItem:
     """Whether the user wrote it while the calls of a response ran."""
 
 
-@dataclass(slots=True)
-class ProgramNote:
+class ProgramNote(Struct):
     """A note of the program for the model."""
 
     text: str
@@ -194,8 +191,7 @@ class ProgramNote:
     """Whether the user's own words about it are the next item."""
 
 
-@dataclass(slots=True)
-class ModelResponse:
+class ModelResponse(Struct):
     """A response of the model with its calls."""
 
     text: str
@@ -203,8 +199,7 @@ class ModelResponse:
     records: list[CallRecord] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class HistoryGap:
+class HistoryGap(Struct):
     """A gap in the history; its text is sent only if two user messages would otherwise be adjacent."""
 
     text: str
@@ -213,8 +208,7 @@ class HistoryGap:
 HistoryItem = UserHistoryItem | ProgramNote | ModelResponse | HistoryGap
 
 
-@dataclass(slots=True)
-class History:
+class History(Struct):
     """The history to send to the model: its items in order, and notes for this request only."""
 
     items: list[HistoryItem]
@@ -236,8 +230,7 @@ def fold_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     return reader.finish_history()
 
 
-@dataclass(slots=True)
-class HistoryCheckpoint:
+class HistoryCheckpoint(Struct):
     """State of a `HistoryBuilder` from which another one can continue in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)

@@ -7,11 +7,11 @@ write, because system messages cannot contain images either.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.tool_calls import CallRecord
+from app.copies import replace
 from app.images.image import Image, image_refusal_reason, indexes_over_request_limits, join_quoted_names
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire import AttachedImage

@@ -7,9 +7,11 @@ and returns the same payloads.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct
 
 from app.conversation.events import AssistantMessage, ContentPruned, Event, HistoryCompacted, RequestSent, TurnStarted
 from app.conversation.payload.history import (
@@ -39,6 +41,7 @@ from app.conversation.payload.tool_calls import (
     replace_surrogates,
     to_valid_tool_name,
 )
+from app.copies import replace
 from app.images.image import Image
 from app.llm.values.endpoint import EndpointProfile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions
@@ -64,13 +67,12 @@ MID_TURN_BRIDGE = "(Written by signoff: the user says something here.)"
 NOTES_HEADING = "Notes from the program, oldest first; each was given in the course of the conversation:"
 
 
-@dataclass(slots=True)
-class _UserMessageDraft:
+class _UserMessageDraft(Struct):
     """A user message under construction: tagged notes first, then the user's text."""
 
-    notes: list[str] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    attachments: list[AttachedImage] = field(default_factory=list)
+    notes: list[str] = []
+    words: list[str] = []
+    attachments: list[AttachedImage] = []
 
     def item(self) -> UserItem:
         parts = [mark_program_text("\n\n".join(self.notes))] if self.notes else []
@@ -275,8 +277,7 @@ UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks som
 """Assistant message between the last user message of the conversation and the side question."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideQuestionInputs:
+class SideQuestionInputs(Struct, frozen=True):
     """The inputs of a request for a side question: the program's note, the question, and the thread so far."""
 
     note: str
@@ -348,8 +349,7 @@ def _make_payload(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedPrefix:
+class _CachedPrefix(Struct, frozen=True):
     """The beginning of a log as messages, with all state that the projection of later events needs."""
 
     key: tuple[Any, ...]

@@ -11,8 +11,9 @@ import math
 import re
 import string
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
@@ -145,8 +146,7 @@ _MAX_RAW_CHARACTERS = 2_000
 """Maximum number of characters of unparsable arguments that are repeated to the model."""
 
 
-@dataclass(slots=True)
-class CallRecord:
+class CallRecord(Struct):
     """A call of a response and its known progress."""
 
     call: ToolCall
@@ -192,8 +192,7 @@ class CallRecord:
         return text if text.strip() else NO_OUTPUT
 
 
-@dataclass(frozen=True, slots=True)
-class MissingResultCircumstances:
+class MissingResultCircumstances(Struct, frozen=True):
     """The circumstances in which calls got no results."""
 
     truncated: bool

@@ -11,9 +11,8 @@ import re
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from app import __version__
 from app.mcp_client.json_rpc import (
@@ -196,8 +195,7 @@ _DEFAULT_CLIENT_NAMES = ("", "mcp")
 _INTERPRETERS = re.compile(r"(?:python|node|bun|deno|uv|sh|bash)[\d.]*")
 
 
-@dataclass(frozen=True, slots=True)
-class McpCaller:
+class McpCaller(NamedTuple):
     """The agent that makes a call; fields that it does not send are empty."""
 
     agent: str = ""

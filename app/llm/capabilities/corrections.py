@@ -6,9 +6,10 @@ everything, the request ends with its error message, not in a loop. `RequestCorr
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
@@ -16,8 +17,7 @@ from app.llm.values.endpoint import EndpointProfile, tool_name, tool_schema_key
 from app.llm.values.requests_and_updates import EFFORT, Payload
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileCorrection:
+class ProfileCorrection(Struct, frozen=True):
     """A changed profile and the notice for the user."""
 
     name: str

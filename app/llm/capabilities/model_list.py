@@ -1,8 +1,9 @@
 """Parse an endpoint's list of models in the known formats, with prices, and compute the cost of a request."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_model_patterns
 from app.llm.values.requests_and_updates import TokenUsage
@@ -82,8 +83,7 @@ NO_IMAGES = "The model accepts no images, as the server says: they are left out,
 _PLAUSIBLE_WINDOW_TOKENS = range(MIN_WINDOW_TOKENS, 100_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedModel:
+class ListedModel(Struct, frozen=True):
     """A model in an endpoint's list."""
 
     id: str

@@ -4,10 +4,10 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from app.llm.failures.request_errors import Failure
@@ -102,8 +102,7 @@ _DATES_KEY = "learned_at"
 """Key in the cache for the Unix time of each field."""
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedField:
+class LearnedField(Struct, frozen=True):
     """A profile field learned from an endpoint's answers, with its value and the time."""
 
     field: str

@@ -13,9 +13,11 @@ A result only selects among changes that a refusal can also cause, so a server g
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.endpoint import NEXT_PLACEMENT, EndpointProfile, Placement
 from app.llm.values.requests_and_updates import Endpoint, Payload
@@ -38,8 +40,7 @@ _MIN_OLLAMA_VERSION = (0, 12)
 """Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialConversation:
+class TrialConversation(Struct, frozen=True):
     """A conversation that the server renders with its chat template, to check the template."""
 
     payload: Payload
@@ -56,8 +57,7 @@ RequestSender = Callable[[str, Mapping[str, Any] | None], Awaitable[tuple[int, s
 without one. Returns status and text of the answer; raises AttemptFailed if there is none, or it is too large."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTemplateFinding:
+class ChatTemplateFinding(Struct, frozen=True):
     """The placement of system messages that the server's chat template keeps, if any, and the profile changes."""
 
     server: str
@@ -68,8 +68,7 @@ class ChatTemplateFinding:
     """Changed profile fields for this placement, always including the placement."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RenderRefusal:
+class _RenderRefusal(Struct, frozen=True):
     status: int
     text: str
 

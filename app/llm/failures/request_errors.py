@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from app.llm.values.requests_and_updates import ResponseCompleted
 
@@ -31,8 +32,7 @@ class FailureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why an attempt failed: the kind, a line for the user, and what the response says about a retry."""
 
     kind: FailureKind
@@ -88,8 +88,7 @@ _MAX_JITTER_SECONDS = 5.0
 """Maximum number of seconds added at random to the server's retry time: other clients wait for it too."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """Limits and delays of retries, in seconds."""
 
     attempts: int = 4

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
@@ -91,8 +92,7 @@ def _is_encodable(value: Any) -> bool:
     return True
 
 
-@dataclass(slots=True, eq=False)
-class _PartialCall:
+class _PartialCall(Struct, eq=False):
     """A tool call that is being received."""
 
     position: int

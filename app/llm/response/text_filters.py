@@ -1,14 +1,14 @@
 """Separate reasoning and unparsed tool calls from streamed text, wherever the deltas split it."""
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _OPENING_TAGS = ("<think>", "<thinking>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(slots=True)
-class SurrogateJoiner:
+class SurrogateJoiner(Struct):
     """Joins characters that a server split into two surrogates; a lone surrogate becomes U+FFFD."""
 
     _held_back: str = ""
@@ -29,8 +29,7 @@ class SurrogateJoiner:
         return left
 
 
-@dataclass(slots=True)
-class ThinkSplitter:
+class ThinkSplitter(Struct):
     """Separates a leading `<think>…</think>` block from the answer; later tags are part of the answer."""
 
     _state: str = "start"
@@ -91,8 +90,7 @@ _CALL_MARKERS = (
 )
 
 
-@dataclass(slots=True)
-class CallMarkupHider:
+class CallMarkupHider(Struct):
     """Hides tool calls that a server sends as text: everything from the first marker on.
 
     Only for closing requests, where no call is allowed; in other responses the text may be about these markers.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
@@ -14,13 +15,12 @@ EFFORT = "reasoning_effort"
 """Name of the effort setting, also used to store a refusal of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOptions:
+class RequestOptions(Struct, frozen=True):
     """Optional settings of the user for a request, such as temperature and effort."""
 
     effort: str = "off"
     """The reasoning effort, as in `Settings.reasoning_effort`; `off` sends none."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = {}
     """Additional fields of the body: the `[request]` table."""
 
     def as_fields(self) -> dict[str, Any]:
@@ -67,8 +67,7 @@ class Endpoint:
         object.__setattr__(self, "base_url", address.url)
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """The content of one request; a pure projection of the log. `tools` is the same list, byte for byte, in every
     request."""
 
@@ -119,22 +118,19 @@ class TokenUsage(BaseModel):
     """US dollars; None if neither the server nor a price gives it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """A piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """A piece of the reasoning."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallProgress:
+class CallProgress(Struct, frozen=True):
     """Progress of a tool call: the known part of its name, and the size of its arguments so far."""
 
     index: int
@@ -142,8 +138,7 @@ class CallProgress:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class RetryScheduled:
+class RetryScheduled(Struct, frozen=True):
     """The attempt failed; the request is sent again after `delay` seconds."""
 
     attempt: int
@@ -151,8 +146,7 @@ class RetryScheduled:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptDiscarded:
+class AttemptDiscarded(Struct, frozen=True):
     """The text of this attempt is discarded; the next attempt starts again."""
 
     text: str
@@ -161,16 +155,14 @@ class AttemptDiscarded:
     """Calls received before the failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileCorrected:
+class ProfileCorrected(Struct, frozen=True):
     """The endpoint refused a request and accepted it with `profile`; yielded with the response."""
 
     profile: EndpointProfile
     notice: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTemplateChecked:
+class ChatTemplateChecked(Struct, frozen=True):
     """Outcome of a test of the server's chat template: the placement in which it keeps all messages, if known."""
 
     server: str
@@ -179,8 +171,7 @@ class ChatTemplateChecked:
     """The first placement in which its chat template keeps all messages; None if none does or it is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseCompleted:
+class ResponseCompleted(Struct, frozen=True):
     """The complete response; the last update of every successful request."""
 
     text: str
@@ -191,7 +182,7 @@ class ResponseCompleted:
     """The stream ended early or a length limit cut it off: its calls must not run."""
     usage: TokenUsage | None
     model: str
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, Any] = {}
 
 
 StreamUpdate = (

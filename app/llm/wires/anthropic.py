@@ -8,10 +8,10 @@ message or at the end. System texts wait for the next such place; if it needs a 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (

@@ -1,8 +1,9 @@
 """The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
@@ -51,8 +52,7 @@ class ChatWire(Wire):
         return _ChatDecoder()
 
 
-@dataclass(slots=True)
-class _ChatWriter:
+class _ChatWriter(Struct):
     profile: EndpointProfile
     messages: list[dict[str, Any]]
 

@@ -4,8 +4,9 @@ The server stores nothing, so each request contains everything, including the en
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
@@ -199,8 +200,7 @@ class ResponsesWire(Wire):
         return ResponsesApiToChatDecoder()
 
 
-@dataclass(slots=True)
-class _ResponsesWriter:
+class _ResponsesWriter(Struct):
     profile: EndpointProfile
     messages: list[dict[str, Any]]
     opening: SystemItem | None = None

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload
 
@@ -33,8 +35,7 @@ the first call, and so on."""
 WORDS_FOLLOW = "The user's own words on it follow as the user's message."
 
 
-@dataclass(frozen=True, slots=True)
-class SystemItem:
+class SystemItem(Struct, frozen=True):
     """A system message: text of the program for the model."""
 
     text: str
@@ -67,8 +68,7 @@ class AttachedImage:
         return f"data:{self.media_type};base64,{self.data}"
 
 
-@dataclass(frozen=True, slots=True)
-class UserItem:
+class UserItem(Struct, frozen=True):
     """A message of the user, or a marked note of the program if no system message is accepted."""
 
     text: str
@@ -78,14 +78,13 @@ class UserItem:
     """Images; they come before the text, which may then be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpaqueResponseBlocks:
+class OpaqueResponseBlocks(Struct, frozen=True):
     """Opaque parts of a response, which are sent back only to the endpoint and model that produced them."""
 
     same_model: bool = False
     """Whether the request goes to the endpoint and model of the response."""
     reasoning: str = ""
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = {}
 
     def blocks_for(self, wire: str) -> dict[int, list[dict[str, Any]]]:
         """Return the opaque blocks of this wire by position; empty unless the request goes to the same model."""
@@ -98,8 +97,7 @@ class OpaqueResponseBlocks:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class CallWithResult:
+class CallWithResult(Struct, frozen=True):
     """A tool call and its result."""
 
     id: str
@@ -109,12 +107,11 @@ class CallWithResult:
     result: str
     attachments: tuple[AttachedImage, ...] = ()
     """Images of the result, if the wire supports images there."""
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = {}
     """Opaque fields of the call, unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTurn:
+class ModelTurn(Struct, frozen=True):
     """A response of the model: a text, calls, or both."""
 
     text: str

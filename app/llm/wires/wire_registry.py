@@ -1,7 +1,8 @@
 """The protocols by name, and a request in one of them."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.config.config_tables import merge_nested_tables
 from app.llm.values.endpoint import EndpointProfile
@@ -19,8 +20,7 @@ def wire_for(profile: EndpointProfile) -> Wire:
     return WIRES[profile.wire]
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
+class SentRequest(Struct, frozen=True):
     """Model, profile and payload of a request, from which its body is made; it does not have the key."""
 
     model: str

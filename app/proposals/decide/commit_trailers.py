@@ -4,9 +4,10 @@ import os
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import Proposal
@@ -146,8 +147,7 @@ def _to_single_word(text: str) -> str:
     return "-".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
-@dataclass(frozen=True, slots=True)
-class FileDecision:
+class FileDecision(Struct, frozen=True):
     """A recorded decision that wrote a file, with the versions of that file before and after it."""
 
     entry: DecisionRecordEntry

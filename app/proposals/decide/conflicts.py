@@ -6,9 +6,11 @@ merged as text. This module writes nothing to disk.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.proposals.files.file_changes import (
     file_operation,
     next_hunk_number,
@@ -85,8 +87,7 @@ class ConflictSide(StrEnum):
     """The lines on disk, then the proposed ones; not for a whole file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictRegion:
+class ConflictRegion(Struct, frozen=True):
     """Lines that both sides changed, without line endings."""
 
     line: int
@@ -102,8 +103,7 @@ class ConflictRegion:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictMarkerLabels:
+class ConflictMarkerLabels(Struct, frozen=True):
     """Labels of the sides in conflict markers."""
 
     disk: str
@@ -111,8 +111,7 @@ class ConflictMarkerLabels:
     proposed: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnsavedEdit:
+class UnsavedEdit(Struct, frozen=True):
     """The user's unsaved edit of a file that has changed meanwhile: the text now, and when the edit began."""
 
     text: str
@@ -120,8 +119,7 @@ class UnsavedEdit:
     """The text of the file when the user began to edit."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileConflict:
+class FileConflict(Struct, frozen=True):
     """A file of a stale proposal: its present text, and the regions in which the proposal does not fit."""
 
     proposal: str
@@ -204,8 +202,7 @@ class FileConflict:
             size += 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictMarkerBlock:
+class ConflictMarkerBlock(Struct, frozen=True):
     """A conflict between markers in a text; all positions are line numbers from 0."""
 
     start: int
@@ -216,8 +213,7 @@ class ConflictMarkerBlock:
     region: ConflictRegion
 
 
-@dataclass(frozen=True, slots=True)
-class _MergeVersions:
+class _MergeVersions(Struct, frozen=True):
     """A change and the versions to merge for it."""
 
     change: FileChange

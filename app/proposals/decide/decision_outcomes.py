@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.proposals.files.file_changes import decide_hunks, next_hunk_number, recompute_hunks, replace_base_and_result
 from app.proposals.files.filesystem import Filesystem
@@ -31,8 +32,7 @@ _CONTEXT_LINES = 3
 _MAX_EXCERPT_LINES = 40
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionScope:
+class DecisionScope(Struct, frozen=True):
     """The part of a proposal that a decision is about."""
 
     hunks: frozenset[str]
@@ -61,8 +61,7 @@ EMPTY_SCOPE = DecisionScope(frozenset(), frozenset(), is_everything=False)
 """No part of a proposal."""
 
 
-@dataclass(slots=True)
-class DecisionOutcome:
+class DecisionOutcome(Struct):
     """The effect of a decision: the proposal afterwards, the writes, and the line counts."""
 
     proposal: Proposal

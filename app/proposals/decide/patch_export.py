@@ -9,9 +9,11 @@ import io
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.proposals.files.overlay import ContentStore
 from app.proposals.patch.diff_header_names import NO_FILE, quote_git_path
 from app.proposals.text.diff import LineChange, diff_lines
@@ -42,8 +44,7 @@ _LINK_MODE = 0o120000
 _BINARY_CHUNK_BYTES = 52
 
 
-@dataclass(frozen=True, slots=True)
-class PatchFile:
+class PatchFile(Struct, frozen=True):
     """A file of a change set with its contents."""
 
     path: str

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
+from app.copies import replace
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation

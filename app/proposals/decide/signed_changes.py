@@ -6,8 +6,9 @@ changed lines between two approvals, only the approved lines are carried over: t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.proposal_staging import is_pending_within
@@ -100,8 +101,7 @@ def _find_line_replacements(old: Lines, new: Lines) -> set[tuple[int, int, tuple
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
+class _Region(Struct, frozen=True):
     """Lines that at least one side has changed, without a line between them that both have kept."""
 
     start: int
@@ -162,8 +162,7 @@ _DEFAULT_MODE = 0o644
 """Mode of a file if an entry of an earlier version does not name one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DecidedFileVersions:
+class _DecidedFileVersions(Struct, frozen=True):
     """A file before and after a decision."""
 
     proposal: str
@@ -173,8 +172,7 @@ class _DecidedFileVersions:
     """Whether it is an approval in force; any other only shows which contents the file had."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnsignedChanges:
+class UnsignedChanges(Struct, frozen=True):
     """Changes without their approved hunks, and the hunks that were left out."""
 
     changes: tuple[PathChange, ...]

@@ -5,7 +5,8 @@ The caller holds `LockedProposals.lock_for_writing`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
@@ -39,8 +40,7 @@ from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
 from app.proposals.values.proposal_store import JournalRecord
 
 
-@dataclass(frozen=True, slots=True)
-class _UndoRedoStep:
+class _UndoRedoStep(Struct, frozen=True):
     """A step of an undo or redo for one file: from `expected` at `source` to `target` at `path`."""
 
     source: str
@@ -49,8 +49,7 @@ class _UndoRedoStep:
     target: FileVersion | None
 
 
-@dataclass(slots=True)
-class _UndoRedoSimulation:
+class _UndoRedoSimulation(Struct):
     """Applies steps in memory to the contents of the disk."""
 
     filesystem: Filesystem

@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
+from app.copies import replace
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.files.overlay import ContentStore, is_same_version, read_pending_files
@@ -27,8 +29,7 @@ class CheckedHunkLineRange(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class VersionsToCheck:
+class VersionsToCheck(Struct, frozen=True):
     """The files of the workspace that checks compare: with a proposal or a part of it, and without it."""
 
     after: PendingFiles

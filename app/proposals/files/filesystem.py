@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from msgspec import Struct
+
 from app.proposals.values.models import FileIdentity, FileVersion
 from app.sandbox.captured_changes import LINK_MODE
 from app.workspace.path_rules import MAX_PATH_DEPTH
@@ -110,8 +112,7 @@ Kind = Literal[NodeKind, "missing"]
 _KINDS: dict[int, NodeKind] = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "folder"}
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFile:
+class DiskFile(Struct, frozen=True):
     """Content of a regular file, or target of a symbolic link, as read from disk."""
 
     data: bytes

@@ -4,9 +4,10 @@ import errno
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, list_files_below, make_file_version
 from app.proposals.text.diff import LineChange, diff_lines
@@ -33,8 +34,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayFile:
+class OverlayFile(Struct, frozen=True):
     """A file as the model sees it: its content, and the proposals whose pending edits that includes."""
 
     content: bytes | None
@@ -194,8 +194,7 @@ class ContentStore:
             return None
 
 
-@dataclass(slots=True)
-class Overlay:
+class Overlay(Struct):
     """Reads files with pending proposals applied; other files come from the disk, which is read once."""
 
     filesystem: ReadableDisk

@@ -9,10 +9,11 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
 
 from app.proposals.files.filesystem import Filesystem, Kind
 from app.proposals.files.overlay import is_same_version
@@ -27,8 +28,7 @@ _MAX_NAME_BYTES = 240
 """Maximum bytes: file systems allow 255, and a number may be appended."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathTransition:
+class PathTransition(Struct, frozen=True):
     """A path before and after; None for no file."""
 
     path: str

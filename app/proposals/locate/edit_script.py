@@ -5,8 +5,9 @@ used, and every kept line keeps the file's bytes.
 """
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
@@ -59,8 +60,7 @@ class LineOperation(Enum):
     INSERT = "+"
 
 
-@dataclass(frozen=True, slots=True)
-class EditScriptLine:
+class EditScriptLine(Struct, frozen=True):
     """A line of an edit; kept and removed ones must be found in the file."""
 
     operation: LineOperation

@@ -7,9 +7,10 @@ never wins over an exact one, and several places are refused.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+from msgspec import Struct
 
 from app.proposals.text.document import Document
 from app.proposals.values.models import MatchLevel
@@ -45,8 +46,7 @@ def leading_whitespace(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-@dataclass(frozen=True, slots=True)
-class IndentShift:
+class IndentShift(Struct, frozen=True):
     """Difference between the indentation of the model's lines and that of the file's."""
 
     prefix: str = ""
@@ -149,8 +149,7 @@ _LINE_FORMS: dict[MatchLevel, Callable[[str], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPlace:
+class BlockPlace(Struct, frozen=True):
     """A place of a block in the file: the match level, the line range, and which line matches which."""
 
     level: MatchLevel

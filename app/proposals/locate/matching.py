@@ -8,8 +8,9 @@ file is searched for the new text: an edit must not be applied twice.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from app.proposals.locate.alignment import describe_nearest_text, describe_places, find_aligned_places
 from app.proposals.locate.edit_script import (
@@ -84,8 +85,7 @@ def _is_placeholder(line: str) -> bool:
     return bool(_LEADING_OR_TRAILING_DOTS.fullmatch(content) and _ELISION_WORD.search(content))
 
 
-@dataclass(frozen=True, slots=True)
-class TextOccurrence:
+class TextOccurrence(Struct, frozen=True):
     """Where a text occurs in the document: its offsets and lines, and whether it cuts a word."""
 
     start: int
@@ -209,8 +209,7 @@ HINT_RATIO = 3
 """How many times nearer to the hinted line a place must be than every other place."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextReplacement:
+class TextReplacement(Struct, frozen=True):
     """A search/replace edit."""
 
     old: str
@@ -224,8 +223,7 @@ class TextReplacement:
     """Also replace places that begin or end inside a word."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedEdit:
+class LocatedEdit(Struct, frozen=True):
     """The line edits that an edit makes in the file, and how each of its places was matched."""
 
     line_edits: tuple[LineEdit, ...]

@@ -6,9 +6,11 @@ are fully trusted if the patch names git's id of the present content.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from msgspec import Struct
+
+from app.copies import replace
 from app.proposals.locate.alignment import describe_nearest_text, describe_places
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation, list_kept_and_inserted_lines
 from app.proposals.locate.line_index import (
@@ -42,8 +44,7 @@ from app.proposals.values.proposal_errors import (
 )
 
 
-@dataclass(slots=True)
-class HunkPlacementProgress:
+class HunkPlacementProgress(Struct):
     """Position and drift of the last placed hunk of a file, for the choice of the next place."""
 
     floor: int = 0
@@ -62,8 +63,7 @@ class HunkPlacementProgress:
         return [place for place in places if place.start >= self.floor] or list(places)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenHunkPlace:
+class ChosenHunkPlace(Struct, frozen=True):
     """The place chosen for a hunk, and a note on how it was found."""
 
     place: BlockPlace

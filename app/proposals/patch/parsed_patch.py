@@ -1,15 +1,15 @@
 """A parsed patch, file by file."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation
 from app.proposals.values.models import FileOperation
 from app.proposals.values.record_entries import git_blob_id
 
 
-@dataclass(frozen=True, slots=True)
-class PatchHunk:
+class PatchHunk(Struct, frozen=True):
     """A run of kept, removed and inserted lines; the header's numbers are not trusted."""
 
     lines: tuple[EditScriptLine, ...]
@@ -62,8 +62,7 @@ class PatchHunk:
         return any(line.operation is not LineOperation.KEEP for line in self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(Struct, frozen=True):
     """The part of a patch for one file. Paths are as written, without prefixes, and may lead out of the workspace."""
 
     path: str
@@ -106,8 +105,7 @@ def list_patch_paths(parts: Iterable[FilePatch]) -> list[str]:
     return list(dict.fromkeys(path for part in applied for path in (part.old_path, part.path) if path))
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPatch:
+class ParsedPatch(Struct, frozen=True):
     """A patch as parsed from its text, file by file, before its hunks are placed."""
 
     parts: tuple[FilePatch, ...]

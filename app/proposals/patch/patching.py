@@ -4,9 +4,11 @@ import errno
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from msgspec import Struct, field
+
+from app.copies import replace
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.files.overlay import OverlayFile
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation
@@ -378,8 +380,7 @@ def is_begin_patch_format(lines: Sequence[str]) -> bool:
     return False
 
 
-@dataclass
-class _OpenHunk:
+class _OpenHunk(Struct):
     """The hunk being read."""
 
     line: int

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.proposals.values.proposal_errors import MalformedPatch
 
@@ -13,8 +14,7 @@ _HEADER_RANGE = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
 _MAX_DIGITS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class HunkHeader:
+class HunkHeader(Struct, frozen=True):
     """The numbers that a hunk header states; they may be wrong."""
 
     old_start: int | None = None

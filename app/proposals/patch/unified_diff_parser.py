@@ -8,9 +8,11 @@ belongs to no hunk is an error, unless a list in prose clearly begins there.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
+from msgspec import Struct, field
+
+from app.copies import replace
 from app.proposals.locate.edit_script import EditScriptLine, LineOperation
 from app.proposals.patch.diff_header_names import (
     NO_FILE,
@@ -56,8 +58,7 @@ _MODE_LINES = ("old mode ", "new mode ", "new file mode ", "deleted file mode ")
 BINARY_WITHOUT_DATA = "binary, and the patch does not contain its data"
 
 
-@dataclass
-class FilePatchBuilder:
+class FilePatchBuilder(Struct):
     """Collects the headers and hunks of one file of a unified diff, and builds its FilePatch."""
 
     line: int

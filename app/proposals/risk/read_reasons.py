@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_documentation_file
 from app.proposals.text.hunks import has_changed_lines
@@ -17,8 +18,7 @@ _MIN_LONG_CHARACTERS = 8
 _NOT_LETTERS = re.compile(r"[\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class FileReadHistory:
+class FileReadHistory(Struct, frozen=True):
     """What the model had seen of a file before it wrote an edit."""
 
     versions: frozenset[str] = frozenset()
@@ -43,8 +43,7 @@ class FileReadHistory:
 _NOTHING_READ = FileReadHistory()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadHistory:
+class ReadHistory(Struct, frozen=True):
     """What the model had seen of the workspace before it wrote an edit."""
 
     request: str = ""

@@ -4,8 +4,10 @@ import errno
 import stat
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
+
+from app.copies import replace
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import find_case_or_unicode_clash
@@ -15,8 +17,7 @@ from app.proposals.values.proposal_errors import EditRefused, NotEditable
 from app.sandbox.captured_changes import FileOrLink
 
 
-@dataclass(slots=True)
-class DraftFile:
+class DraftFile(Struct):
     """A path that the draft has changed."""
 
     base: FileVersion | None

@@ -6,9 +6,10 @@ any choice of parts gives a text that the review has shown.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+
+from msgspec import Struct
 
 from app.proposals.files.file_changes import next_hunk_number
 from app.proposals.files.overlay import ContentStore
@@ -19,8 +20,7 @@ from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
 from app.proposals.values.proposal_errors import UnknownHunk
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedLines:
+class SelectedLines(Struct, frozen=True):
     """Selected lines of a file of a proposal, by number from 0."""
 
     path: str
@@ -30,8 +30,7 @@ class SelectedLines:
     """Added lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class HunkPart:
+class HunkPart(Struct, frozen=True):
     """A hunk that results from splitting another."""
 
     whole: str

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from app.concurrency import iterate_when_event_loop_idle
+from app.copies import replace
 from app.proposals.files.file_changes import (
     describe_file_attributes,
     describe_link_change,

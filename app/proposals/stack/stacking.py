@@ -1,8 +1,9 @@
 """The stack of pending proposals, each based on the disk with all older ones applied, and a cache for it."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from threading import RLock
+
+from msgspec import Struct
 
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
 from app.proposals.files.overlay import ContentStore, Overlay
@@ -116,8 +117,7 @@ class RecordingDiskReader:
         return file.version if file else None
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalStack:
+class ProposalStack(Struct, frozen=True):
     """Related pending proposals, each re-based onto the disk with those before it."""
 
     paths: frozenset[str]

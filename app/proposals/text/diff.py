@@ -12,9 +12,10 @@ compared as slices, in C.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
+
+from msgspec import Struct
 
 Gap = tuple[int, int, int, int]
 """`old[a:b]` against `new[c:d]`."""
@@ -214,8 +215,7 @@ _WINDOW_LINES = 100
 """Number of lines that are examined before and after a frequent line."""
 
 
-@dataclass(slots=True)
-class DiffStepBudget:
+class DiffStepBudget(Struct):
     """Remaining steps of a diff; below zero, the rest is marked as changed without comparison."""
 
     steps: int
@@ -363,8 +363,7 @@ UNANCHORED_STEPS = 400_000
 Line = TypeVar("Line")
 
 
-@dataclass(frozen=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True):
     """Lines `old[old_start:old_end]` become `new[new_start:new_end]`; from 0, one of the ranges may be empty."""
 
     old_start: int

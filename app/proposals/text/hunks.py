@@ -4,8 +4,9 @@ import hashlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
@@ -14,8 +15,7 @@ from app.proposals.values.models import Hunk, HunkState
 Lines = Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class HunksWithLineCounts:
+class HunksWithLineCounts(Struct, frozen=True):
     """The hunks between two contents of a file, with the numbers of added and removed lines."""
 
     hunks: tuple[Hunk, ...]

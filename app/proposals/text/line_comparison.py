@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.proposals.text.diff import LineChange, count_equal_lines, diff_lines
 
 
-@dataclass(frozen=True, slots=True)
-class LineSpan:
+class LineSpan(Struct, frozen=True):
     """Lines `start` to `end` of a text, from 0; if the two are equal, lines were removed before `start`."""
 
     start: int

@@ -8,15 +8,15 @@ Kunal, B. Pierce, "A Formal Investigation of Diff3" (2007).
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 
 
-@dataclass(frozen=True, slots=True)
-class LineEdit:
+class LineEdit(Struct, frozen=True):
     """The replacement of the lines from `start` to `end` of a document by other lines."""
 
     start: int
@@ -63,8 +63,7 @@ class LineEdits:
         return b"".join(pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class InsertedLine:
+class InsertedLine(Struct, frozen=True):
     """A line to insert."""
 
     text: str
@@ -129,8 +128,7 @@ def _make_line_edit(document: Document, start: int, end: int, new: Sequence[Inse
 Line = TypeVar("Line", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeConflict(Generic[Line]):
+class MergeConflict(Struct, Generic[Line], frozen=True):
     """A region that both sides changed differently."""
 
     base_start: int
@@ -146,8 +144,7 @@ class MergeConflict(Generic[Line]):
     theirs: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult(Generic[Line]):
+class MergeResult(Struct, Generic[Line], frozen=True):
     """The merged lines; in a conflict they are those of our side, unless theirs was requested."""
 
     lines: tuple[Line, ...]

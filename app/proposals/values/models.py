@@ -2,8 +2,9 @@
 
 import stat
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from app.images.image import Image
 from app.proposals.values.attention_reason import AttentionReason
@@ -520,8 +521,7 @@ _MAX_NAMED_FILES = 3
 """Maximum left out files that one line names."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditReport:
+class EditReport(Struct, frozen=True):
     """The result of an edit for the draft: its files, a text for the model, and a line for the user."""
 
     files: tuple[FileStat, ...]
@@ -541,8 +541,7 @@ def excluded_binary_files_note(paths: Sequence[str]) -> str:
     return f", without {', '.join(paths[:_MAX_NAMED_FILES])}{more} (binary)"
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionResult:
+class DecisionResult(Struct, frozen=True):
     """The result of a decision: the proposal after it, with the files, hunks and other proposals concerned."""
 
     proposal: Proposal

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from threading import RLock
+
+from msgspec import Struct
 
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 
@@ -11,8 +12,7 @@ _MAX_OLDEST_IDS = 4
 """Maximum oldest proposals of a path that are named, besides the latest: each stores the ids below it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPath:
+class PendingPath(Struct, frozen=True):
     """A path that a pending proposal has changed."""
 
     version: FileVersion | None

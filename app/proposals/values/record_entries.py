@@ -7,8 +7,9 @@ tamper-proof: the owner of the machine can write all of it again.
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from app.images.image import Image
 from app.proposals.values.decision_facts import (
@@ -169,8 +170,7 @@ def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     return bool(writes) and writes[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChainEnd:
+class RecordChainEnd(Struct, frozen=True):
     """The number and hash of the last entry of the decision record, to which the next entry is chained."""
 
     number: int = 0

@@ -7,7 +7,8 @@ or redirections have no form, so none of these can hide another command.
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OPERATORS = frozenset(";&|<>()")
 _RESERVED_WORD_LIST = (
@@ -31,8 +32,7 @@ class NotSimpleCommand(Exception):
     """The text is not one simple command; the message names the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShellWord:
+class ShellWord(Struct, frozen=True):
     """A word of a command."""
 
     text: str
@@ -188,8 +188,7 @@ _OPTIONS_THAT_RUN_PROGRAMS = {
 """Options that make an otherwise harmless program run another one or write to a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandForm:
+class CommandForm(Struct, frozen=True):
     """Commands that the user can allow: exactly these words, or if `open`, these words and any others after them."""
 
     words: tuple[str, ...]
@@ -288,8 +287,7 @@ def _min_word_count_after(words: tuple[ShellWord, ...], count: int) -> int | Non
     return None if min_count is None else count + min_count
 
 
-@dataclass(frozen=True, slots=True)
-class McpToolForm:
+class McpToolForm(Struct, frozen=True):
     """Calls that the user can allow: those of one tool of an MCP server, with any arguments."""
 
     server: str

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.conversation.todos import Todo
@@ -95,8 +96,7 @@ class ToolOutput:
         object.__setattr__(self, "summary", escape_surrogates(self.summary))
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
+class PermissionRequest(Struct, frozen=True):
     """A request for the user's permission."""
 
     kind: Literal["command", "secret", "changes", "server", "ignored"]
@@ -133,8 +133,7 @@ class PermissionDuration(StrEnum):
     """In this workspace until the user revokes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAnswer:
+class PermissionAnswer(Struct, frozen=True):
     """The user's answer to a permission request."""
 
     allowed: bool
@@ -215,8 +214,7 @@ class DraftEdits(Protocol):
         """Apply a parsed patch to any number of files; raises EditRefused."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """Services and settings for a running tool."""
 
     workspace: Workspace

@@ -8,9 +8,9 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.copies import replace
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES
 from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.text.document import MAX_BYTES

@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from app.copies import replace
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
 from app.sandbox.confinement import SandboxMode, SandboxRun

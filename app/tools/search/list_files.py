@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from heapq import merge
 from typing import TypeVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from app.text.quantities import format_count
@@ -133,8 +133,7 @@ class ListFiles(Tool):
         return await run_with_time_limit(listing.run, listing.stop, LIST_SECONDS)
 
 
-@dataclass(slots=True)
-class _FileListing:
+class _FileListing(Struct):
     """One listing.
 
     Up to `MAX_LISTED_FILES` paths are kept; if there are more files, only the folders with the number of their files.

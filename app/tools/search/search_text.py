@@ -8,10 +8,10 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from app.proposals.text.document import WIDE_MARKS, Document
@@ -205,8 +205,7 @@ BATCH_BYTES = 1_000_000
 """A batch for the matcher is complete when its files have this many bytes."""
 
 
-@dataclass(slots=True)
-class SearchMatches:
+class SearchMatches(Struct):
     """The matches of a search so far, with counts and the files that were left out."""
 
     files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
@@ -223,8 +222,7 @@ class SearchMatches:
     """The search was stopped before its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchedFile:
+class _SearchedFile(Struct, frozen=True):
     """A file that may have matching lines."""
 
     path: str
@@ -233,8 +231,7 @@ class _SearchedFile:
     """The file on disk; None if the document contains pending edits."""
 
 
-@dataclass(slots=True)
-class FileSearch:
+class FileSearch(Struct):
     """One search for matching lines in files; `run` blocks, `stop` may be called from another thread."""
 
     context: ToolContext

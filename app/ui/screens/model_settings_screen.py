@@ -1,9 +1,9 @@
 """Settings of one model: the values in force with their origin, and the user's values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel
 from textual import on
 from textual.content import Content
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 IMAGES_SETTING_PATH = ("profile", "images_supported")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSetting:
+class ModelSetting(Struct, frozen=True):
     """One setting of a model: its value in force, and where that is from."""
 
     value: Any
@@ -142,8 +141,7 @@ def _get_nested(table: Any, path: Sequence[str]) -> Any:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettingRow:
+class ModelSettingRow(Struct, frozen=True):
     """A row of the model settings screen: title, help, kind and choices of one setting."""
 
     path: tuple[str, ...]

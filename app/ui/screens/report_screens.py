@@ -7,12 +7,12 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from textual import work
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -184,8 +184,7 @@ def describe_diagnosis(diagnosis: EndpointDiagnosis) -> Content:
 _QUIET_STYLE = "$foreground 65%"
 
 
-@dataclass(frozen=True, slots=True)
-class UnreviewedBranchFiles:
+class UnreviewedBranchFiles(Struct, frozen=True):
     """Files that the branch changes and no review covers."""
 
     base: str

@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
+from msgspec import Struct
 from textual import on, work
 from textual.content import Content
 from textual.widget import Widget
@@ -101,8 +101,7 @@ class ModelChooser(Protocol):
         """Let the user choose one of the endpoint's models; return None if they cancel."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(Struct, frozen=True):
     """A row of the settings screen: title, help, kind and choices of one setting."""
 
     key: str

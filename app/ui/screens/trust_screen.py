@@ -1,9 +1,9 @@
 """Asks for trust in the configuration of a workspace: shows its exact text and its effects."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -23,8 +23,7 @@ from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigToTrust:
+class ConfigToTrust(Struct, frozen=True):
     """The configuration of a workspace that needs trust, as it was read; trust is given to exactly these bytes."""
 
     runtime: OpenWorkspace

@@ -2,10 +2,10 @@
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.config.toml_files import parse_toml
@@ -56,8 +56,7 @@ class ThemeFile(BaseModel):
         return Theme(**self.model_dump())
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedThemes:
+class LoadedThemes(Struct, frozen=True):
     """The loaded themes, and the problems with other files."""
 
     themes: tuple[ThemeFile, ...]

@@ -1,6 +1,5 @@
 """The ladder: one table per rung, and what holds for every state and every sequence of model outputs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +38,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.copies import replace
 
 FINISH_REASONS = [None, "stop", "tool_calls", "length", "content_filter", "other", "error", "unknown", "eos", ""]
 FAILURES = [

@@ -1,7 +1,6 @@
 """Findings and counts in what tools print."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -18,6 +17,7 @@ from app.automation.check_results import (
     mark_new_findings,
     parse_findings,
 )
+from app.copies import replace
 
 ROOT = Path("/work space/ws")
 

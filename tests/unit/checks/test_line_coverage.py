@@ -4,7 +4,6 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from app.automation.check_results import (
     uncovered_lines_as_feedback,
 )
 from app.config.settings import CheckTable
+from app.copies import replace
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 

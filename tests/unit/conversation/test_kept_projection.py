@@ -1,7 +1,6 @@
 """What is kept of a projection is given up where something changes what was said before."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -24,6 +23,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
+from app.copies import replace
 from app.images.image import Image
 from app.llm.values.endpoint import EndpointProfile
 

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -31,6 +30,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import ContextBudget, TokenEstimateCalibrator, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideQuestionInputs, project
+from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.values.requests_and_updates import Payload, TokenUsage
 from tests.unit.conversation.histories import (

@@ -3,7 +3,6 @@
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -23,6 +22,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments_as_json
+from app.copies import replace
 from app.llm.values.endpoint import EndpointProfile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, texts_by_role

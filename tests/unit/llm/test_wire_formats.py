@@ -1,12 +1,12 @@
 """The wires by themselves: addresses, what is written for a turn, what events, lists of models and failures mean."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.copies import replace
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind

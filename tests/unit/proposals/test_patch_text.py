@@ -2,13 +2,13 @@
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.copies import replace
 from app.proposals.patch.diff_header_names import (
     parse_header_name,
     quote_git_path,

@@ -1,8 +1,8 @@
 """Base of the transcript's entries: a key, rows, marks, an expected height, and text to copy."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from app.images.image import Image
 from widgets.chat.markdown.styled_lines import (
@@ -68,8 +68,7 @@ class GrowingRows(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptEntry(ABC):
+class TranscriptEntry(Struct, frozen=True):
     """An item of the transcript. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
@@ -79,9 +78,9 @@ class TranscriptEntry(ABC):
 
     key: str
 
-    @abstractmethod
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the rows for `width` cells beside the marks; at least one, unless `growing_rows` returns rows."""
+        raise NotImplementedError
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """Return rows for a growing text that is too long to lay out again each time; else None.
@@ -109,8 +108,7 @@ class TranscriptEntry(ABC):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedEntry(TranscriptEntry):
+class FoldedEntry(TranscriptEntry, frozen=True):
     """An entry of one line that opens to show the rest."""
 
     triangle: ClassVar[TextStyle] = MUTED_STYLE
@@ -123,15 +121,13 @@ class FoldedEntry(TranscriptEntry):
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class EntryAddedOrReplaced:
+class EntryAddedOrReplaced(Struct, frozen=True):
     """A change of the transcript: an entry that is new, or replaces the one with the same key."""
 
     entry: TranscriptEntry
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRemoved:
+class EntryRemoved(Struct, frozen=True):
     """A change of the transcript: the entry with this key was removed."""
 
     key: str

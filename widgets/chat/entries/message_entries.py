@@ -1,7 +1,6 @@
 """Entries of messages from the user, the model and signoff."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
@@ -71,8 +70,7 @@ _MIN_LONG_TEXT_CHARACTERS, _MIN_LONG_TEXT_LINES = 400, 3
 """Minimum characters or line breaks of a text that may be folded."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserEntry(TranscriptEntry):
+class UserEntry(TranscriptEntry, frozen=True):
     """A message of the user; if it is very long, only its beginning is laid out until the user opens it."""
 
     text: str
@@ -114,8 +112,7 @@ class UserEntry(TranscriptEntry):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class CustomCommandEntry(UserEntry):
+class CustomCommandEntry(UserEntry, frozen=True):
     """A custom command as the user typed it; it opens to show the message that it produced."""
 
     expansion: str = ""
@@ -145,8 +142,7 @@ class CustomCommandEntry(UserEntry):
         return self.expansion
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEntry(TranscriptEntry):
+class AnswerEntry(TranscriptEntry, frozen=True):
     """An answer of the model, as Markdown."""
 
     text: str
@@ -195,8 +191,7 @@ class AnswerEntry(TranscriptEntry):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningEntry(FoldedEntry):
+class ReasoningEntry(FoldedEntry, frozen=True):
     """The model's reasoning before its answer; folded to one line."""
 
     text: str
@@ -225,8 +220,7 @@ class ReasoningEntry(FoldedEntry):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionEntry(TranscriptEntry):
+class QuestionEntry(TranscriptEntry, frozen=True):
     """A question of the model."""
 
     call: str
@@ -271,8 +265,7 @@ def _more_line(rows: Sequence[StyledLine], unlaid_lines: int = 0) -> StyledLine:
 _NO_TOKENS = TokenTotals()
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramMessageToModelEntry(FoldedEntry):
+class ProgramMessageToModelEntry(FoldedEntry, frozen=True):
     """A message of signoff to the model; folded to one line."""
 
     is_compact: ClassVar[bool] = True
@@ -297,8 +290,7 @@ class ProgramMessageToModelEntry(FoldedEntry):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeToUserEntry(TranscriptEntry):
+class NoticeToUserEntry(TranscriptEntry, frozen=True):
     """A message of signoff to the user."""
 
     is_compact: ClassVar[bool] = True
@@ -318,8 +310,7 @@ class NoticeToUserEntry(TranscriptEntry):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEndEntry(TranscriptEntry):
+class TurnEndEntry(TranscriptEntry, frozen=True):
     """The end of a turn: its outcome and its usage."""
 
     stopped: str
@@ -358,8 +349,7 @@ class TurnEndEntry(TranscriptEntry):
         return self.message
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionEntry(FoldedEntry):
+class CompactionEntry(FoldedEntry, frozen=True):
     """A compaction: older messages were shortened for the model; the transcript keeps them."""
 
     summary: str

@@ -5,7 +5,6 @@ A tool call is one line that opens to show the arguments and the result. A propo
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from app.conversation.events import DecisionKind, ProposalDecided
@@ -108,8 +107,7 @@ _TOOL_STATUSES: dict[ToolStatus, tuple[str, TextStyle, str]] = {
 """Sign, style of the sign, and the outcome of a call without a summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry(TranscriptEntry):
+class ToolEntry(TranscriptEntry, frozen=True):
     """A tool call."""
 
     is_compact: ClassVar[bool] = True
@@ -254,8 +252,7 @@ _WAITING_STATES = ("pending", "partly_approved", "stale")
 _OPERATION_TEXTS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalEntry(TranscriptEntry):
+class ProposalEntry(TranscriptEntry, frozen=True):
     """A staged proposal, shown as a card that opens the review."""
 
     fill: ClassVar[str] = "card"
@@ -313,8 +310,7 @@ class ProposalEntry(TranscriptEntry):
         return f"{self.proposal} {self.summary}"
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionEntry(TranscriptEntry):
+class DecisionEntry(TranscriptEntry, frozen=True):
     """A decision of the user, with the feedback."""
 
     event: ProposalDecided

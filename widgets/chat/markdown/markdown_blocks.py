@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from widgets.chat.markdown.highlighted_code import LazyHighlightedCode, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
@@ -190,8 +191,7 @@ _TASK_BOXES = {
 }
 
 
-@dataclass(slots=True)
-class MarkdownRenderState:
+class MarkdownRenderState(Struct):
     """State that rendering a chunk needs from the chunks before it."""
 
     previous: MarkdownChunk | None = None

@@ -3,9 +3,9 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from app.copies import replace
 from widgets.chat.markdown.highlighted_code import LazyHighlightedCode
 from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter

@@ -8,8 +8,9 @@ tables.
 
 import re
 from copy import copy
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 ChunkKind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
@@ -28,8 +29,7 @@ MAX_QUOTE_LINES = 40
 """Lines of a quote after which an empty quoted line ends the chunk; after three times as many, any line does."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownChunk:
+class MarkdownChunk(Struct, frozen=True):
     """A piece of Markdown that can be rendered independently."""
 
     kind: ChunkKind

@@ -1,7 +1,6 @@
 """The fold: a session watched live and the same session read from its log show the same entries."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Literal
 
 from hypothesis import given
@@ -41,6 +40,7 @@ from app.conversation.events import (
     UserNotice,
 )
 from app.conversation.token_totals import TokenTotals
+from app.copies import replace
 from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.risk.change_summary import default_command_summary
 from app.proposals.values.decision_facts import FileStat

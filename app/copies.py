@@ -1,10 +1,24 @@
-"""Copies of pydantic records that take less memory."""
+"""Copies of immutable values: with some fields changed, or in less memory."""
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace  # its arguments are checked, also for structs
+else:
+    import dataclasses
+
+    import msgspec
+
+    def replace(value: Any, /, **changes: Any) -> Any:
+        """Return a copy of a struct or dataclass with the fields `changes`, like `copy.replace` of Python 3.13."""
+        if isinstance(value, msgspec.Struct):
+            return msgspec.structs.replace(value, **changes)
+        return dataclasses.replace(value, **changes)
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
